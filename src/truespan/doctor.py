@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from uuid import uuid4
 
 from truespan.components import Components
 from truespan.errors import (
@@ -32,7 +31,6 @@ from truespan.maintenance.doctor.examine import (
     A_FEW,
     AbsentEmbedder,
     Examiner,
-    examine,
     sample,
     survey,
     unclaimed,
@@ -44,7 +42,6 @@ from truespan.observer import RequestTrace
 from truespan.protocols import Embedder
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
-from truespan.types.job import QueueStatus
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
 from truespan.types.telemetry import CounterName, RepairAction
@@ -104,12 +101,23 @@ class Doctor:
         for name, record in records.items():
             self._embed_sample(plan, plan[name], record, embed_sample)
         if self_test:
-            plan.self_test += self._self_test(plan, scopes)
+            items = [item for item in plan.all_items() if item.finding is Finding.UNREADABLE_INDEX]
+            unreadable = {item.subject for item in items}
+            for profile, scope in {scope.profile.id: scope for scope in scopes}.items():
+                if profile not in unreadable:
+                    plan.self_test += try_index(self.components.index, scope)
+            if scopes:
+                plan.self_test.append(try_store(self.components.store, scopes))
         if machine:
             plan.checks = self.components.check_environment()
             if sees_everything:
                 plan.checks += check_queue(self.components, scopes)
-            plan.checks += self._check_models(records.values())
+            # The models of named generations, which readers are sent to.
+            for record in records.values():
+                for scope in self._scopes(record, only_named=True):
+                    embedder = self._embedder(scope)
+                    if isinstance(embedder, AbsentEmbedder):
+                        plan.checks.append(_missing_model(record.name, scope, embedder.reason))
         return plan
 
     def apply(self, plan: Plan) -> RepairResult:
@@ -158,10 +166,8 @@ class Doctor:
         return found
 
     def _scopes(self, record: World, *, only_named: bool = False) -> list[Scope]:
-        """Return a scope for each generation of a world, including those being deleted.
-
-        With `only_named`, only for those that the world or a domain names.
-        """
+        """Return a scope for each generation of a world, including those being deleted. With
+        `only_named`, only for those that the world or a domain names."""
         if record.generation is None:
             return []
         scope, store = Scope(self.authority, record.id, record.generation), self.components.store
@@ -181,10 +187,9 @@ class Doctor:
     def _leftovers(self) -> list[Item]:
         # The index first: a world created in between must not look like a leftover.
         held = survey(self.components.index, self._all_scopes())
-        return unclaimed(held, self._all_scopes())
+        return list(unclaimed(held, self._all_scopes()))
 
     def _embed_sample(self, plan: Plan, world: WorldPlan, record: World, count: int | None) -> None:
-        """Embed some texts again, where that is cheap or requested."""
         for scope in self._scopes(record):
             embedder = self._embedder(scope)
             wanted = (0 if embedder.limits.joint else A_FEW) if count is None else count
@@ -197,34 +202,10 @@ class Doctor:
             found[0].items += [item for item in items if item.subject not in known]
             plan.self_test.append(check)
 
-    def _self_test(self, plan: Plan, scopes: Sequence[Scope]) -> list[Check]:
-        """Try the boundaries between worlds, in each collection that can be read."""
-        unreadable = {
-            item.subject for item in plan.all_items() if item.finding is Finding.UNREADABLE_INDEX
-        }
-        profiles = {scope.profile.id: scope for scope in scopes}
-        checks = [
-            check
-            for profile, scope in profiles.items()
-            if profile not in unreadable
-            for check in try_index(self.components.index, scope, _new_id)
-        ]
-        return [*checks, try_store(self.components.store, scopes, _new_id)] if scopes else checks
-
-    def _check_models(self, records: Iterable[World]) -> Iterator[Check]:
-        """Give a check for each named generation that no configured embedder can search."""
-        for record in records:
-            for scope in self._scopes(record, only_named=True):
-                embedder = self._embedder(scope)
-                if isinstance(embedder, AbsentEmbedder):
-                    yield _missing_model(record.name, scope, embedder.reason)
-
     def _rebuild(self, plan: Plan, records: dict[str, World], result: RepairResult) -> None:
-        """Recreate collections that cannot be read, for every world that shares them.
-
-        First every chunk they held is marked pending: an empty index must not look like an empty
-        world. A collection that can be read again is left alone.
-        """
+        """Recreate collections that cannot be read, for every world that shares them. First every
+        chunk they held is marked pending: an empty index must not look like an empty world. A
+        collection that can be read again is left alone."""
         lost = {item.subject for item in plan.all_items() if item.action is Action.REBUILD}
         scopes = self._all_scopes()
         by_profile = {scope.profile.id: scope for scope in scopes}
@@ -284,8 +265,12 @@ class Doctor:
         indexer = Indexer(deps, scope)
         refs = self.components.store.unfinished(scope)
         for place, ref in enumerate(refs):
+
+            def report(_count: int, ref: RevisionRef, place: int = place) -> None:
+                self._report(f"document {ref.document}", place, len(refs))
+
             try:
-                indexer.fill([ref], self._report_document(place, len(refs)))
+                indexer.fill([ref], report)
             except _EMBEDDER_ERRORS as error:
                 # Other documents have their vectors, and are still written.
                 line = f"generation {scope.generation.number}: {error.message}"
@@ -327,24 +312,18 @@ class Doctor:
         if self.on_progress is not None:
             self.on_progress(Progress(done / max(total, 1), 0, 0, done, 0, step))
 
-    def _report_document(self, place: int, total: int) -> Callable[[int, RevisionRef], None]:
-        return lambda _count, ref: self._report(f"document {ref.document}", place, total)
-
 
 def check_generation(components: Components, scope: Scope) -> list[Notice]:
-    """Return where a generation's points differ from the store, and where its index leaks.
-
-    Raises:
-        StorageFull, IndexUnavailable: the check could not be made.
-    """
-    counts = examine(components.store, components.index, scope).counts()
+    """Return where a generation's points differ from the store, and where its index leaks. Raises
+    `StorageFull` or `IndexUnavailable`: the check could not be made."""
+    counts = Examiner(components.store, components.index).generation(scope).counts()
     number = scope.generation.number
     wrong = sum(flaw.generation == number for flaw in components.store.tally_flaws(scope))
     if wrong:
         counts[Finding.WRONG_TALLY] = wrong
     # The boundaries of an index that cannot be read cannot be tried.
     readable = Finding.UNREADABLE_INDEX not in counts
-    found = leaks(components.index, scope, _new_id) if readable else []
+    found = leaks(components.index, scope) if readable else []
     return [Notice("leak", f"{check.name}: {check.says}.") for check in found] + [
         Notice(finding.value, f"{count} x {finding.value}.")
         for finding, count in counts.items()
@@ -355,10 +334,8 @@ def check_generation(components: Components, scope: Scope) -> list[Notice]:
 def repair_world(
     access: WorldAccess, on_progress: OnProgress | None, trace: RequestTrace
 ) -> RepairReport:
-    """Apply the queued repairs of every generation, and finish erasures of earlier deletions.
-
-    In a generation other than the default, chunks whose model is not configured stay pending.
-    """
+    """Apply the queued repairs of every generation, and finish erasures of earlier deletions. In a
+    generation other than the default, chunks whose model is not configured stay pending."""
     report, scope, components = RepairReport(), access.readable_scope(), access.components
     if scope is None:
         return report
@@ -404,7 +381,12 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
     except TruespanError as error:
         yield Check("job queue", Verdict.PROBLEM, error.message, error.advice)
         return
-    yield _check_workers(status, needed=bool(open_jobs))
+    if status.workers:
+        yield Check("workers", Verdict.OK, f"{status.workers} running")
+    else:
+        verdict = Verdict.PROBLEM if open_jobs else Verdict.WARNING
+        remedy = "Start 'truespan worker' and keep it up."
+        yield Check("workers", verdict, "none is running", remedy)
     is_filling = status.waiting >= status.most_waiting * _QUEUE_WARNING_RATIO
     yield Check(
         "queued jobs",
@@ -412,25 +394,12 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
         f"{status.waiting} of at most {status.most_waiting}",
         "Start more workers." if is_filling else "",
     )
-    yield _count_check(
-        "jobs of workers that are gone", status.orphaned, "Any running worker takes them over."
-    )
-    yield _count_check(
-        "jobs missing from the queue", lost, "A worker submits them within five minutes."
-    )
-
-
-def _check_workers(status: QueueStatus, *, needed: bool) -> Check:
-    if status.workers:
-        return Check("workers", Verdict.OK, f"{status.workers} running")
-    verdict = Verdict.PROBLEM if needed else Verdict.WARNING
-    return Check("workers", verdict, "none is running", "Start 'truespan worker' and keep it up.")
-
-
-def _count_check(name: str, count: int, advice: str) -> Check:
-    if not count:
-        return Check(name, Verdict.OK, "none")
-    return Check(name, Verdict.WARNING, str(count), advice)
+    for name, count, remedy in (
+        ("jobs of workers that are gone", status.orphaned, "Any running worker takes them over."),
+        ("jobs missing from the queue", lost, "A worker submits them within five minutes."),
+    ):
+        verdict = Verdict.WARNING if count else Verdict.OK
+        yield Check(name, verdict, str(count or "none"), remedy if count else "")
 
 
 def _missing_model(world: str, scope: Scope, reason: TruespanError) -> Check:
@@ -443,7 +412,3 @@ def _missing_model(world: str, scope: Scope, reason: TruespanError) -> Check:
         "configured one ('truespan reindex') and promote it."
     )
     return Check(name, Verdict.PROBLEM, f"no configured embedder has {scope.profile}", advice)
-
-
-def _new_id() -> str:
-    return str(uuid4())

@@ -98,7 +98,7 @@ def everything(rows: StoreRows) -> dict[tuple[str, str | None], list[NeutralRow]
     """Read all there is, each table of each world as a sorted list."""
     found = {}
     with rows.snapshot():
-        for table in rows.tables:
+        for table in load_tables():
             for world in rows.world_ids() if table.in_world else [None]:
                 found[table.name, world] = sorted(rows.rows(table, world), key=repr)
     return found

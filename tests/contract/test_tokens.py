@@ -28,7 +28,7 @@ from truespan.errors import (
 )
 from truespan.library import Library
 from truespan.store.migrations import load_migrations
-from truespan.store.snapshot import prepare_snapshot, take_snapshot
+from truespan.store.snapshot import FileSnapshots, prepare_snapshot
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import TokenSecret, TokenState
@@ -350,7 +350,7 @@ def test_a_row_that_was_widened_behind_our_back_still_only_follows_its_readers(
 def test_a_restored_library_has_no_tokens(here: Place, tmp_path: Path) -> None:
     here.library.tokens.create("app", worlds=["one"])
     copy = tmp_path / "store.db"
-    take_snapshot(here.folder / "store.db", copy, vectors=True)
+    FileSnapshots(here.folder / "store.db").take(copy, vectors=True)
 
     prepare_snapshot(copy)
 

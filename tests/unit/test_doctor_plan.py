@@ -20,7 +20,7 @@ from tests.support.sample_texts import story
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.doctor import Doctor
 from truespan.errors import InvalidSettings, ProviderUnavailable
-from truespan.maintenance.doctor.examine import examine
+from truespan.maintenance.doctor.examine import Examiner
 from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
 from truespan.types.chunk import Holdings, Vector
 from truespan.types.ids import TextHash
@@ -221,7 +221,7 @@ def test_each_generation_is_looked_at_and_mended_on_its_own(tmp_path: Path) -> N
     treatment = here.library.apply_plan(plan)
 
     assert by_number == {1: {}, 2: {Finding.MISSING_POINT: 1}}
-    assert examine(here.store, here.index, own).counts() == {}
+    assert Examiner(here.store, here.index).generation(own).counts() == {}
     # Its model is not configured here, and was not needed: the vector was kept.
     assert treatment.failures == []
     assert gone in here.index._of(own)

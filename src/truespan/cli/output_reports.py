@@ -17,7 +17,6 @@ from truespan.maintenance.delete import Receipt
 from truespan.maintenance.doctor.leaks import is_canary
 from truespan.maintenance.doctor.plan import (
     MANUAL,
-    REMEDIES,
     Action,
     Finding,
     Item,
@@ -272,7 +271,7 @@ def show_repair(result: RepairResult) -> str:
     """Show what was found, what was done, and what is left."""
     lines = [*_findings(result.before), "", "Done:"]
     lines += [
-        f"  {count} x {action.value}: {REMEDIES[action]}" for action, count in result.done.items()
+        f"  {count} x {action.value}: {action.remedy}" for action, count in result.done.items()
     ] or ["  nothing"]
     if result.skipped:
         skipped = pluralize(len(result.skipped), "item")
@@ -290,7 +289,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             "findings": world.counts(),
             **members(world, "items", "generations"),
         }
-        for name, world in plan.worlds.items()
+        for name, world in plan.items()
     }
     return {
         "applied": False,
@@ -328,7 +327,7 @@ def _checks(title: str, checks: Sequence[Check]) -> Iterator[str]:
 
 
 def _worlds(plan: Plan, *, unhealthy_only: bool = False) -> Iterator[str]:
-    for world in plan.worlds.values():
+    for world in plan.values():
         if unhealthy_only and world.healthy:
             continue
         yield f"World {world.name}"
@@ -371,7 +370,7 @@ def _items(items: Iterable[Item], indent: str) -> Iterator[str]:
         by_kind.setdefault((item.finding, item.action), []).append(item)
     for (finding, action), found in by_kind.items():
         sign, count = "!" if action in MANUAL else "-", sum(item.count for item in found)
-        yield f"{indent}{sign} {count} x {finding.value}: {REMEDIES[action]}"
+        yield f"{indent}{sign} {count} x {finding.value}: {action.remedy}"
         if named := [_subject(item) for item in found if item.subject]:
             more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
             yield f"{indent}    {', '.join(named[:_SHOWN])}{more}"

@@ -18,10 +18,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from truespan.errors import AssetsTaken, InvalidConfiguration
-from truespan.files.disk import require_space
+from truespan.files.disk import replace_file, require_space
 from truespan.types.chunk import image_name
 from truespan.types.ids import WorldId
-from truespan.types.maintenance import RemovedFiles
+from truespan.types.maintenance import RemovedFiles, sum_files
 from truespan.types.text import Image
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -42,18 +42,25 @@ class AssetFolder:
     def stage_images(
         self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]
     ) -> None:
-        """Stage images under the token of their revision, invisible until `publish`.
-
-        Raises:
-            AssetsTaken: the folder belongs to another world.
-            StorageFull: there is not enough space.
-            InvalidConfiguration: the folder cannot be written.
-        """
+        """Stage images under the token of their revision, invisible until `publish`."""
         home = self._home(doc_id)
         try:
             self._claim(world, home)
             require_space(self._folder, self._reserve + sum(len(image.data) for image in images))
-            _write_staged(home / f"{_STAGED}{token}", images)
+            staged = home / f"{_STAGED}{token}"
+            spare = staged.with_name(f"{staged.name}-{uuid4().hex[:8]}")
+            spare.mkdir()
+            names = [image_name(place, image.extension) for place, image in enumerate(images, 1)]
+            for name, image in zip(names, images, strict=True):
+                (spare / name).write_bytes(image.data)
+            (spare / _NAMES).write_text("\n".join(names), encoding="ascii")
+            try:
+                os.rename(spare, staged)
+            except OSError as error:
+                shutil.rmtree(spare, ignore_errors=True)
+                # If another run has created it, it has the same: equal tokens mean equal images.
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES):
+                    raise
         except OSError:
             raise InvalidConfiguration(
                 "The folder for images cannot be written.",
@@ -69,16 +76,13 @@ class AssetFolder:
 
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
         """Replace the earlier images by the staged ones; False if this token has no images, neither
-        staged nor published.
-
-        If it is interrupted, calling it again completes it.
-        """
+        staged nor published. If it is interrupted, calling it again completes it."""
         home = self._home(doc_id)
         staged = home / f"{_STAGED}{token}"
         if not self._is_own(world, home):
             return False
         try:
-            names = (staged / _NAMES).read_text(encoding="ascii").split("\n")
+            names = _read_names(staged)
             staged_at = (staged / _NAMES).stat().st_mtime_ns
         except FileNotFoundError:
             return self._read_owner(home)[1:] == [token]
@@ -89,7 +93,7 @@ class AssetFolder:
         for entry in home.iterdir():
             if entry.is_file() and entry.name not in names and not entry.name.startswith(_OWNER):
                 entry.unlink(missing_ok=True)
-        _write_atomically(home / _OWNER, f"{world}\n{token}")
+        replace_file(home / _OWNER, f"{world}\n{token}".encode(), mode=0o666)
         shutil.rmtree(staged, ignore_errors=True)
         # What was staged later belongs to a later revision.
         for left in home.glob(f"{_STAGED}*"):
@@ -99,10 +103,8 @@ class AssetFolder:
         return True
 
     def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None:
-        """Return the bytes of an image of the revision with this token.
-
-        None if there is none, or if images of another revision are just being published.
-        """
+        """Return the bytes of an image of the revision with this token. None if there is none, or
+        if images of another revision are just being published."""
         if not (_PLAIN.fullmatch(doc_id) and _IMAGE.fullmatch(name)) or ".." in doc_id:
             return None
         home = self._folder / doc_id
@@ -116,7 +118,10 @@ class AssetFolder:
         # Checked last, as in `copy_published`: what was read may belong to another revision.
         moving = [folder for folder in _staged_folders(home) if _is_moving(folder)]
         published = self._read_owner(home) == [world, token] and not moving
-        return content if published or (moving == [staged] and _contains(staged, name)) else None
+        if not published and moving == [staged]:
+            with suppress(FileNotFoundError):
+                published = name in _read_names(staged)
+        return content if published else None
 
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
         """Remove all images of a document; without effect if there are none."""
@@ -136,22 +141,15 @@ class AssetFolder:
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
         """Remove all images of a world, also those that were being written when it was deleted."""
-        removed = [
-            self.remove(world, name)
-            for name in self.documents_with_images()
-            if _PLAIN.fullmatch(name)
-        ]
+        names = filter(_PLAIN.fullmatch, self.documents_with_images())
+        removed = sum_files([self.remove(world, name) for name in names])
         for made in self._folder.glob(f".new-{world}-*"):
             shutil.rmtree(made, ignore_errors=True)
-        return RemovedFiles(
-            sum(item.files for item in removed), sum(item.bytes for item in removed)
-        )
+        return removed
 
     def copy_published(self, world: WorldId, doc_id: str, token: str, target: Path) -> bool:
-        """Copy the published or staged images of a revision into a new folder.
-
-        False if images of another revision are published, or are just being published.
-        """
+        """Copy the published or staged images of a revision into a new folder. False if images of
+        another revision are published, or are just being published."""
         home = self._home(doc_id)
         staged = home / f"{_STAGED}{token}"
         shutil.rmtree(target, ignore_errors=True)
@@ -162,10 +160,16 @@ class AssetFolder:
             else:
                 images = sorted(home.glob("img_*"))
             for image in images:
-                _link_or_copy(image, target / image.name)
+                try:
+                    # Images are never modified, so a link is as good as a copy.
+                    os.link(image, target / image.name)
+                except FileNotFoundError:
+                    raise
+                except OSError:
+                    shutil.copyfile(image, target / image.name)
         except FileNotFoundError:
             return False
-        _write_atomically(target / _OWNER, f"{world}\n{token}")
+        replace_file(target / _OWNER, f"{world}\n{token}".encode(), mode=0o666)
         # Checked last: `publish` writes the token after it moved the images, and until then some
         # are missing in the staged folder.
         if images and images[0].parent == staged:
@@ -217,41 +221,13 @@ def _read_regular(path: Path) -> bytes | None:
         return None
 
 
-def _write_staged(staged: Path, images: Sequence[Image]) -> None:
-    """Create a folder with images and the list of their names, atomically.
-
-    If another run has created it, nothing is left to do: equal tokens mean equal images.
-    """
-    spare = staged.with_name(f"{staged.name}-{uuid4().hex[:8]}")
-    spare.mkdir()
-    names = [image_name(place, image.extension) for place, image in enumerate(images, 1)]
-    for name, image in zip(names, images, strict=True):
-        (spare / name).write_bytes(image.data)
-    (spare / _NAMES).write_text("\n".join(names), encoding="ascii")
-    try:
-        os.rename(spare, staged)
-    except OSError as error:
-        shutil.rmtree(spare, ignore_errors=True)
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES):
-            raise
-
-
 def _staged_folders(home: Path) -> list[Path]:
     return [path for path in home.glob(f"{_STAGED}*") if (path / _NAMES).exists()]
 
 
 def _read_names(staged: Path) -> list[str]:
-    """Return the names of the images that were staged together."""
     names = (staged / _NAMES).read_text(encoding="ascii").split("\n")
     return [name for name in names if name]
-
-
-def _contains(staged: Path, name: str) -> bool:
-    """Say whether an image is or was staged in a folder."""
-    try:
-        return name in _read_names(staged)
-    except FileNotFoundError:
-        return False
 
 
 def _is_moving(staged: Path) -> bool:
@@ -260,19 +236,3 @@ def _is_moving(staged: Path) -> bool:
         return not all((staged / name).exists() for name in _read_names(staged))
     except FileNotFoundError:
         return True
-
-
-def _link_or_copy(image: Path, target: Path) -> None:
-    """Create a hard link, or a copy where links are not supported; images are never modified."""
-    try:
-        os.link(image, target)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        shutil.copyfile(image, target)
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    spare = path.with_name(f"{path.name}-{os.getpid()}")
-    spare.write_text(text, encoding="ascii")
-    os.replace(spare, path)

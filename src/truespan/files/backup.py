@@ -1,11 +1,8 @@
 """Backups of a library: a ZIP file whose first member is a manifest of all the others.
 
-Owns: the archive format, the order of writing, the checks on every byte that is read back, and
-where files go when a backup is restored.
-Does not own: what the copy of the store holds (store.snapshot), or the index, which is rebuilt.
 Must hold: a file under its final name is complete and was read back; nothing of an archive becomes
 a path or takes disk space before its manifest was checked; a library is restored whole or not at
-all.
+all. The index is not part of a backup: it is rebuilt.
 """
 
 from __future__ import annotations
@@ -15,11 +12,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from filecmp import cmp
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from truespan.errors import (
@@ -31,9 +28,22 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.files.assets import AssetFolder
-from truespan.files.disk import FileLock, copy_file, hash_file, require_space, sync_folder
+from truespan.files.disk import (
+    FileLock,
+    copy_file,
+    create_file,
+    hash_file,
+    require_space,
+    sync_folder,
+)
 from truespan.protocols import Clock
-from truespan.store.snapshot import NOT_RESTORED, Snapshot, open_rows, prepare_snapshot
+from truespan.store.snapshot import (
+    NOT_RESTORED,
+    FileSnapshots,
+    ServerSnapshots,
+    open_rows,
+    prepare_snapshot,
+)
 from truespan.store.sqlite import known_schema
 from truespan.store.transfer import StoreRows, copy_rows
 from truespan.types.maintenance import (
@@ -63,7 +73,6 @@ _RETRY_SECONDS = 0.2
 _UNREADY_STORE = "store.part"
 """The name of the store until everything is in place: a folder without a store is no library."""
 
-Sink = Callable[[Member, Iterator[bytes]], None]
 NamesServer = Callable[[Path], bool]
 """Tells whether a settings file names a server, which another library may use."""
 
@@ -72,57 +81,50 @@ NamesServer = Callable[[Path], bool]
 
 
 def describe_file(name: str, path: Path) -> Member:
-    """Return what a manifest says of a file."""
     digest, size = hash_file(path)
     return Member(name, size, digest)
 
 
 def write_archive(target: Path, manifest: Manifest, sources: dict[str, Path]) -> None:
     """Write an archive, readable by its owner alone, and return once it is on the disk."""
-    with open(target, "xb", opener=_open_private) as file:
-        with ZipFile(file, "w") as archive:
-            archive.writestr(_zip_entry(MANIFEST), manifest.to_json(), ZIP_STORED)
-            for member in manifest.members:
-                entry = _zip_entry(member.name)
-                # Images are compressed already.
-                image = member.name.startswith("assets/")
-                entry.compress_type = ZIP_STORED if image else ZIP_DEFLATED
-                entry._compresslevel = _COMPRESSION_LEVEL  # type: ignore[attr-defined]
-                with (
-                    sources[member.name].open("rb") as content,
-                    archive.open(entry, "w", force_zip64=member.size >= 1 << 31) as written,
-                ):
-                    while block := content.read(_BLOCK):
-                        written.write(block)
-        file.flush()
-        os.fsync(file.fileno())
+    with create_file(target) as file, ZipFile(file, "w") as archive:
+        archive.writestr(_zip_entry(MANIFEST), manifest.to_json(), ZIP_STORED)
+        for member in manifest.members:
+            entry = _zip_entry(member.name)
+            # Images are compressed already.
+            image = member.name.startswith("assets/")
+            entry.compress_type = ZIP_STORED if image else ZIP_DEFLATED
+            entry._compresslevel = _COMPRESSION_LEVEL  # type: ignore[attr-defined]
+            with (
+                sources[member.name].open("rb") as content,
+                archive.open(entry, "w", force_zip64=member.size >= 1 << 31) as written,
+            ):
+                shutil.copyfileobj(content, written, _BLOCK)
 
 
-def read_archive(path: Path, schema: int, sink: Sink) -> Manifest:
-    """Read a backup, every member against its manifest, and pass the members to `sink`.
-
-    What the sink received may be used only once this returns.
-
-    Raises:
-        BackupInvalid: it is not a backup, or not as it was written.
-    """
+def read_archive(
+    path: Path, schema: int, sink: Callable[[Member, Iterator[bytes]], None] | None = None
+) -> Manifest:
+    """Read a backup, every member against its manifest, and pass the members to `sink`. What the
+    sink received may be used only once this returns. Raises `BackupInvalid`: it is not a backup, or
+    not as it was written."""
     with _map_errors(path), path.open("rb") as file, ZipFile(file) as archive:
         manifest = _check_entries(archive, schema)
         if manifest.size > _MOST_EXPANSION * path.stat().st_size:
             raise BackupInvalid("The backup claims to hold more than a file of its size can.")
         for member in manifest.members:
             with archive.open(archive.getinfo(member.name)) as content:
-                sink(member, _verify_member(member, content))
+                blocks = _verify_member(member, content)
+                if sink is not None:
+                    sink(member, blocks)
+                for _ in blocks:
+                    pass
         return manifest
 
 
 def verify_backup(path: Path) -> Manifest:
-    """Read a whole backup against its manifest.
-
-    Raises:
-        BackupInvalid: it is not a backup, or not as it was written.
-    """
-    return read_archive(path, known_schema(), lambda _member, blocks: _read_all(blocks))
+    """Read a whole backup against its manifest; raises as `read_archive` does."""
+    return read_archive(path, known_schema())
 
 
 def _zip_entry(name: str) -> ZipInfo:
@@ -169,13 +171,13 @@ def _map_errors(path: Path) -> Iterator[None]:
     """Turn whatever reading a damaged or forged archive raises into `BackupInvalid`."""
     try:
         yield
-    except (TruespanError, KeyboardInterrupt, SystemExit):
+    except TruespanError:
         raise
     except FileNotFoundError:
         raise BackupInvalid(f"There is no backup at {path}.") from None
-    except OSError as error:
-        if isinstance(error, IsADirectoryError | PermissionError):
-            raise BackupInvalid(f"{path} cannot be read: {error.strerror}.") from None
+    except (IsADirectoryError, PermissionError) as error:
+        raise BackupInvalid(f"{path} cannot be read: {error.strerror}.") from None
+    except OSError:
         raise
     except Exception:
         # zipfile raises what its parts raise: struct, zlib, its own, and more on odd bytes.
@@ -185,28 +187,11 @@ def _map_errors(path: Path) -> Iterator[None]:
 # Writing
 
 
-class SnapshotSource(Protocol):
-    """A store that can be copied into a file in one consistent state while others write to it."""
-
-    @property
-    def attempts(self) -> int:
-        """Return how many copies are worth making while images change."""
-        ...
-
-    def size(self) -> int:
-        """Return about how many bytes it takes."""
-        ...
-
-    def take(self, target: Path, *, vectors: bool) -> Snapshot:
-        """Write one state of it into a new file."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class BackupWriter:
     """Writes backups of one library. `settings` and `keys` are files by their names in a backup."""
 
-    store: SnapshotSource
+    store: FileSnapshots | ServerSnapshots
     assets: AssetFolder
     settings: Mapping[str, Path]
     keys: Mapping[str, Path]
@@ -231,18 +216,26 @@ class BackupWriter:
             manifest = dataclasses.replace(manifest, members=members)
             written = work / "backup"
             write_archive(written, manifest, sources)
-            read_archive(written, manifest.schema, lambda _member, blocks: _read_all(blocks))
-            _publish(written, target, replace=replace)
+            read_archive(written, manifest.schema)
+            if replace:
+                os.replace(written, target)
+            else:
+                try:
+                    # Unlike a rename, a link does not replace a file that was created meanwhile.
+                    os.link(written, target)
+                except FileExistsError:
+                    _require_free_name(target, replace=False)
+                except OSError:
+                    os.rename(written, target)
+            sync_folder(target.parent)
         finally:
             _remove_folder(work, lock)
         return BackupReport(str(target), target.stat().st_size, manifest)
 
     def _collect(self, work: Path, *, vectors: bool) -> tuple[Manifest, dict[str, Path]]:
-        """Take a snapshot and the images it refers to; again, if they changed in between.
-
-        Images are moved into place after the commit that shows them, so for a moment the store is
-        ahead of the folder. Images that are missing for longer were missing before.
-        """
+        """Take a snapshot and the images it refers to; again, if they changed in between. Images
+        are moved into place after the commit that shows them, so for a moment the store is ahead of
+        the folder. Images that are missing for longer were missing before."""
         attempt, store = 0, work / STORE
         while True:
             attempt += 1
@@ -251,7 +244,7 @@ class BackupWriter:
             snapshot = self.store.take(store, vectors=vectors)
             images: dict[str, Path] = {}
             missing = 0
-            for world, doc_id, token in snapshot.pictured:
+            for world, doc_id, token in snapshot.images:
                 folder = work / "assets" / doc_id
                 if self.assets.copy_published(world, doc_id, token, folder):
                     for file in sorted(folder.iterdir()):
@@ -286,20 +279,6 @@ def _require_free_name(target: Path, *, replace: bool) -> None:
         raise InvalidSettings(f"There is no folder {target.parent}.")
 
 
-def _publish(written: Path, target: Path, *, replace: bool) -> None:
-    if replace:
-        os.replace(written, target)
-    else:
-        try:
-            # Unlike a rename, a link does not replace a file that was created meanwhile.
-            os.link(written, target)
-        except FileExistsError:
-            _require_free_name(target, replace=False)
-        except OSError:
-            os.rename(written, target)
-    sync_folder(target.parent)
-
-
 # Restoring
 
 
@@ -311,11 +290,6 @@ def restore_to_folder(
     They are verified and unpacked beside it, and the whole is renamed: a folder that exists has
     everything. `assets` is the folder of images in a library. Settings that name a server are set
     aside: with them, the restored library would be opened as the one on that server.
-
-    Raises:
-        BackupInvalid: it is not a backup, or not as it was written.
-        InvalidSettings: the folder is not empty.
-        StorageFull: there is no room.
     """
     folder = folder.absolute()
     _require_empty(folder)
@@ -346,16 +320,9 @@ def restore_to_folder(
 def restore_to_server(
     path: Path, folder: Path, *, assets: Path, target: StoreRows, names_server: NamesServer
 ) -> Manifest:
-    """Restore a backup into a library whose folder has settings and whose store is on a server.
-
-    It is verified and unpacked below the folder first. All rows are written in one transaction,
-    which commits after the files are in place.
-
-    Raises:
-        BackupInvalid: it is not a backup, or not as it was written.
-        InvalidSettings: the store has worlds, or files are in the way.
-        StorageFull: there is no room.
-    """
+    """Restore a backup into a library whose folder has settings and whose store is on a server. It
+    is verified and unpacked below the folder first. All rows are written in one transaction, which
+    commits after the files are in place."""
     manifest = verify_backup(path)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     require_space(folder, 2 * manifest.size)
@@ -363,17 +330,25 @@ def restore_to_server(
     lock = _claim_folder(work)
     try:
         unpack(path, work, "assets")
-        files = _FilesToPlace(dict(_assign_places(work, folder, assets, names_server)))
-        files.require_free()
+        images = [source for source in sorted((work / "assets").rglob("*")) if source.is_file()]
+        files = {assets / source.relative_to(work / "assets"): source for source in images}
+        files |= {folder / source.name: source for source in sorted(work.glob("*.key"))}
+        if (settings := work / SETTINGS).exists():
+            # Settings that exist stay in effect.
+            aside = (folder / SETTINGS).exists() or names_server(settings)
+            files[folder / (SETTINGS_ASIDE if aside else SETTINGS)] = settings
+        made: list[Path] = []
+        _require_free(files)
         with open_rows(work / _UNREADY_STORE) as rows:
             try:
                 with target.single_commit():
                     _copy_into_empty(rows, target)
-                    files.place()
+                    _place(files, made)
             except BaseException:
                 # The reply to the commit may have been lost: files stay if rows may refer to them.
-                if not _may_have_worlds(target):
-                    files.take_back()
+                with suppress(TruespanError):
+                    if not target.world_ids():
+                        _take_back(made)
                 raise
     finally:
         _remove_folder(work, lock)
@@ -381,22 +356,15 @@ def restore_to_server(
 
 
 def unpack(path: Path, work: Path, assets: str) -> None:
-    """Unpack a backup into a folder and prepare its store; return once all is on the disk.
-
-    Raises:
-        BackupInvalid: it is not a backup, or not as it was written.
-    """
+    """Unpack a backup into a folder and prepare its store; return once all is on the disk."""
 
     def write_member(member: Member, blocks: Iterator[bytes]) -> None:
         parent, _, rest = member.name.partition("/")
         name = f"{assets}/{rest}" if parent == "assets" else rest
         target = work / (_UNREADY_STORE if member.name == STORE else name)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open(target, "xb", opener=_open_private) as file:
-            for block in blocks:
-                file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
+        with create_file(target) as file:
+            file.writelines(blocks)
 
     read_archive(path, known_schema(), write_member)
     prepare_snapshot(work / _UNREADY_STORE)
@@ -404,66 +372,40 @@ def unpack(path: Path, work: Path, assets: str) -> None:
         sync_folder(inner)
 
 
-@dataclass(slots=True)
-class _FilesToPlace:
-    """Files that are placed together with the rows that refer to them, or taken back."""
-
-    files: Mapping[Path, Path]
-    """The source of each file, by its target."""
-    _made: list[Path] = field(default_factory=list)
-    _folders: list[Path] = field(default_factory=list)
-
-    def require_free(self) -> None:
-        """Refuse if another file exists at a target, before anything is written."""
-        for target, source in self.files.items():
-            same = target.is_file() and cmp(target, source, shallow=False)
-            if target.exists() and not same:
-                raise InvalidSettings(
-                    f"There is another file {target} already.",
-                    advice="Nothing is replaced; move it away, or restore into another folder.",
-                )
-
-    def place(self) -> None:
-        """Copy the files that do not exist yet; each is read back."""
-        try:
-            for target, source in self.files.items():
-                if not target.exists():
-                    self._made.append(target)
-                    parents = (target.parent, *target.parent.parents)
-                    self._folders += [parent for parent in parents if not parent.exists()]
-                copy_file(source, target)
-        except MigrationRefused:
-            raise InvalidSettings("A file of the backup's name was created meanwhile.") from None
-
-    def take_back(self) -> None:
-        """Remove what was placed, and the folders that were made for it."""
-        for target in self._made:
-            target.unlink(missing_ok=True)
-        for folder in sorted(set(self._folders), key=lambda path: -len(path.parts)):
-            with suppress(OSError):
-                folder.rmdir()
+def _require_free(files: Mapping[Path, Path]) -> None:
+    """Refuse if another file exists at a target, before anything is written."""
+    for target, source in files.items():
+        if target.exists() and not (target.is_file() and cmp(target, source, shallow=False)):
+            raise InvalidSettings(
+                f"There is another file {target} already.",
+                advice="Nothing is replaced; move it away, or restore into another folder.",
+            )
 
 
-def _assign_places(
-    work: Path, folder: Path, assets: Path, names_server: NamesServer
-) -> Iterator[tuple[Path, Path]]:
-    """Give the target and the source of each file; settings that exist stay in effect."""
-    for source in sorted((work / "assets").rglob("*")):
-        if source.is_file():
-            yield assets / source.relative_to(work / "assets"), source
-    for source in sorted(work.glob("*.key")):
-        yield folder / source.name, source
-    settings = work / SETTINGS
-    if settings.exists():
-        aside = (folder / SETTINGS).exists() or names_server(settings)
-        yield folder / (SETTINGS_ASIDE if aside else SETTINGS), settings
+def _place(files: Mapping[Path, Path], made: list[Path]) -> None:
+    """Copy the files that do not exist yet, each of which is read back; add to `made` what will be
+    there that was not, folders after what is in them."""
+    try:
+        for target, source in files.items():
+            missing = [path for path in (target, *target.parents) if not path.exists()]
+            made[:0] = missing
+            copy_file(source, target)
+    except MigrationRefused:
+        raise InvalidSettings("A file of the backup's name was created meanwhile.") from None
+
+
+def _take_back(made: list[Path]) -> None:
+    for path in made:
+        with suppress(OSError):
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink()
 
 
 def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
-    """Copy what a backup's store holds into an empty one, and read it back.
-
-    The backup may come from anyone: whatever the target's own constraints refuse is its fault.
-    """
+    """Copy what a backup's store holds into an empty one, and read it back. The backup may come
+    from anyone: whatever the target's own constraints refuse is its fault."""
     if target.world_ids():
         raise InvalidSettings(
             "The store has worlds already.", advice="Restore into one that is new and prepared."
@@ -477,13 +419,6 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
         ) from None
 
 
-def _may_have_worlds(target: StoreRows) -> bool:
-    try:
-        return bool(target.world_ids())
-    except TruespanError:
-        return True
-
-
 def _require_empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidSettings(
@@ -495,11 +430,8 @@ def _require_empty(folder: Path) -> None:
 
 
 def _claim_folder(folder: Path) -> FileLock:
-    """Lock a work folder and remove what a killed process left in it.
-
-    Raises:
-        InvalidSettings: another process works in it.
-    """
+    """Lock a work folder and remove what a killed process left in it. Raises `InvalidSettings`:
+    another process works in it."""
     folder.mkdir(mode=0o700, exist_ok=True, parents=True)
     lock = FileLock(folder / _LOCK)
     if not lock.acquire():
@@ -515,12 +447,3 @@ def _claim_folder(folder: Path) -> FileLock:
 def _remove_folder(folder: Path, lock: FileLock) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     lock.release()
-
-
-def _open_private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
-
-
-def _read_all(blocks: Iterator[bytes]) -> None:
-    for _ in blocks:
-        pass

@@ -23,62 +23,48 @@ _NUMBERS = 8
 
 
 def file_checks(folder: Path, settings_file: str, *, reserve: int, now: float) -> Iterator[Check]:
-    """Yield the checks of a library's folder and files."""
-    yield _writable(folder)
-    if os.name == "posix":
-        yield _private(folder)
-        yield _settings(folder / settings_file)
-    yield _room(folder, reserve)
-    yield _clock(folder, now)
-
-
-def _writable(folder: Path) -> Check:
     if os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return Check("folder", Verdict.OK, "can be read and written")
-    remedy = "Run as its owner, or correct its permissions."
-    return Check("folder", Verdict.PROBLEM, "cannot be written", remedy)
-
-
-def _private(folder: Path) -> Check:
-    """Check that only the owner can read the library; a private folder is enough."""
-    if not stat.S_IMODE(folder.stat().st_mode) & _OTHERS:
-        return Check("privacy", Verdict.OK, "only its owner can open the folder")
-    open_files = [
-        path.name
-        for path in sorted(folder.iterdir())
-        if stat.S_IMODE(path.stat().st_mode) & _OTHERS
-    ]
-    if not open_files:
-        return Check("privacy", Verdict.OK, "only its owner can read the files")
-    detail = f"others on this machine can read {', '.join(open_files[:3])}"
-    return Check("privacy", Verdict.WARNING, detail, "Make the folder private: chmod 700.")
-
-
-def _settings(path: Path) -> Check:
-    if not path.exists():
-        return Check(path.name, Verdict.OK, "does not exist: the defaults apply")
-    if stat.S_IMODE(path.stat().st_mode) & _WRITABLE:
-        says = "others on this machine can change it"
-        return Check(path.name, Verdict.PROBLEM, says, "Make it private: chmod 600.")
-    return Check(path.name, Verdict.OK, "is valid, and only its owner can change it")
-
-
-def _room(folder: Path, reserve: int) -> Check:
+        yield Check("folder", Verdict.OK, "can be read and written")
+    else:
+        remedy = "Run as its owner, or correct its permissions."
+        yield Check("folder", Verdict.PROBLEM, "cannot be written", remedy)
+    if os.name == "posix":
+        yield _check_privacy(folder)
+        yield _check_settings(folder / settings_file)
     free = shutil.disk_usage(folder).free
     says = f"{free / (1 << 20):.0f} MiB free, {reserve / (1 << 20):.0f} MiB in reserve"
     if free < reserve:
-        return Check("room", Verdict.PROBLEM, says, "Free disk space: nothing can be written.")
-    if free < 2 * reserve:
-        return Check("room", Verdict.WARNING, says, "Free disk space soon.")
-    return Check("room", Verdict.OK, says)
-
-
-def _clock(folder: Path, now: float) -> Check:
+        yield Check("room", Verdict.PROBLEM, says, "Free disk space: nothing can be written.")
+    elif free < 2 * reserve:
+        yield Check("room", Verdict.WARNING, says, "Free disk space soon.")
+    else:
+        yield Check("room", Verdict.OK, says)
     latest = max(path.stat().st_mtime for path in (folder, *folder.glob("store.db*")))
     if now < EARLIEST or latest > now + AHEAD:
         says = "is earlier than the last write to the library"
-        return Check("clock", Verdict.WARNING, says, "Set the machine's clock.")
-    return Check("clock", Verdict.OK, "is plausible")
+        yield Check("clock", Verdict.WARNING, says, "Set the machine's clock.")
+    else:
+        yield Check("clock", Verdict.OK, "is plausible")
+
+
+def _check_privacy(folder: Path) -> Check:
+    """Check that only the owner can read the library; a private folder is enough."""
+    if not folder.stat().st_mode & _OTHERS:
+        return Check("privacy", Verdict.OK, "only its owner can open the folder")
+    files = [path for path in sorted(folder.iterdir()) if path.stat().st_mode & _OTHERS]
+    if not files:
+        return Check("privacy", Verdict.OK, "only its owner can read the files")
+    says = f"others on this machine can read {', '.join(path.name for path in files[:3])}"
+    return Check("privacy", Verdict.WARNING, says, "Make the folder private: chmod 700.")
+
+
+def _check_settings(path: Path) -> Check:
+    if not path.exists():
+        return Check(path.name, Verdict.OK, "does not exist: the defaults apply")
+    if path.stat().st_mode & _WRITABLE:
+        says = "others on this machine can change it"
+        return Check(path.name, Verdict.PROBLEM, says, "Make it private: chmod 600.")
+    return Check(path.name, Verdict.OK, "is valid, and only its owner can change it")
 
 
 def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> LeftoverMatch:
@@ -115,21 +101,14 @@ def _forms(trace: Trace) -> list[bytes]:
     """Return the forms of a trace in files: raw, and of vectors also as the index logs them."""
     if not trace.is_vector:
         return [trace.content]
-    start = _find_distinct(trace.content)
-    if start is None:
-        return []
-    stretch = trace.content[4 * start : 4 * (start + _NUMBERS)]
-    return [stretch, b"".join(map(_to_cbor, numbers_of(stretch)))]
-
-
-def _find_distinct(vector: bytes) -> int | None:
-    """Return the start of a run of numbers that are all different and not zero."""
-    numbers = numbers_of(vector)
+    numbers = numbers_of(trace.content)
     for start in range(len(numbers) // 2, len(numbers) - _NUMBERS + 1):
         part = numbers[start : start + _NUMBERS]
+        # Numbers that are all different and not zero: no other vector has them.
         if len(set(part)) == _NUMBERS and all(part):
-            return start
-    return None
+            raw = trace.content[4 * start : 4 * (start + _NUMBERS)]
+            return [raw, b"".join(map(_to_cbor, numbers_of(raw)))]
+    return []
 
 
 def _to_cbor(number: float) -> bytes:

@@ -10,9 +10,12 @@ import os
 import shutil
 import sys
 import time
-from hashlib import sha256
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import file_digest
 from pathlib import Path
-from types import TracebackType
+from typing import BinaryIO
+from uuid import uuid4
 
 from truespan.errors import MigrationRefused, StorageFull
 
@@ -22,11 +25,8 @@ _BLOCK = 1 << 20
 
 
 def require_space(path: Path, reserve: int) -> None:
-    """Check that `reserve` bytes are free on the disk of `path`, which need not exist yet.
-
-    Raises:
-        StorageFull: fewer are free.
-    """
+    """Check that `reserve` bytes are free on the disk of `path`, which need not exist yet. Raises
+    `StorageFull`: fewer are free."""
     existing = next((place for place in (path, *path.absolute().parents) if place.exists()), path)
     free = shutil.disk_usage(existing).free
     if free < reserve:
@@ -41,6 +41,23 @@ def sync_folder(folder: Path) -> None:
             os.fsync(names)
         finally:
             os.close(names)
+
+
+@contextmanager
+def create_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Create a file, for its owner alone unless a mode is given; it is on the disk afterwards."""
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write a file aside and let it replace another: readers find the old or the new content."""
+    aside = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
+    with create_file(aside, mode) as file:
+        file.write(content)
+    os.replace(aside, path)
 
 
 def copy_tree(source: Path, target: Path, *, reserve: int) -> int:
@@ -65,9 +82,7 @@ def copy_tree(source: Path, target: Path, *, reserve: int) -> int:
 
 def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
     """Copy one file unless the target exists with the same content; return whether it was copied.
-
-    The copy is read back before it gets its name. Raises as `copy_tree` does.
-    """
+    The copy is read back before it gets its name. Raises as `copy_tree` does."""
     if not source.is_file() or source.is_symlink():
         return False
     if target.exists():
@@ -79,12 +94,8 @@ def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
     try:
         partial.unlink(missing_ok=True)
         mode = source.stat().st_mode & 0o700
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with open(source, "rb") as content, open(descriptor, "wb") as file:
-            while block := content.read(_BLOCK):
-                file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
+        with open(source, "rb") as content, create_file(partial, mode) as file:
+            shutil.copyfileobj(content, file, _BLOCK)
         _require_same_content(source, partial)
         os.replace(partial, target)
     finally:
@@ -95,12 +106,8 @@ def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
 
 def hash_file(path: Path) -> tuple[str, int]:
     """Return the SHA-256 of a file, in hexadecimal, and its size; it is read in blocks."""
-    digest, size = sha256(), 0
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            size += len(block)
-    return digest.hexdigest(), size
+        return file_digest(file, "sha256").hexdigest(), file.tell()
 
 
 def _require_same_content(source: Path, target: Path) -> None:
@@ -162,7 +169,6 @@ class FileLock:
         return self._file is not None
 
     def release(self) -> None:
-        """Release the lock; without effect if it is not held."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -172,10 +178,5 @@ class FileLock:
             time.sleep(_PAUSE)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()

@@ -21,25 +21,27 @@ class GoldenFolder:
         self._attempts = attempts
 
     def read(self, path: str) -> bytes:
-        """Return the bytes of a file."""
         return read_file(path, display_path(path), jailed=False, max_bytes=MAX_GOLDEN_BYTES)
 
     def change(self, path: str, change: Callable[[bytes], bytes]) -> None:
-        """Replace a file's bytes with what `change` makes of them.
-
-        The new file is written beside the old one, under a name that only one writer can create at
-        a time, and then replaces it.
-        """
+        """Replace a file's bytes with what `change` makes of them. The new file is written beside
+        the old one, under a name that only one writer can create at a time, and then replaces
+        it."""
         # A link stays a link: its target is changed.
         place = os.path.realpath(path)
         aside = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.new")
         file = self._create(aside, display_path(path))
         try:
             with os.fdopen(file, "wb") as written:
-                written.write(change(self._content(place)))
+                content = b""
+                with suppress(SourceMissing):
+                    content = self.read(place)
+                written.write(change(content))
                 written.flush()
                 os.fsync(written.fileno())
-            _keep_mode(place, aside)
+            # The new file has the permissions of the old one, if there is one.
+            with suppress(FileNotFoundError):
+                os.chmod(aside, os.stat(place).st_mode & 0o7777)
             os.replace(aside, place)
         except BaseException as error:
             with suppress(OSError):
@@ -61,18 +63,6 @@ class GoldenFolder:
             name,
             advice=f"Another process is changing it. If none is, remove {display_path(aside)}.",
         )
-
-    def _content(self, place: str) -> bytes:
-        try:
-            return self.read(place)
-        except SourceMissing:
-            return b""
-
-
-def _keep_mode(place: str, aside: str) -> None:
-    """Give the new file the permissions of the old one, if there is one."""
-    with suppress(FileNotFoundError):
-        os.chmod(aside, os.stat(place).st_mode & 0o7777)
 
 
 def _unwritable(name: str) -> SourceUnreadable:

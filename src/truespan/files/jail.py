@@ -24,10 +24,8 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def doc_id_for(path: str) -> str:
-    """Return the id of a file: a slug of its name, and a digest of its path.
-
-    The same file has the same id however it was found; equal names in two folders differ.
-    """
+    """Return the id of a file: a slug of its name, and a digest of its path. The same file has the
+    same id however it was found; equal names in two folders differ."""
     return f"{_slug(os.path.basename(path))}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 
@@ -51,7 +49,6 @@ def _slug(name: str) -> str:
 def make_source(
     path: str, size: int, declared: DocumentOptions, *, doc_id: str | None = None, origin: str = ""
 ) -> Source:
-    """Return the source of a file, under its own id or a declared one."""
     return Source(
         path=path,
         name=display_path(os.path.basename(path)),
@@ -63,13 +60,9 @@ def make_source(
 
 
 def walk(folder: str, pattern: PathPattern) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries below a folder that match, by name; links to folders are not entered.
-
-    Every entry except a folder is yielded, even if it is not a regular file.
-
-    Raises:
-        SourceUnreadable: a folder cannot be listed, so files may be missing.
-    """
+    """Yield the entries below a folder that match, by name; links to folders are not entered. Every
+    entry except a folder is yielded, even if it is not a regular file. Raises `SourceUnreadable`: a
+    folder cannot be listed, so files may be missing."""
     # A stack instead of recursion: folders may be nested deeper than Python can call.
     opened = [(pattern.begin(), iter(list_folder(folder)))]
     while opened:
@@ -85,7 +78,6 @@ def walk(folder: str, pattern: PathPattern) -> Iterator[os.DirEntry[str]]:
 
 
 def list_folder(folder: str) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder by name."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -131,7 +123,6 @@ class JailedPath:
 
     @property
     def is_folder(self) -> bool:
-        """Say whether it is a folder."""
         return stat.S_ISDIR(self.status.st_mode)
 
 
@@ -143,11 +134,7 @@ class Jail:
 
     @classmethod
     def around(cls, folder: str) -> Jail:
-        """Return the jail of a folder.
-
-        Raises:
-            SourceMissing: the folder does not exist.
-        """
+        """Return the jail of a folder. Raises `SourceMissing`: the folder does not exist."""
         try:
             root = os.path.realpath(folder, strict=True)
         except (OSError, ValueError):

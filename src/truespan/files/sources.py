@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,8 +26,6 @@ from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, So
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A file, and the manifest line that names it."""
-
     entry: Entry
     source: Source
 
@@ -56,14 +55,18 @@ class _ManifestSearch:
         self.manifest = os.path.join(self.jail.root, name)
 
     def expand(self, entries: Sequence[Entry]) -> FoundSources:
-        """Return the sources of all lines.
-
-        Raises:
-            ManifestInvalid: lines cannot be used, or contradict each other.
-        """
+        """Return the sources of all lines. Raises `ManifestInvalid`: lines cannot be used, or
+        contradict each other."""
         for entry in entries:
             self._add(entry)
-        self._check_ids()
+        # The same id must not name two files, also if the ids differ only in case.
+        owners: dict[str, _Claim] = {}
+        for claim in sorted(self.claims.values(), key=lambda claim: claim.entry.line):
+            first = owners.setdefault(claim.source.doc_id.casefold(), claim)
+            if first is not claim:
+                doc_id, line = quote(claim.source.doc_id), first.entry.line
+                fault = f"doc_id {doc_id} belongs to another file in line {line}"
+                self.bad.append((claim.entry.line, fault))
         if self.bad:
             raise ManifestInvalid(display_path(os.path.basename(self.manifest)), sorted(self.bad))
         ordered = sorted(self.claims.values(), key=_Claim.order)
@@ -76,7 +79,6 @@ class _ManifestSearch:
         )
 
     def _add(self, entry: Entry) -> None:
-        """Add the files of one line."""
         try:
             found = self._matches(entry)
         except PathRefused as refused:
@@ -146,16 +148,6 @@ class _ManifestSearch:
             )
             self.bad.append((entry.line, fault))
 
-    def _check_ids(self) -> None:
-        """Refuse the same id for two files, also if the ids differ only in case."""
-        owners: dict[str, _Claim] = {}
-        for claim in sorted(self.claims.values(), key=lambda claim: claim.entry.line):
-            first = owners.setdefault(claim.source.doc_id.casefold(), claim)
-            if first is not claim:
-                doc_id, line = quote(claim.source.doc_id), first.entry.line
-                fault = f"doc_id {doc_id} belongs to another file in line {line}"
-                self.bad.append((claim.entry.line, fault))
-
 
 MAX_BYTES = 512 << 20
 MAX_MANIFEST_BYTES = 64 << 20
@@ -173,11 +165,7 @@ class FileSources:
 
         In folders and patterns, files of unsupported kinds are skipped and counted. A file named
         directly is always a source, so that its refusal is reported. A path is a pattern if it does
-        not exist and contains `*`, `?` or `[`.
-
-        Raises:
-            SourceMissing: a path does not exist; an unmatched pattern is reported instead.
-            SourceUnreadable: a folder cannot be listed.
+        not exist and contains `*`, `?` or `[`; one without a match is reported, and is no error.
         """
         search = _PathSearch(self._is_supported, declared)
         for path in paths:
@@ -191,16 +179,7 @@ class FileSources:
 
     def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources:
         """Return the sources that the lines of a manifest name, by priority, line and name.
-
-        Nothing outside the manifest's folder is found, whatever its lines and links say. The
-        origin of each source is the manifest's path.
-
-        Raises:
-            ManifestInvalid: with every line that leads outside, names no regular file, or
-                contradicts another line.
-            SourceMissing: the manifest's folder does not exist.
-            SourceUnreadable: a folder cannot be listed.
-        """
+        Nothing outside its folder is found, whatever its lines and links say."""
         return _ManifestSearch(manifest, self._is_supported).expand(entries)
 
     def absolute(self, path: str) -> str:
@@ -209,7 +188,6 @@ class FileSources:
         return os.path.join(os.getcwd(), path)
 
     def read_manifest(self, path: str) -> bytes:
-        """Return the bytes of a manifest; raises as `read` does."""
         return read_file(
             path,
             display_path(path),
@@ -218,22 +196,14 @@ class FileSources:
         )
 
     def read(self, source: Source) -> bytes:
-        """Return the bytes of a source; if a manifest named it, without following links.
-
-        Raises:
-            SourceMissing: it no longer exists.
-            SourceTooLarge: it is larger than the limit; nothing of it was read.
-            SourceUnreadable: it cannot be opened, is not a regular file, or became a link.
-        """
+        """Return the bytes of a source; if a manifest named it, without following links."""
         return read_file(
             source.path, source.name, jailed=bool(source.origin), max_bytes=self._max_bytes
         )
 
     def exists(self, path: str) -> bool:
-        """Say whether a file still exists at the recorded path of a document.
-
-        If that cannot be determined, True: documents of missing files are removed.
-        """
+        """Say whether a file still exists at the recorded path of a document. If that cannot be
+        determined, True: documents of missing files are removed."""
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -247,8 +217,6 @@ class FileSources:
 
 @dataclass(slots=True)
 class _PathSearch:
-    """One search for sources, and what it found so far."""
-
     is_supported: Callable[[str], bool]
     declared: DocumentOptions
     sources: dict[str, Source] = field(default_factory=dict)
@@ -257,22 +225,18 @@ class _PathSearch:
     roots: list[Root] = field(default_factory=list)
 
     def add(self, path: str) -> None:
-        """Add the files that one path names."""
         real = _resolve(path)
-        if real is None and has_wildcard(path):
-            self._add_pattern(path)
-        elif real is None:
-            raise SourceMissing(display_path(path), advice="Check the path.")
-        elif os.path.isdir(real):
-            self._add_folder(real)
-        else:
-            self._add_file(real)
-
-    def _add_pattern(self, path: str) -> None:
+        if real is not None:
+            if os.path.isdir(real):
+                self._add_folder(real)
+            else:
+                self._add_file(real)
+            return
         parts = Path(path).parts
-        first = next(place for place, part in enumerate(parts) if has_wildcard(part))
-        real = _resolve(os.path.join(*parts[:first]) if first else os.curdir)
-        if real is None or not os.path.isdir(real):
+        first = next((place for place, part in enumerate(parts) if has_wildcard(part)), None)
+        if first is not None:
+            real = _resolve(os.path.join(*parts[:first]) if first else os.curdir)
+        if first is None or real is None or not os.path.isdir(real):
             raise SourceMissing(display_path(path), advice="Check the path.")
         if not self._add_folder(real, parts[first:]):
             self.unmatched.append(display_path(path))
@@ -281,7 +245,11 @@ class _PathSearch:
         """Add the files below a folder; return how many were added or skipped."""
         added = skipped = 0
         for entry in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
-            if self.is_supported(entry.name) and _is_file(entry):
+            is_file = False
+            # There may be a circle of links.
+            with suppress(OSError):
+                is_file = self.is_supported(entry.name) and entry.is_file()
+            if is_file:
                 self._add_file(entry.path)
                 added += 1
             else:
@@ -323,11 +291,3 @@ def _exists_as_displayed(path: str) -> bool:
             if display_path(name) == part and os.path.lexists(joined := os.path.join(folder, name))
         ]
     return bool(folders)
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:
-        # For example, a circle of links.
-        return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,10 +19,10 @@ from uuid import uuid4
 import msgspec
 
 from truespan.errors import InvalidConfiguration, SourceMissing, SourceTooLarge, SourceUnreadable
-from truespan.files.disk import FileLock, require_space, sync_folder
+from truespan.files.disk import FileLock, create_file, replace_file, require_space, sync_folder
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
-from truespan.types.maintenance import NO_FILES, RemovedFiles
+from truespan.types.maintenance import RemovedFiles, sum_files
 from truespan.types.source import DocumentOptions, FoundSources, Source, Upload, check_uploads
 
 _LIST = ".list"
@@ -33,8 +32,6 @@ MAX_BYTES = 512 << 20
 
 
 class _StoredFile(NamedTuple):
-    """One file of a batch, as in its list."""
-
     file: str
     name: str
     size: int
@@ -50,14 +47,7 @@ class UploadFolder:
 
     @contextmanager
     def receive(self, world: WorldId, uploads: Sequence[Upload]) -> Iterator[str]:
-        """Store files durably and yield the name of their batch; removed if the block fails.
-
-        Raises:
-            InvalidSettings: a name cannot be used.
-            SourceTooLarge: a file is larger than the limit.
-            StorageFull: there is not enough space.
-            InvalidConfiguration: the folder cannot be written.
-        """
+        """Store files durably and yield the name of their batch; removed if the block fails."""
         checked = check_uploads(uploads)
         batch = uuid4().hex
         home = self._home(world, batch)
@@ -72,11 +62,7 @@ class UploadFolder:
             _unlock(lock, home)
 
     def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
-        """Return the sources of a batch, unread.
-
-        Raises:
-            SourceMissing: the batch was removed.
-        """
+        """Return the sources of a batch, unread. Raises `SourceMissing`: the batch was removed."""
         files = _read_list(self._home(world, batch))
         if not files:
             raise SourceMissing("upload", advice="Upload it again.")
@@ -95,7 +81,6 @@ class UploadFolder:
         )
 
     def exists(self, world: WorldId, batch: str) -> bool:
-        """Say whether a batch exists."""
         return bool(_read_list(self._home(world, batch)))
 
     def read(self, source: Source) -> bytes:
@@ -105,49 +90,40 @@ class UploadFolder:
         return read_file(str(path), source.name, jailed=False, max_bytes=self._max_bytes)
 
     def discard(self, world: WorldId, batch: str) -> None:
-        """Remove a batch; without effect if it does not exist."""
         shutil.rmtree(self._home(world, batch), ignore_errors=True)
 
     def remove(self, world: WorldId, doc_id: str, is_wanted: Callable[[str], bool]) -> RemovedFiles:
         """Remove the files of a document from all batches that are not wanted."""
-        removed = self.sweep(world, lambda batch: (self._home(world, batch) / _LIST).exists())
+        removed = [self.sweep(world, lambda batch: (self._home(world, batch) / _LIST).exists())]
         for home in self._unwanted(world, is_wanted):
             files = _read_list(home)
             left = [stored for stored in files if upload_doc_id(stored.name) != doc_id]
             if left == files:
                 continue
             if not left:
-                removed = _add(removed, _remove_folder(home))
+                removed.append(_remove_folder(home))
                 continue
             gone = [stored for stored in files if stored not in left]
             for stored in gone:
                 (home / stored.file).unlink(missing_ok=True)
-            _write_list(home, left)
-            size = sum(stored.size for stored in gone)
-            removed = _add(removed, RemovedFiles(len(gone), size))
-        return removed
+            replace_file(home / _LIST, msgspec.json.encode(left))
+            removed.append(RemovedFiles(len(gone), sum(stored.size for stored in gone)))
+        return sum_files(removed)
 
     def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles:
         """Remove the batches that are not wanted, except those being received."""
-        removed = NO_FILES
-        for home in self._unwanted(world, is_wanted):
-            removed = _add(removed, _remove_folder(home))
-        return removed
+        return sum_files(map(_remove_folder, self._unwanted(world, is_wanted)))
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
-        """Remove all uploads of a world."""
         return _remove_folder(self._folder / _check_name(world))
 
     def worlds(self) -> list[WorldId]:
-        """Return the worlds that have uploads."""
         return [WorldId(path.name) for path in _folders(self._folder)]
 
     def _unwanted(self, world: WorldId, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
-        """Yield the batches that are not wanted, each while its lock is held.
-
-        A process that receives a batch releases the lock after it stored the job, so `is_wanted` is
-        called only while the lock is held.
-        """
+        """Yield the batches that are not wanted, each while its lock is held. A process that
+        receives a batch releases the lock after it stored the job, so `is_wanted` is called only
+        while the lock is held."""
         for home in _folders(self._folder / _check_name(world)):
             lock = _lock_of(home)
             if not lock.acquire():
@@ -170,7 +146,7 @@ class UploadFolder:
                 _StoredFile(str(number), upload.name, self._write_file(home / str(number), upload))
                 for number, upload in enumerate(uploads, 1)
             ]
-            _write_list(home, files)
+            replace_file(home / _LIST, msgspec.json.encode(files))
             for folder in (home, home.parent, self._folder, self._folder.parent):
                 sync_folder(folder)
         except OSError as error:
@@ -184,15 +160,13 @@ class UploadFolder:
 
     def _write_file(self, path: Path, upload: Upload) -> int:
         size = 0
-        with _open_content(upload) as content, _create(path) as file:
-            while piece := _read_piece(content, upload.name):
+        with _open_content(upload) as content, create_file(path) as file:
+            while piece := _read(content, upload.name):
                 size += len(piece)
                 if size > self._max_bytes:
                     raise SourceTooLarge(upload.name)
                 require_space(self._folder, self._reserve + len(piece))
                 file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
         return size
 
 
@@ -222,25 +196,11 @@ def _open_content(upload: Upload) -> Iterator[BinaryIO]:
         yield upload.content
 
 
-def _read_piece(content: BinaryIO, name: str) -> bytes:
+def _read(content: BinaryIO, name: str) -> bytes:
     try:
         return content.read(_PIECE)
     except (OSError, ValueError):
         raise SourceUnreadable(name) from None
-
-
-def _create(path: Path) -> BinaryIO:
-    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
-
-
-def _write_list(home: Path, files: Sequence[_StoredFile]) -> None:
-    """Write the list of a batch atomically."""
-    aside = home / f"{_LIST}-{uuid4().hex[:8]}"
-    with _create(aside) as file:
-        file.write(msgspec.json.encode(files))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, home / _LIST)
 
 
 def _read_list(home: Path) -> list[_StoredFile]:
@@ -272,7 +232,3 @@ def _check_name(name: str) -> str:
     if not name or not all(char.isalnum() or char == "-" for char in name):
         raise SourceMissing("upload")
     return name
-
-
-def _add(left: RemovedFiles, right: RemovedFiles) -> RemovedFiles:
-    return RemovedFiles(left.files + right.files, left.bytes + right.bytes)

@@ -10,28 +10,22 @@ from hashlib import sha256
 from pathlib import Path
 
 from truespan.errors import InvalidConfiguration, StorageFull
+from truespan.files.disk import create_file
 
 _LEAST_BYTES = 32
 
 
 class UsageKey:
-    """Hashes queries with a key in a file of its own, which is created when first needed.
-
-    Equal queries of a world have equal hashes, so that they can be counted. Without the key, the
-    log does not allow guessing queries.
-    """
+    """Hashes queries with a key in a file of its own, which is created when first needed. Equal
+    queries of a world have equal hashes, so that they can be counted. Without the key, the log does
+    not allow guessing queries."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._key = b""
 
     def mark(self, world: str, query: str) -> str:
-        """Return the keyed hash of a query in a world.
-
-        Raises:
-            InvalidConfiguration: the key cannot be read or is too short.
-            StorageFull: there is no key yet, and no space for one.
-        """
+        """Return the keyed hash of a query in a world."""
         self._key = self._key or self._load()
         message = f"{len(world)}:{world}{query}".encode(errors="replace")
         return f"hmac-sha256:{hmac.new(self._key, message, sha256).hexdigest()}"
@@ -55,14 +49,11 @@ class UsageKey:
     def _create(self) -> None:
         """Write a new key to a draft and link it; a key created meanwhile stays."""
         draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with create_file(draft) as file:
                 file.write(secrets.token_hex(32).encode())
-                file.flush()
-                os.fsync(file.fileno())
             os.link(draft, self._path)
         except FileExistsError:
             return
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)

@@ -29,6 +29,7 @@ from truespan.types.maintenance import (
     LeftoverMatch,
     RemovedFiles,
     Trace,
+    sum_files,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
 
@@ -96,11 +97,7 @@ def digest_of(receipt: Mapping[str, Any]) -> str:
 
 
 _RETRIED_LATER = (
-    IndexUnavailable,
-    IndexRefused,
-    IndexKeyRefused,
-    IndexSchemaMismatch,
-    StorageFull,
+    *(IndexUnavailable, IndexRefused, IndexKeyRefused, IndexSchemaMismatch, StorageFull),
     StoreBusy,
 )
 """Errors after which an erasure stays queued."""
@@ -116,71 +113,6 @@ class ErasureReport:
     """Files of servers: erasure was at most requested, and cannot be confirmed."""
     assets: RemovedFiles = NO_FILES
     uploads: RemovedFiles = NO_FILES
-
-
-def apply_erasures(
-    store: Store,
-    index: VectorIndex,
-    assets: AssetStore,
-    uploads: UploadStore | None = None,
-    *,
-    urgent: bool = False,
-    kinds: Collection[ErasureKind] = frozenset(ErasureKind),
-) -> ErasureReport:
-    """Do all queued erasures; what cannot be done now stays queued, and the report says why.
-
-    Safe to run twice or in two processes: an erasure is removed from the queue only after it was
-    done, and only if it was not requested again meanwhile.
-    """
-    report = ErasureReport()
-    for erasure in store.erasures(urgent=urgent):
-        if erasure.kind not in kinds:
-            continue
-        try:
-            _erase(store, index, assets, uploads, erasure, report)
-        except _RETRIED_LATER as error:
-            report.waiting[erasure.kind.value] = error.code
-        else:
-            store.finish_erasure(erasure)
-            report.done += 1
-    return report
-
-
-def _erase(
-    store: Store,
-    index: VectorIndex,
-    assets: AssetStore,
-    uploads: UploadStore | None,
-    erasure: Erasure,
-    report: ErasureReport,
-) -> None:
-    match erasure.kind:
-        case ErasureKind.POINTS if erasure.profile is not None:
-            _drop(
-                index, Scope(OWNER, erasure.world, Generation(erasure.generation, erasure.profile))
-            )
-        case ErasureKind.ASSETS:
-            report.assets = assets.remove_all(erasure.world)
-            if uploads is not None:
-                report.uploads = uploads.remove_all(erasure.world)
-        case ErasureKind.INDEX if erasure.profile is not None:
-            _record_outside(report, erasure.kind, index.erase(erasure.profile))
-        case ErasureKind.STORE:
-            _record_outside(report, erasure.kind, store.rewrite_file())
-        case _:
-            raise AssertionError("points and index have a profile")
-
-
-def _record_outside(report: ErasureReport, kind: ErasureKind, fate: FileFate) -> None:
-    if fate is not FileFate.GONE:
-        report.outside[kind.value] = fate
-
-
-def _drop(index: VectorIndex, scope: Scope) -> None:
-    # `prepare` is not called: a missing collection has no points to remove.
-    if scope.profile.id in index.collections():
-        index.drop(scope)
-        index.flush(scope)
 
 
 _SEARCHED_VECTORS = 4
@@ -208,17 +140,15 @@ class Remover:
         erase: bool,
         uploads: RemovedFiles = NO_FILES,
     ) -> Receipt:
-        """Delete a document: hide it, delete images and points, then rows.
-
-        With `erase`, its bytes are also removed from files, which are searched afterwards.
-        `uploads` are uploaded files of it that were removed before.
-        """
+        """Delete a document: hide it, delete images and points, then rows. With `erase`, its bytes
+        are also removed from files, which are searched afterwards. `uploads` are uploaded files of
+        it that were removed before."""
         store = self.store
-        traces = self._traces(scope, document.number) if erase else []
+        traces = self._find_traces(scope, document.number) if erase else []
         redacted = store.tombstone(scope, document.number, erase=erase)
         refs = [ref for ref in store.retired(scope) if ref.document == document.number]
         gone = document.doc_id in store.deleted(scope)
-        images = self.assets.remove(scope.world, document.doc_id) if gone else RemovedFiles(0, 0)
+        images = self.assets.remove(scope.world, document.doc_id) if gone else NO_FILES
         points = self._remove_points(scope, refs)
         rows: Counter[str] = Counter()
         for ref in refs:
@@ -239,10 +169,8 @@ class Remover:
         return self._erase_files(receipt, traces, erase=erase)
 
     def clear(self, scope: Scope, documents: Collection[int]) -> None:
-        """Delete images, points and rows of discarded revisions of these documents.
-
-        Active revisions stay. Erasure from files is queued, as when a revision is replaced.
-        """
+        """Delete images, points and rows of discarded revisions of these documents. Active
+        revisions stay. Erasure from files is queued, as when a revision is replaced."""
         refs = [ref for ref in self.store.retired(scope) if ref.document in documents]
         for doc_id in self.store.deleted(scope):
             self.assets.remove(scope.world, doc_id)
@@ -251,15 +179,19 @@ class Remover:
             self.store.purge(scope, ref)
 
     def world(self, authority: Authority, world: World, *, erase: bool) -> Receipt:
-        """Delete a world with everything in it.
-
-        One commit deletes its rows and queues the rest. From then on no request can name the
-        world, so its points cannot be found while they last.
-        """
+        """Delete a world with everything in it. One commit deletes its rows and queues the rest.
+        From then on no request can name the world, so its points cannot be found while they
+        last."""
         generation = world.generation
         scope = Scope(authority, world.id, generation) if generation else None
-        traces = self._traces(scope, None) if scope and erase else []
-        points = self._points_of(scope) if scope else ()
+        traces = self._find_traces(scope, None) if scope and erase else []
+        points = []
+        for kept in self.store.kept_generations(scope) if scope else ():
+            own = Scope(authority, world.id, kept.generation)
+            # An index that cannot count its points does not prevent a deletion.
+            with suppress(TruespanError):
+                count = self.index.count(own)
+                points.append(PointsRemoved(own.generation.number, own.profile.id, count))
         rows = self.store.delete_world(authority, world.id, erase=erase)
         receipt = Receipt(
             world=world.name,
@@ -269,39 +201,65 @@ class Remover:
             name=world.name,
             deleted_at=self.clock.now(),
             rows=dict(sorted(rows.items())),
-            points=points,
+            points=tuple(points),
         )
         return self._erase_files(receipt, traces, erase=erase)
 
-    def finish_erasures(self, *, urgent: bool = False) -> ErasureReport:
-        """Do queued erasures of earlier deletions; with `urgent`, only requested ones."""
-        return apply_erasures(self.store, self.index, self.assets, self.uploads, urgent=urgent)
+    def finish_erasures(
+        self, *, urgent: bool = False, kinds: Collection[ErasureKind] = frozenset(ErasureKind)
+    ) -> ErasureReport:
+        """Do queued erasures of earlier deletions; with `urgent`, only requested ones.
 
-    def _points_of(self, scope: Scope) -> tuple[PointsRemoved, ...]:
-        """Return the number of points of each generation that the index can count."""
-        counted = []
-        for kept in self.store.kept_generations(scope):
-            own = replace(scope, generation=kept.generation)
-            with suppress(TruespanError):
-                points = self.index.count(own)
-                counted.append(PointsRemoved(own.generation.number, own.profile.id, points))
-        return tuple(counted)
+        What cannot be done now stays queued, and the report says why. Safe to run twice or in two
+        processes: an erasure is removed from the queue only after it was done, and only if it was
+        not requested again meanwhile.
+        """
+        report = ErasureReport()
+        for erasure in self.store.erasures(urgent=urgent):
+            if erasure.kind not in kinds:
+                continue
+            try:
+                fate = self._erase(erasure, report)
+            except _RETRIED_LATER as error:
+                report.waiting[erasure.kind.value] = error.code
+                continue
+            if fate is not FileFate.GONE:
+                report.outside[erasure.kind.value] = fate
+            self.store.finish_erasure(erasure)
+            report.done += 1
+        return report
 
-    def _traces(self, scope: Scope, document: int | None) -> list[Trace]:
+    def _erase(self, erasure: Erasure, report: ErasureReport) -> FileFate:
+        if erasure.kind is ErasureKind.STORE:
+            return self.store.rewrite_file()
+        if erasure.kind is ErasureKind.ASSETS:
+            report.assets = self.assets.remove_all(erasure.world)
+            if self.uploads is not None:
+                report.uploads = self.uploads.remove_all(erasure.world)
+            return FileFate.GONE
+        if erasure.profile is None:
+            raise AssertionError("points and index have a profile")
+        if erasure.kind is ErasureKind.INDEX:
+            return self.index.erase(erasure.profile)
+        # `prepare` is not called: a missing collection has no points to remove.
+        if erasure.profile.id in self.index.collections():
+            scope = Scope(OWNER, erasure.world, Generation(erasure.generation, erasure.profile))
+            self.index.drop(scope)
+            self.index.flush(scope)
+        return FileFate.GONE
+
+    def _find_traces(self, scope: Scope, document: int | None) -> list[Trace]:
         """Return texts and vectors to search files for afterwards; none without a searcher."""
         if self.find_leftovers is None:
             return []
-        return [*self.store.traces(scope, document), *self._vectors(scope, document)]
-
-    def _vectors(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return a few vectors from the index that belong to no other text."""
+        traces = self.store.traces(scope, document)
+        # A few vectors that belong to no other text.
         ids = self.store.own_chunks(scope, document, limit=_SEARCHED_VECTORS)
-        try:
+        # An index that cannot be read must not prevent a deletion.
+        with suppress(TruespanError):
             points = self.index.read(scope, ids) if ids else []
-        except TruespanError:
-            # An index that cannot be read must not prevent a deletion.
-            return []
-        return [Trace(True, point.vector) for point in points]
+            traces += [Trace(True, point.vector) for point in points]
+        return traces
 
     def _remove_points(
         self, scope: Scope, refs: Sequence[RevisionRef]
@@ -320,32 +278,18 @@ class Remover:
 
     def _erase_files(self, receipt: Receipt, traces: Sequence[Trace], *, erase: bool) -> Receipt:
         """Erase what is left in files, search them, and complete the receipt."""
-        report = self._apply(erase=erase)
-        check = self._check(traces) if erase else None
+        kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
+        report = self.finish_erasures(urgent=True, kinds=kinds)
+        check = None
+        if erase and traces and self.find_leftovers is not None:
+            check = self.find_leftovers(traces)
         found = check.found if check else 0
         return replace(
             receipt,
-            assets=RemovedFiles(
-                receipt.assets.files + report.assets.files,
-                receipt.assets.bytes + report.assets.bytes,
-            ),
-            uploads=RemovedFiles(
-                receipt.uploads.files + report.uploads.files,
-                receipt.uploads.bytes + report.uploads.bytes,
-            ),
+            assets=sum_files([receipt.assets, report.assets]),
+            uploads=sum_files([receipt.uploads, report.uploads]),
             erased=erase and not (report.waiting or report.outside or found),
             waiting=report.waiting if erase else {"files": _NOT_REQUESTED},
             outside={kind: fate.value for kind, fate in report.outside.items()},
             check=check,
         ).with_digest()
-
-    def _apply(self, *, erase: bool) -> ErasureReport:
-        kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
-        return apply_erasures(
-            self.store, self.index, self.assets, self.uploads, urgent=True, kinds=kinds
-        )
-
-    def _check(self, traces: Sequence[Trace]) -> LeftoverMatch | None:
-        if self.find_leftovers is None or not traces:
-            return None
-        return self.find_leftovers(traces)

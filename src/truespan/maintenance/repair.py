@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from truespan.errors import TruespanError
 from truespan.observer import RequestTrace
 from truespan.protocols import VectorIndex
-from truespan.types.chunk import PendingChunk
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, RepairAction, Stage
-from truespan.types.trust import FailureKind, Repair
+from truespan.types.trust import FailureKind
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -35,25 +34,52 @@ class RepairReport:
     erasures_waiting: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: RepairReport) -> None:
-        """Add the counts of another report."""
         self.deleted_points += other.deleted_points
         self.restored_texts += other.restored_texts
         self.quarantined += other.quarantined
         self.reembedded += other.reembedded
 
 
-def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairReport:
-    """Apply every queued repair of a scope; safe to run twice or in two processes.
+_BROKEN_TEXT = (FailureKind.MISSING, FailureKind.DAMAGED)
 
-    Each chunk is checked again first: since it was found, it may have been embedded again, replaced
-    or deleted.
-    """
+
+def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairReport:
+    """Apply every queued repair of a scope; safe to run twice or in two processes. Each chunk is
+    checked again first: since it was found, it may have been embedded again, replaced or
+    deleted."""
     report = RepairReport()
     repairs = store.repairs(scope)
     if not repairs:
         return report
-    _restore_texts(store, scope, repairs, report)
-    _delete_points(store, index, scope, repairs, report)
+    failures = [repair.failure for repair in repairs]
+    broken = [failure.chunk_id for failure in failures if failure.kind in _BROKEN_TEXT]
+    for chunk_id in dict.fromkeys(broken):
+        if store.rebuild_chunk(scope, chunk_id):
+            report.restored_texts += 1
+        else:
+            report.quarantined.append(chunk_id)
+    wrong = [failure for failure in failures if failure.kind not in _BROKEN_TEXT]
+    records = store.read_chunks(scope, [failure.chunk_id for failure in wrong]) if wrong else {}
+    stale: list[tuple[ChunkId, TextHash]] = []
+    for failure in wrong:
+        record = records.get(failure.chunk_id)
+        # The chunk row's own hash may be forged; the state row has the one that was embedded.
+        trusted = record and record.chunk and record.recorded_hash == failure.point_hash
+        if failure.kind is FailureKind.QUARANTINED or not trusted:
+            stale.append((failure.chunk_id, failure.point_hash))
+    stale += [
+        (failure.chunk_id, failure.point_hash)
+        for failure in failures
+        if failure.chunk_id in report.quarantined
+    ]
+    if stale:
+        index.prepare(scope)
+        index.delete_stale(scope, stale)
+        index.flush(scope)
+    if any(failure.kind is FailureKind.ORPHAN for failure in wrong):
+        # It may be left of a deleted document, whose text must not stay in files either.
+        store.queue_erasure(scope)
+    report.deleted_points = len(stale)
     store.finish_repairs(scope, [repair.number for repair in repairs])
     return report
 
@@ -70,73 +96,14 @@ def apply_observed_repairs(
     return report
 
 
-def _restore_texts(
-    store: Store, scope: Scope, repairs: Sequence[Repair], report: RepairReport
-) -> None:
-    broken = {FailureKind.MISSING, FailureKind.DAMAGED}
-    for chunk_id in _ids(repairs, broken):
-        if store.rebuild_chunk(scope, chunk_id):
-            report.restored_texts += 1
-        else:
-            report.quarantined.append(chunk_id)
-
-
-def _delete_points(
-    store: Store,
-    index: VectorIndex,
-    scope: Scope,
-    repairs: Sequence[Repair],
-    report: RepairReport,
-) -> None:
-    wrong = [
-        repair.failure
-        for repair in repairs
-        if repair.failure.kind in (FailureKind.STALE, FailureKind.ORPHAN, FailureKind.QUARANTINED)
-    ]
-    quarantined = set(report.quarantined)
-    found = store.read_chunks(scope, [flaw.chunk_id for flaw in wrong]) if wrong else {}
-    stale: list[tuple[ChunkId, TextHash]] = []
-    for flaw in wrong:
-        record = found.get(flaw.chunk_id)
-        # The chunk row's own hash may be forged; the state row has the one that was embedded.
-        trusted = (
-            record is not None
-            and record.chunk is not None
-            and record.recorded_hash == flaw.point_hash
-        )
-        if flaw.kind is FailureKind.QUARANTINED or not trusted:
-            stale.append((flaw.chunk_id, flaw.point_hash))
-    stale += [
-        (repair.failure.chunk_id, repair.failure.point_hash)
-        for repair in repairs
-        if repair.failure.chunk_id in quarantined
-    ]
-    if stale:
-        index.prepare(scope)
-        index.delete_stale(scope, stale)
-        index.flush(scope)
-    if any(flaw.kind is FailureKind.ORPHAN for flaw in wrong):
-        # It may be left of a deleted document, whose text must not stay in files either.
-        store.queue_erasure(scope)
-    report.deleted_points = len(stale)
-
-
-def _ids(repairs: Sequence[Repair], kinds: set[FailureKind]) -> list[ChunkId]:
-    return list(
-        dict.fromkeys(repair.failure.chunk_id for repair in repairs if repair.failure.kind in kinds)
-    )
-
-
 CLOSING_SECONDS = 5.0
 
 _log = logging.getLogger("truespan.jobs")
 
 
 class BackgroundRepairs:
-    """Applies queued repairs on its own thread, which starts with the first one.
-
-    Repairs that are left at `close` stay queued in the store for `repair`.
-    """
+    """Applies queued repairs on its own thread, which starts with the first one. Repairs that are
+    left at `close` stay queued in the store for `repair`."""
 
     def __init__(self, repair: Callable[[Scope], object]) -> None:
         self._repair = repair
@@ -145,7 +112,6 @@ class BackgroundRepairs:
         self._lock = threading.Lock()
 
     def submit(self, scope: Scope) -> None:
-        """Queue the repairs of a scope."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -178,34 +144,22 @@ _PAGE = 512
 
 
 def refill(store: Store, index: VectorIndex, scope: Scope) -> int:
-    """Write a point for every pending chunk that has a stored vector, in all generations.
-
-    Returns how many were written. The others stay pending until they are embedded.
-    """
-    return sum(
-        _refill(store, index, replace(scope, generation=kept.generation))
-        for kept in store.kept_generations(scope)
-    )
-
-
-def _refill(store: Store, index: VectorIndex, scope: Scope) -> int:
-    if index.prepare(scope):
-        store.mark_all_pending(scope)
-    done = 0
-    for chunks in _pending(store, scope):
-        points = [chunk.point(chunk.vector) for chunk in chunks if chunk.vector is not None]
-        if points:
-            index.upsert(scope, points)
-            index.flush(scope)
-            written = {point.chunk_id for point in points}
-            store.mark_embedded(scope, [chunk for chunk in chunks if chunk.chunk_id in written])
-        done += len(points)
-    return done
-
-
-def _pending(store: Store, scope: Scope) -> Iterator[list[PendingChunk]]:
-    for ref in store.unfinished(scope):
-        after = -1
-        while page := store.pending(scope, ref, after=after, limit=_PAGE):
-            after = page[-1].index
-            yield page
+    """Write a point for every pending chunk that has a stored vector, in all generations. Returns
+    how many were written. The others stay pending until they are embedded."""
+    written = 0
+    for kept in store.kept_generations(scope):
+        own = replace(scope, generation=kept.generation)
+        if index.prepare(own):
+            store.mark_all_pending(own)
+        for ref in store.unfinished(own):
+            after = -1
+            while page := store.pending(own, ref, after=after, limit=_PAGE):
+                after = page[-1].index
+                points = [chunk.point(chunk.vector) for chunk in page if chunk.vector is not None]
+                if points:
+                    index.upsert(own, points)
+                    index.flush(own)
+                    ready = [chunk for chunk in page if chunk.vector is not None]
+                    store.mark_embedded(own, ready)
+                written += len(points)
+    return written

@@ -12,44 +12,23 @@ decoding.
 from __future__ import annotations
 
 from truespan.protocols import Clock
-from truespan.store.catalog import Catalog
+from truespan.store.catalog import Catalogs
 from truespan.store.chunks import Chunks
 from truespan.store.documents import Documents
 from truespan.store.erasure import Erasures
-from truespan.store.generations import Generations
 from truespan.store.jobs import Jobs
 from truespan.store.readers import Readers
-from truespan.store.records import Calibrations, IdempotencyKeys, ProviderRecords, QueryCache
+from truespan.store.records import Records
 from truespan.store.revisions import Revisions
 from truespan.store.scrub import Scrub
 from truespan.store.session import Database
 from truespan.store.shares import Shares
-from truespan.store.tokens import Tokens
 from truespan.store.transfer import StoreRows
-from truespan.store.usage import UsageLog
-from truespan.store.words import Words
 from truespan.store.worlds import Worlds
 
 
 class Store(
-    Worlds,
-    Generations,
-    Documents,
-    Revisions,
-    Words,
-    Catalog,
-    Chunks,
-    Readers,
-    QueryCache,
-    Jobs,
-    Shares,
-    ProviderRecords,
-    Erasures,
-    UsageLog,
-    Scrub,
-    Calibrations,
-    Tokens,
-    IdempotencyKeys,
+    Worlds, Documents, Revisions, Catalogs, Chunks, Readers, Records, Jobs, Shares, Erasures, Scrub
 ):
     """Everything that is believed, in one database."""
 
@@ -63,5 +42,4 @@ class Store(
         return StoreRows(self._db)
 
     def close(self) -> None:
-        """Close every connection."""
         self._db.close()

@@ -84,30 +84,24 @@ class Chunks(Part):
     """The part of the store that knows chunks and their states."""
 
     def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
-        """Return what is known of each id in the scope's world and generation, in one read.
-
-        Chunks of documents outside the scope are among them: a hit that is merely out of scope must
-        not be taken for an orphan, whose point may be deleted.
-        """
+        """Return what is known of each id in the scope's world and generation, in one read. Chunks
+        of documents outside the scope are among them: a hit that is merely out of scope must not be
+        taken for an orphan, whose point may be deleted."""
         rows = self._db.at(scope).all(_READ, ids=[*ids])
         return {row[0]: _read_record(row) for row in rows}
 
     def pending(
         self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
     ) -> list[PendingChunk]:
-        """Return chunks of a revision that are not embedded, with vectors already held.
-
-        Text is read only where there is no vector yet, and only believed after its hash.
-        """
-        with self._db.read(scope) as session:
+        """Return chunks of a revision that are not embedded, with vectors already held. Text is
+        read only where there is no vector yet, and only believed after its hash."""
+        with self._db.read(scope, after=after, limit=limit) as session:
             rows = session.all(
                 _OF_REVISION,
                 text=True,
                 profile=scope.profile.id,
                 revision=revision_key(session, revision),
                 state="pending",
-                after=after,
-                limit=limit,
             )
         # A row must have the hash of its state, and so must its bytes, where they are needed.
         broken = [
@@ -193,10 +187,9 @@ class Chunks(Part):
     @retry_on_conflict
     def record_failures(self, scope: Scope, failures: Sequence[VerificationFailure]) -> None:
         """Mark what retrieval found broken, and queue its repair, in one commit."""
-        known = self._db.at(scope).all(
+        known = self._db.at(scope, ids=[failure.chunk_id for failure in failures]).all(
             """SELECT chunk_id, kind, point_hash FROM repairs
-               WHERE world_id = :world AND generation = :generation AND chunk_id IN LIST(:ids)""",
-            ids=[failure.chunk_id for failure in failures],
+               WHERE world_id = :world AND generation = :generation AND chunk_id IN LIST(:ids)"""
         )
         if {(found.chunk_id, found.kind.value, found.point_hash) for found in failures} <= {*known}:
             return
@@ -232,7 +225,6 @@ class Chunks(Part):
         ]
 
     def finish_repairs(self, scope: Scope, numbers: Sequence[int]) -> None:
-        """Remove repairs that are done from the queue."""
         self._db.at(scope).execute(
             "DELETE FROM repairs WHERE world_id = :world AND number IN LIST(:numbers)",
             numbers=[*numbers],
@@ -266,10 +258,8 @@ class _Content(NamedTuple):
 
 
 def rebuild(session: Session, chunk_id: ChunkId) -> bool | None:
-    """Write a chunk row again from canonical text, or from the figure that it describes.
-
-    False when that does not give the recorded hash, None when there is no such chunk.
-    """
+    """Write a chunk row again from canonical text, or from the figure that it describes. False when
+    that does not give the recorded hash, None when there is no such chunk."""
     content = _find_content(session, chunk_id)
     if content is None or content.text is None:
         return None if content is None else False

@@ -22,7 +22,7 @@ from truespan.store.rows import (
     tags_of,
     tally,
 )
-from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
@@ -65,7 +65,16 @@ class Documents(Part):
         # The plus keeps SQLite from walking the whole world to have a few documents in order.
         statement += " ORDER BY d.number" if named is None else " ORDER BY +d.number"
         with self._db.read(scope) as session:
-            return [_read_document(row) for row in session.all(statement, **values)]
+            rows = session.all(statement, **values)
+        documents = []
+        for row in rows:
+            fields = list(row)
+            fields[_KIND], fields[_TAGS] = DocumentKind(row[_KIND]), tags_of(row[_TAGS])
+            fields[_DECLARED], fields[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
+            # A chunk that was skipped on purpose is quarantined too, and is no damage.
+            fields[_QUARANTINED] -= row[_SKIPPED]
+            documents.append(Document(*fields))
+        return documents
 
     @retry_on_conflict
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
@@ -156,15 +165,12 @@ class Documents(Part):
         scope: Scope,
         document: int,
         *,
-        language: str | None,
-        version: str,
         tags: Sequence[str],
-        source_url: str | None,
-        metadata: str | None,
-        origin: str,
+        **labels: str | None,
     ) -> None:
-        """Change the labels of a document that decide neither its text nor its chunks."""
-        with self._db.write(scope) as session:
+        """Change the labels of a document that decide neither its text nor its chunks: `language`,
+        `version`, `source_url`, `metadata` and `origin`."""
+        with self._db.write(scope, document=document) as session:
             session.execute(
                 """UPDATE revisions SET version = :version, tags = :tags,
                      language = coalesce(CAST(:language AS TEXT), language),
@@ -174,26 +180,19 @@ class Documents(Part):
                      derived = NULL
                    WHERE state IN ('active', 'staged') AND document =
                      (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
-                document=document,
-                language=language,
-                version=version,
                 tags=json.dumps(tags),
-                source_url=source_url,
-                metadata=metadata,
-                origin=origin,
+                **labels,
             )
             session.touch_world()
 
     @retry_on_conflict
     def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:
         """Hide a document from every reader at once."""
-        with self._db.write(scope) as session:
+        with self._db.write(scope, document=document, erase=erase) as session:
             hidden = session.execute(
                 """UPDATE documents SET deleted_at = :now, erase = :erase
                    WHERE world_id = :world AND number = :document AND deleted_at IS NULL""",
-                document=document,
                 now=self._clock.now(),
-                erase=erase,
             )
             if not hidden:
                 raise DocumentNotFound(str(document))
@@ -201,7 +200,6 @@ class Documents(Part):
             session.execute(
                 """UPDATE revisions SET state = 'retired' WHERE document =
                      (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
-                document=document,
             )
             session.touch_world()
         return changed
@@ -228,7 +226,6 @@ class Documents(Part):
         return [row[0] for row in rows]
 
     def chunk_ids(self, scope: Scope, revision: RevisionRef) -> list[ChunkId]:
-        """Return the ids of all chunks of a revision."""
         with self._db.read(scope) as session:
             rows = session.all(
                 f"""SELECT chunk_id FROM states WHERE world_id = :world AND revision = {REVISION}
@@ -251,50 +248,44 @@ class Documents(Part):
                    WHERE s.world_id = :world AND s.revision = :key ORDER BY 1""",
                 key=key,
             )
-            urgent = bool(
-                session.value(
-                    "SELECT erase FROM documents WHERE world_id = :world AND number = :document",
-                    document=revision.document,
-                )
+            erase = session.value(
+                "SELECT erase FROM documents WHERE world_id = :world AND number = :document",
+                document=revision.document,
             )
             # Only a receipt needs the counts, and counting takes time.
-            with session.count_deleted() if urgent else nullcontext({}) as removed:
+            with session.count_deleted() if erase else nullcontext({}) as removed:
                 _purge(session, key)
             # A search that found its points before, and looks for its rows now, must notice.
             session.touch_world()
             # Last, because all worlds share the queue: it is locked as briefly as possible.
-            queue_files(session, [row[0] for row in profiles], self._clock.now(), urgent=urgent)
+            queue_files(
+                session, [row[0] for row in profiles], self._clock.now(), urgent=bool(erase)
+            )
         return removed
 
     def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
         """Return where the chapters and sections of the revision readers see begin."""
-        rows = self._db.at(scope).all(
-            f"{OUTLINE} WHERE p.revision = {ACTIVE_REVISION} ORDER BY p.start",
-            document=document,
-        )
+        statement = f"{OUTLINE} WHERE p.revision = {ACTIVE_REVISION} ORDER BY p.start"
+        rows = self._db.at(scope).all(statement, document=document)
         return [OutlineEntry(*row) for row in rows]
 
     def sentences_across(
         self, scope: Scope, document: int, start: int, end: int
     ) -> tuple[int, int]:
         """Return the first and last sentence that a span of the active revision touches."""
-        [(first, last)] = self._db.at(scope).all(
+        [(first, last)] = self._db.at(scope, document=document, start=start, end=end).all(
             f"""SELECT coalesce(min(s.sid), -1), coalesce(max(s.sid), -1) FROM sentences s
-                WHERE s.revision = {ACTIVE_REVISION} AND s.finish > :start AND s.start < :end""",
-            document=document,
-            start=start,
-            end=end,
+                WHERE s.revision = {ACTIVE_REVISION} AND s.finish > :start AND s.start < :end"""
         )
         return first, last
 
     def canonical_text(self, scope: Scope, document: int) -> str:
         """Return the text of the revision readers see, checked against its hash."""
-        row = self._db.at(scope).one(
+        row = self._db.at(scope, document=document).one(
             """SELECT BYTES(t.text), r.text_hash
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN texts t ON t.revision = r.key
-               WHERE d.world_id = :world AND d.number = :document""",
-            document=document,
+               WHERE d.world_id = :world AND d.number = :document"""
         )
         if row is None:
             raise DocumentNotFound(str(document))
@@ -304,22 +295,10 @@ class Documents(Part):
         return data.decode()
 
 
-def _read_document(row: Row) -> Document:
-    values = list(row)
-    values[_KIND] = DocumentKind(row[_KIND])
-    values[_TAGS] = tags_of(row[_TAGS])
-    values[_DECLARED], values[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
-    # A chunk that was skipped on purpose is quarantined too, and is no damage.
-    values[_QUARANTINED] -= row[_SKIPPED]
-    return Document(*values)
-
-
 def _activate(session: Session, ref: RevisionRef) -> bool:
-    """Activate a revision if it is still staged, its document exists, and nothing is pending.
-
-    That holds for every generation that readers are sent to: no document may vanish from one of
-    them while it is replaced in another.
-    """
+    """Activate a revision if it is still staged, its document exists, and nothing is pending. That
+    holds for every generation that readers are sent to: no document may vanish from one of them
+    while it is replaced in another."""
     key = revision_key(session, ref, state="staged")
     if key is None:
         return False

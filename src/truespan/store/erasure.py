@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from truespan.errors import WorldNotFound
 from truespan.store.rows import read_generation
-from truespan.store.session import Part, Row, Session, retry_on_conflict, world_ids
+from truespan.store.session import Part, Session, retry_on_conflict, world_ids
 from truespan.types.ids import ChunkId, WorldId
 from truespan.types.maintenance import Erasure, ErasureKind, FileFate, Trace
 from truespan.types.scope import Authority, Scope, Verb
@@ -56,23 +56,33 @@ class Erasures(Part):
                WHERE urgent >= :urgent ORDER BY number""",
             urgent=urgent,
         )
-        return sorted(map(_read_erasure, rows), key=lambda erasure: _ORDER[erasure.kind])
+        erasures = [
+            Erasure(
+                number,
+                ErasureKind(kind),
+                WorldId(world),
+                generation,
+                read_generation(generation, profile, None).profile if profile else None,
+                bool(urgent),
+            )
+            for number, kind, world, generation, profile, urgent in rows
+        ]
+        return sorted(erasures, key=lambda erasure: _ORDER[erasure.kind])
 
     @retry_on_conflict
     def queue_erasure(self, scope: Scope, *, urgent: bool = False) -> None:
         """Queue the rewriting of the store's files and of those of the scope's profile."""
         with self._db.write(scope, shared=True, lock=False) as session:
             profiles = session.all(
-                "SELECT profile FROM generations WHERE world_id = :world AND number = :number",
-                number=scope.generation.number,
+                "SELECT profile FROM generations WHERE world_id = :world AND number = :generation"
             )
             queue_files(session, [row[0] for row in profiles], self._clock.now(), urgent=urgent)
 
-    @retry_on_conflict
     def finish_erasure(self, erasure: Erasure) -> None:
         """Remove an entry that was carried out, unless it was queued again under a new number."""
-        with self._db.write_shared() as session:
-            session.execute("DELETE FROM erasures WHERE number = :number", number=erasure.number)
+        self._db.shared.execute(
+            "DELETE FROM erasures WHERE number = :number", number=erasure.number
+        )
 
     def rewrite_file(self) -> FileFate:
         """Rewrite the store's own file and empty its log; ask a server to do so."""
@@ -84,7 +94,26 @@ class Erasures(Part):
             session.disable_timeout()
             session.enter(scope.world)
             own = [key for (key,) in session.all(_REVISIONS, document=document)]
-            stretches = dict.fromkeys(_sample_stretches(session, own))
+            # The middle of a few chunks, spread evenly over the revisions.
+            places = session.all(
+                """SELECT revision, generation, position FROM chunks WHERE revision IN LIST(:own)
+                   ORDER BY revision, generation, position""",
+                own=own,
+            )
+            step = max(1, len(places) // _TRACES)
+            stretches: dict[bytes, None] = {}
+            for revision, generation, position in places[step // 2 :: step][:_TRACES]:
+                data = session.value(
+                    """SELECT BYTES(text) FROM chunks WHERE revision = :revision
+                         AND generation = :generation AND position = :position""",
+                    revision=revision,
+                    generation=generation,
+                    position=position,
+                )
+                text = data.decode(errors="ignore")
+                middle = max(0, (len(text) - _TRACE_CHARACTERS) // 2)
+                if stretch := text[middle : middle + _TRACE_CHARACTERS]:
+                    stretches[stretch.encode()] = None
             # Keys of revisions are unique over all worlds, so `own` excludes nothing elsewhere.
             for world in world_ids(session):
                 session.enter(world)
@@ -138,10 +167,8 @@ class Erasures(Part):
             with session.count_deleted() as removed:
                 # Counted here: the rows of other tables are counted only inside the world.
                 shared = {
-                    "aliases": session.execute("DELETE FROM aliases WHERE world_id = :world"),
-                    "token_worlds": session.execute(
-                        "DELETE FROM token_worlds WHERE world_id = :world"
-                    ),
+                    table: session.execute(f"DELETE FROM {table} WHERE world_id = :world")
+                    for table in ("aliases", "token_worlds")
                 }
                 session.execute("DELETE FROM directory WHERE world_id = :world")
             for number, profile in generations:
@@ -237,10 +264,8 @@ def _queue(
     *,
     urgent: bool,
 ) -> None:
-    """Queue an erasure in place of an earlier one of the same kind, under a new number.
-
-    Work that began before it then cannot remove the new entry.
-    """
+    """Queue an erasure in place of an earlier one of the same kind, under a new number. Work that
+    began before it then cannot remove the new entry."""
     # Two transactions that queue the same would not see each other's row.
     session.lock_name("truespan.erasures", "queue")
     replaced = session.one(
@@ -260,34 +285,3 @@ def _queue(
         urgent=urgent or bool(replaced and replaced[0]),
         queued_at=now,
     )
-
-
-def _read_erasure(row: Row) -> Erasure:
-    number, kind, world, generation, profile, urgent = row
-    known = read_generation(generation, profile, None).profile if profile else None
-    return Erasure(number, ErasureKind(kind), WorldId(world), generation, known, bool(urgent))
-
-
-def _sample_stretches(session: Session, revisions: list[int]) -> list[bytes]:
-    """Return the middle of a few chunks, spread evenly over some revisions."""
-    places = session.all(
-        """SELECT revision, generation, position FROM chunks WHERE revision IN LIST(:revisions)
-           ORDER BY revision, generation, position""",
-        revisions=revisions,
-    )
-    step = max(1, len(places) // _TRACES)
-    stretches: list[bytes] = []
-    for revision, generation, position in places[step // 2 :: step][:_TRACES]:
-        data = session.value(
-            """SELECT BYTES(text) FROM chunks
-               WHERE revision = :revision AND generation = :generation AND position = :position""",
-            revision=revision,
-            generation=generation,
-            position=position,
-        )
-        text = data.decode(errors="ignore")
-        middle = max(0, (len(text) - _TRACE_CHARACTERS) // 2)
-        stretch = text[middle : middle + _TRACE_CHARACTERS]
-        if stretch:
-            stretches.append(stretch.encode())
-    return stretches

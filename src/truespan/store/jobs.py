@@ -43,10 +43,8 @@ _OLD: Final = """
 
 
 class Jobs(Part):
-    """The part of the store that knows jobs and their shares.
-
-    Only a job's own row has to be agreed on, so no method waits for writers of the world.
-    """
+    """The part of the store that knows jobs and their shares. Only a job's own row has to be agreed
+    on, so no method waits for writers of the world."""
 
     def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
         """Add a job that runs now, and remove the oldest jobs of its kind that are over."""
@@ -59,10 +57,8 @@ class Jobs(Part):
     def queue_job_once(
         self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
     ) -> Job:
-        """Add a job as `queue_job` does, unless an equal job is queued; then return that job.
-
-        With `since`, a job of the kind that was added then or later will do, in any state.
-        """
+        """Add a job as `queue_job` does, unless an equal job is queued; then return that job. With
+        `since`, a job of the kind that was added then or later will do, in any state."""
         return self._add_job(scope, kind, request, process, JobState.QUEUED, once=True, since=since)
 
     @retry_on_conflict
@@ -78,19 +74,16 @@ class Jobs(Part):
         since: float | None = None,
     ) -> Job:
         now = self._clock.now()
-        job = Job(
-            id=uuid4().hex[:12],
-            kind=kind,
-            state=state,
-            phase=Phase.READING,
-            request=request,
-            created_at=now,
-            seen_at=now,
-            finished_at=None,
-            process=process,
-            background=state is JobState.QUEUED,
-        )
-        with self._db.write(scope, lock=False) as session:
+        values: dict[str, Any] = {
+            "id": uuid4().hex[:12],
+            "kind": kind,
+            "request": request,
+            "created_at": now,
+            "seen_at": now,
+            "process": process,
+            "background": state is JobState.QUEUED,
+        }
+        with self._db.write(scope, lock=False, kind=kind, request=request, since=since) as session:
             if once:
                 # Of several that ask at the same time, only one may add a job.
                 session.lock_name("truespan.once", f"{scope.world} {kind}")
@@ -98,37 +91,22 @@ class Jobs(Part):
                     """SELECT id FROM jobs WHERE world_id = :world AND kind = :kind
                          AND ((state = 'queued' AND request = :request) OR created_at >= :since)
                        ORDER BY key DESC LIMIT 1""",
-                    kind=kind,
-                    request=request,
-                    since=since,
                 )
                 if equal is not None:
-                    return _load(session, equal)
-            session.insert(
-                "jobs",
-                id=job.id,
-                kind=kind,
-                request=request,
-                state=state.value,
-                phase=job.phase.value,
-                process=process,
-                created_at=now,
-                seen_at=now,
-                background=job.background,
-            )
+                    found = read_jobs(session.all(WITH_SHARES, job=equal))
+                    return next(read for read in found if read.id == equal)
+            session.insert("jobs", **values, state=state.value, phase=Phase.READING.value)
             # Per kind, so that a frequent kind does not push out a rare one.
             session.execute(
                 f"DELETE FROM jobs WHERE world_id = :world AND key IN ({_OLD})",
-                kind=kind,
                 kept=KEPT_JOBS,
             )
             # Of older jobs the numbers are enough; their documents would outgrow the library.
             session.execute(
                 f"DELETE FROM job_documents WHERE job IN ({_OLD})",
-                kind=kind,
                 kept=KEPT_WITH_DOCUMENTS,
             )
-        return job
+        return Job(**values, state=state, phase=Phase.READING, finished_at=None)
 
     def requeue_job(
         self, scope: Scope, job: str, process: str, *, seen: JobState, crashes: int
@@ -147,10 +125,8 @@ class Jobs(Part):
         )
 
     def start_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Start a job that is queued; False when it is not.
-
-        A share is not started either once its job is to stop, or another share of it failed.
-        """
+        """Start a job that is queued; False when it is not. A share is not started either once its
+        job is to stop, or another share of it failed."""
         return self._update(
             scope,
             job,
@@ -173,10 +149,8 @@ class Jobs(Part):
         )
 
     def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Record that a job of a process is interrupted; False if the process does not have it.
-
-        A background job that was running counts a crash. A job that was to stop is cancelled.
-        """
+        """Record that a job of a process is interrupted; False if the process does not have it. A
+        background job that was running counts a crash. A job that was to stop is cancelled."""
         return self._update(
             scope,
             job,
@@ -191,10 +165,8 @@ class Jobs(Part):
     def take_over_job(
         self, scope: Scope, job: str, process: str, *, owner: str, most_crashes: int
     ) -> bool:
-        """Queue a job of a process that is gone, as a crash; False if the process has it not.
-
-        A job that was to stop is cancelled instead, one with too many crashes is interrupted.
-        """
+        """Queue a job of a process that is gone, as a crash; False if the process has it not. A job
+        that was to stop is cancelled instead, one with too many crashes is interrupted."""
         return self._update(
             scope,
             job,
@@ -232,10 +204,8 @@ class Jobs(Part):
         only_if: Callable[[Session, str], bool] | None = None,
         **values: Any,
     ) -> bool:
-        """Run a statement that may name the job's `key` and `now`; return if it changed anything.
-
-        A job that is over, or that was over and starts anew, has no shares afterwards.
-        """
+        """Run a statement that may name the job's `key` and `now`; return if it changed anything. A
+        job that is over, or that was over and starts anew, has no shares afterwards."""
         with self._db.write(scope, lock=False) as session:
             key = require_key(session, job)
             if only_if is not None and not only_if(session, job):
@@ -258,13 +228,10 @@ class Jobs(Part):
         error: str | None = None,
         process: str | None = None,
     ) -> bool:
-        """Record the state of a job and its news; return whether it is asked to stop.
-
-        Raises:
-            Interrupted: a process is given, and it no longer has the job.
-        """
+        """Record the state of a job and its news; return whether it is asked to stop. Raises
+        `Interrupted`: a process is given, and it no longer has the job."""
         now = self._clock.now()
-        with self._db.write(scope, lock=False) as session:
+        with self._db.write(scope, lock=False, error=error, now=now, process=process) as session:
             key = require_key(session, job)
             found = session.one(
                 """UPDATE jobs SET state = :state, phase = :phase, counts = :counts,
@@ -277,16 +244,48 @@ class Jobs(Part):
                 state=state.value,
                 phase=phase.value,
                 counts=counts_text(counts),
-                error=error,
-                now=now,
                 finished=now if state.is_over else None,
                 running=state is JobState.RUNNING,
                 key=key,
-                process=process,
             )
             if found is None:
                 raise Interrupted
-            _write_news(session, key, news)
+            sources = {source.doc_id: source for source in news.documents.values()}
+            session.insert_many(
+                "job_documents",
+                ("job", "doc_id", "name", "state", "code", "reason", "chunks"),
+                [
+                    (
+                        key,
+                        doc_id,
+                        found.name,
+                        found.state.value,
+                        found.code,
+                        found.reason,
+                        found.chunks,
+                    )
+                    for doc_id, found in sources.items()
+                ],
+                key=("job", "doc_id"),
+            )
+            if news.lines:
+                last = (
+                    session.value("SELECT max(number) FROM job_lines WHERE job = :key", key=key)
+                    or 0
+                )
+                session.insert_many(
+                    "job_lines",
+                    ("job", "number", "at", "level", "line"),
+                    [
+                        (key, number, line.at, line.level, line.line)
+                        for number, line in enumerate(news.lines, last + 1)
+                    ],
+                )
+                session.execute(
+                    "DELETE FROM job_lines WHERE job = :key AND number <= :number",
+                    key=key,
+                    number=last + len(news.lines) - KEPT_LINES,
+                )
             if state.is_over:
                 merge_shares(session, job)
         return bool(found[0])
@@ -305,12 +304,11 @@ class Jobs(Part):
 
     def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
         """Return what became of the sources of a job and of its shares."""
-        rows = self._db.at(scope).all(
+        rows = self._db.at(scope, job=job).all(
             """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
                FROM job_documents d JOIN jobs j ON j.key = d.job
                WHERE UNINDEXED(j.world_id) = :world AND (j.id = :job OR j.parent = :job)
-               ORDER BY d.name, d.doc_id""",
-            job=job,
+               ORDER BY d.name, d.doc_id"""
         )
         return [
             JobDocument(doc_id, name, DocumentState(state), *rest)
@@ -321,47 +319,3 @@ class Jobs(Part):
         """Return the last lines in the log of a job and of its shares."""
         rows = self._db.at(scope).all(LINES, job=job)
         return [JobLine(*row) for row in rows[-KEPT_LINES:]]
-
-
-def _load(session: Session, job: str) -> Job:
-    found = read_jobs(session.all(WITH_SHARES, job=job))
-    return next(read for read in found if read.id == job)
-
-
-def _write_news(session: Session, key: int, news: JobNews) -> None:
-    """Write what became of sources, and lines of the log, of which the last ones are kept."""
-    session.insert_many(
-        "job_documents",
-        ("job", "doc_id", "name", "state", "code", "reason", "chunks"),
-        [
-            (
-                key,
-                doc_id,
-                source.name,
-                source.state.value,
-                source.code,
-                source.reason,
-                source.chunks,
-            )
-            for doc_id, source in {
-                source.doc_id: source for source in news.documents.values()
-            }.items()
-        ],
-        key=("job", "doc_id"),
-    )
-    if not news.lines:
-        return
-    last = session.value("SELECT max(number) FROM job_lines WHERE job = :key", key=key) or 0
-    session.insert_many(
-        "job_lines",
-        ("job", "number", "at", "level", "line"),
-        [
-            (key, number, line.at, line.level, line.line)
-            for number, line in enumerate(news.lines, last + 1)
-        ],
-    )
-    session.execute(
-        "DELETE FROM job_lines WHERE job = :key AND number <= :number",
-        key=key,
-        number=last + len(news.lines) - KEPT_LINES,
-    )

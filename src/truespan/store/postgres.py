@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, LiteralString, cast
-from uuid import UUID
 
 import psycopg
 from psycopg import sql as compose
@@ -36,6 +35,7 @@ from truespan.store.session import (
     Rows,
     Session,
     expand_macros,
+    is_world_id,
     scope_values,
     update_clause,
 )
@@ -139,7 +139,7 @@ class PostgresSession(Session):
         return text.encode()
 
     def enter(self, world: str, *, lock: bool = False) -> None:
-        self.world = require_id(world)
+        self.world = _scope_values(world)["world"]
         _enter(self.connection, BOTH_ROLES, world, _LOCK if lock else _REQUIRE)
 
     def create_world(self, world: str, name: str, now: float) -> None:
@@ -157,7 +157,7 @@ class PostgresSession(Session):
         cursors = []
         with self.connection.pipeline():
             for world in worlds:
-                self.connection.execute(_ENTER, (require_id(world), BOTH_ROLES))
+                self.connection.execute(_ENTER, (_scope_values(world)["world"], BOTH_ROLES))
                 cursors.append(self.connection.execute(query, {**values, "world": world}))
         return [cursor.fetchall() for cursor in cursors]
 
@@ -185,10 +185,8 @@ class PostgresSession(Session):
         counts.update({name: n - after[name] for name, n in before.items() if n > after[name]})
 
     def _count_rows(self) -> dict[str, int]:
-        """Return how many rows of the world each of its tables has.
-
-        The transaction has locked the world, so that no other one changes the counts.
-        """
+        """Return how many rows of the world each of its tables has. The transaction has locked the
+        world, so that no other one changes the counts."""
         names = self.connection.execute(
             """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'truespan' AND c.relkind = 'r' ORDER BY 1"""
@@ -246,18 +244,22 @@ class PostgresDatabase(Database):
             return cursor.fetchall()
 
     def read(
-        self, scope: Scope | str, *, shared: bool = False
+        self, scope: Scope | str | None, *, shared: bool = False, **values: Any
     ) -> AbstractContextManager[PostgresSession]:
-        role = BOTH_ROLES if shared else WORLD_ROLE
-        return self._begin(role, scope, read_only=True, check=_REQUIRE)
+        return self._begin(scope, _REQUIRE, values, shared=shared, read_only=True)
 
     @contextmanager
     def write(
-        self, scope: Scope | str, *, shared: bool = False, lock: bool = True, bulk: bool = False
+        self,
+        scope: Scope | str | None,
+        *,
+        shared: bool = False,
+        lock: bool = True,
+        bulk: bool = False,
+        **values: Any,
     ) -> Iterator[PostgresSession]:
-        role = BOTH_ROLES if shared else WORLD_ROLE
-        outgrown = False
-        with self._begin(role, scope, check=_LOCK if lock else _REQUIRE) as session:
+        check, outgrown = _LOCK if lock else _REQUIRE, False
+        with self._begin(scope, check, values, shared=shared) as session:
             yield session
             if bulk:
                 rows = session.connection.execute(_HAS_GROWN, (_GROWTH,)).fetchall()
@@ -267,15 +269,6 @@ class PostgresDatabase(Database):
             # world for each row. What was written stays written, whatever this fails with.
             with suppress(StoreBusy):
                 self.analyze()
-
-    def write_shared(self) -> AbstractContextManager[PostgresSession]:
-        return self._begin(SHARED_ROLE, None)
-
-    def read_every_world(self) -> AbstractContextManager[PostgresSession]:
-        return self._begin(BOTH_ROLES, None, read_only=True)
-
-    def write_every_world(self) -> AbstractContextManager[PostgresSession]:
-        return self._begin(BOTH_ROLES, None)
 
     def map_errors(self) -> AbstractContextManager[None]:
         return map_errors()
@@ -295,11 +288,9 @@ class PostgresDatabase(Database):
         )
 
     def rewrite(self) -> FileFate:
-        """Let the server reuse the room of deleted rows, where our role may ask for it.
-
-        Its files, its write-ahead log, its replicas and its backups are its operator's: deleted
-        content may be in any of them.
-        """
+        """Let the server reuse the room of deleted rows, where our role may ask for it. Its files,
+        its write-ahead log, its replicas and its backups are its operator's: deleted content may be
+        in any of them."""
         return FileFate.REQUESTED if self._maintain("VACUUM") else FileFate.LEFT
 
     def analyze(self) -> bool:
@@ -308,7 +299,7 @@ class PostgresDatabase(Database):
 
     def check(self) -> list[Check]:
         try:
-            with self._begin(BOTH_ROLES, None) as session:
+            with self.write(None, shared=True) as session:
                 return check_server(session.connection)
         except TruespanError as error:
             return [Check("database", Verdict.PROBLEM, error.message, error.advice)]
@@ -356,13 +347,15 @@ class PostgresDatabase(Database):
     @contextmanager
     def _begin(
         self,
-        role: str,
         scope: Scope | str | None,
+        check: LiteralString,
+        values: dict[str, Any],
         *,
+        shared: bool,
         read_only: bool = False,
-        check: LiteralString | None = None,
     ) -> Iterator[PostgresSession]:
-        values = _scope_values(scope)
+        role = BOTH_ROLES if shared else SHARED_ROLE if scope is None else WORLD_ROLE
+        values = {**_scope_values(scope), **values}
         with map_errors(), self._pool.connection() as connection:
             _set_isolation(connection, read_only=read_only)
             with connection.transaction():
@@ -389,35 +382,23 @@ class PostgresDatabase(Database):
             raise StoreBusy(UNREACHABLE) from error
 
 
-def require_id(world: str) -> str:
-    """Return a world's id as it is; `WorldNotFound` if it is not spelled like an id."""
-    try:
-        if str(UUID(world)) == world:
-            return world
-    except (ValueError, AttributeError):
-        pass
-    raise WorldNotFound(world)
-
-
 def _scope_values(scope: Scope | str | None) -> dict[str, Any]:
     values = scope_values(scope)
-    if scope is not None:
-        require_id(values["world"])
+    if scope is not None and not is_world_id(values["world"]):
+        raise WorldNotFound(values["world"])
     return values
 
 
-def _enter(
-    connection: Connection, role: str, world: str | None, check: LiteralString | None
-) -> None:
-    """Act as a role in a world; with `check`, refuse a world that this finds no row of."""
-    if check is None:
-        connection.execute(_ENTER, (world or "", role))
+def _enter(connection: Connection, role: str, world: str | None, check: LiteralString) -> None:
+    """Act as a role in a world, if there is one; refuse a world that `check` finds no row of."""
+    if world is None:
+        connection.execute(_ENTER, ("", role))
         return
     with connection.pipeline():
         connection.execute(_ENTER, (world, role))
         found = connection.execute(check, (world,))
     if not found.fetchall():
-        raise WorldNotFound(world or "")
+        raise WorldNotFound(world)
 
 
 def _set_isolation(connection: Connection, *, read_only: bool) -> None:

@@ -153,12 +153,9 @@ def is_foreign_key_violation(error: BaseException | None) -> bool:
 
 
 def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connection:
-    """Return a connection outside any pool, whose statements may take so many seconds.
-
-    Raises:
-        InvalidConfiguration: the server does not answer, or refuses this name and password. The
-            message holds nothing of the address.
-    """
+    """Return a connection outside any pool, whose statements may take so many seconds. Raises
+    `InvalidConfiguration`: the server does not answer, or refuses this name and password. The
+    message holds nothing of the address."""
     try:
         connection = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
     except psycopg.ProgrammingError:
@@ -212,7 +209,7 @@ def require_usable(url: Secret, seconds: float = 30.0) -> None:
         StoreOutdated, LibraryTooNew: its tables are those of another version.
     """
     with connect(url, "store_url", seconds) as connection, map_errors():
-        require_known_server(connection)
+        require_known_version(connection.info.server_version)
         require_bound_role(connection)
         try:
             found, needed = found_schema(connection), known_schema()
@@ -244,13 +241,8 @@ def found_schema(connection: Connection) -> int:
     ).fetchall()[0][0]
 
 
-def require_known_server(connection: Connection) -> None:
-    """Refuse servers in which row security is known to leak, with `StoreUnsafe`."""
-    require_known_version(connection.info.server_version)
-
-
 def require_known_version(number: int) -> None:
-    """Refuse a version, given as PostgreSQL numbers them: 170006 for 17.6."""
+    """Refuse versions in which row security is known to leak; 17.6 is given as 170006."""
     major, minor = divmod(number, 10_000)
     if major < OLDEST_MAJOR:
         raise StoreUnsafe(
@@ -276,11 +268,8 @@ def require_bound_role(connection: Connection) -> None:
 
 
 def require_closed_database(connection: Connection) -> None:
-    """Refuse a database that every role of the server may connect to.
-
-    Raises:
-        StoreUnsafe: the application of another library on the same server could read this one.
-    """
+    """Refuse a database that every role of the server may connect to. Raises `StoreUnsafe`: the
+    application of another library on the same server could read this one."""
     if connection.execute(
         """SELECT 1 FROM pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a
            WHERE d.datname = current_database() AND a.grantee = 0
@@ -294,10 +283,7 @@ def require_closed_database(connection: Connection) -> None:
 
 def require_policies(connection: Connection) -> None:
     """Refuse a database in which a table of worlds is not under our policy, forced, and it alone.
-
-    Raises:
-        StoreUnsafe: naming the tables.
-    """
+    Raises `StoreUnsafe`: naming the tables."""
     rows = connection.execute(_UNPROTECTED, {"policy": _POLICY_CONDITION}).fetchall()
     if rows:
         names = ", ".join(row[0] for row in rows)
@@ -316,7 +302,11 @@ def check_server(connection: Connection) -> list[Check]:
     ).fetchall()[0][0]
     forced = f"forced on all {tables} tables that hold anything of a world"
     requirements: tuple[tuple[str, Callable[[Connection], None], str], ...] = (
-        ("database", require_known_server, f"answers, PostgreSQL {version}"),
+        (
+            "database",
+            lambda found: require_known_version(found.info.server_version),
+            f"answers, PostgreSQL {version}",
+        ),
         ("database role", require_bound_role, "is bound by every policy, and owns nothing"),
         ("database access", require_closed_database, "are open to named roles alone"),
         ("row security", require_policies, forced),
@@ -354,7 +344,7 @@ def prepare_store(
         StoreUnsafe: worlds would not be kept apart: by this server, or for this role.
     """
     with connect(owner, "store_owner_url") as connection:
-        require_known_server(connection)
+        require_known_version(connection.info.server_version)
         try:
             with map_errors(), connection.transaction():
                 prepared = _prepare(connection, application)
@@ -461,11 +451,9 @@ def _grant(connection: Connection, application: str) -> None:
 
 
 def admit_only(connection: Connection, application: str) -> None:
-    """Let the application connect to the database, and others only if they are named.
-
-    Roles belong to the whole server. Those of another library on it may act as ours; they are kept
-    from our rows because they cannot connect.
-    """
+    """Let the application connect to the database, and others only if they are named. Roles belong
+    to the whole server. Those of another library on it may act as ours; they are kept from our rows
+    because they cannot connect."""
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
     connection.execute(

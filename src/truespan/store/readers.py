@@ -84,7 +84,7 @@ class Readers(Part):
 
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return every position of a reader in documents that readers see, by number."""
-        rows = self._db.at(scope).all(
+        rows = self._db.at(scope, reader=reader).all(
             """SELECT d.number, d.doc_id, r.name, coalesce(r.declared_title, r.stated_title),
                  r.chunking, r.chunking_profile, p.revision, p.sid,
                  e.current IS NOT DISTINCT FROM p.document
@@ -93,8 +93,7 @@ class Readers(Part):
                JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
                  AND r.number = p.revision
-               WHERE e.world_id = :world AND e.name = :reader ORDER BY d.number""",
-            reader=reader,
+               WHERE e.world_id = :world AND e.name = :reader ORDER BY d.number"""
         )
         return [
             Position(
@@ -112,22 +111,17 @@ class Readers(Part):
         self, scope: Scope, revision: RevisionRef, first: int, last: int
     ) -> list[StoredSentence]:
         """Return the sentences from `first` to `last` of a revision."""
-        rows = self._db.at(scope).all(
+        rows = self._db.at(scope, **numbers_of(revision), first=first, last=last).all(
             f"""SELECT sid, start, finish, tokens, text_hash FROM sentences
-                WHERE revision = {REVISION} AND sid BETWEEN :first AND :last ORDER BY sid""",
-            **numbers_of(revision),
-            first=first,
-            last=last,
+                WHERE revision = {REVISION} AND sid BETWEEN :first AND :last ORDER BY sid"""
         )
         return [StoredSentence(*row) for row in rows]
 
     def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
         """Return the last sentence that begins at or before `offset`; -1 before the first."""
-        return self._db.at(scope).value(
+        return self._db.at(scope, **numbers_of(revision), offset=offset).value(
             f"""SELECT coalesce(max(sid), -1) FROM sentences
-                WHERE revision = {REVISION} AND start <= :offset""",
-            **numbers_of(revision),
-            offset=offset,
+                WHERE revision = {REVISION} AND start <= :offset"""
         )
 
     def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:
@@ -147,20 +141,16 @@ class Readers(Part):
 
     def page_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int | None:
         """Return the page that an offset of a revision lies on; None without pages."""
-        return self._db.at(scope).value(
+        return self._db.at(scope, **numbers_of(revision), offset=offset).value(
             f"""SELECT page FROM pages WHERE revision = {REVISION} AND start <= :offset
-                ORDER BY start DESC LIMIT 1""",
-            **numbers_of(revision),
-            offset=offset,
+                ORDER BY start DESC LIMIT 1"""
         )
 
     def anchor(
         self, scope: Scope, revision: RevisionRef, position: int, *, at_sentence: bool
     ) -> Anchor | None:
-        """Return the last stored chunk that nothing past `position` decided.
-
-        With `at_sentence`, the last one that also begins where a sentence does.
-        """
+        """Return the last stored chunk that nothing past `position` decided. With `at_sentence`,
+        the last one that also begins where a sentence does."""
         row = self._db.at(scope).one(
             f"""SELECT s.chunk_id, s.position, s.start, s.first_sid FROM states s
                 WHERE s.world_id = :world AND s.revision = {REVISION}
@@ -220,7 +210,6 @@ class Readers(Part):
     def keep_tail(
         self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
     ) -> None:
-        """Keep the chunks made for a position."""
         generation = scope.generation.number
         with self._db.write(scope) as session:
             key = revision_key(session, revision)
@@ -243,24 +232,20 @@ class Readers(Part):
             )
 
     def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
-        """Return the vectors that are held for texts of the world."""
-        rows = self._db.at(scope).all(
+        rows = self._db.at(scope, profile=scope.profile.id, hashes=list(hashes)).all(
             """SELECT text_hash, vector FROM vectors
-               WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)""",
-            profile=scope.profile.id,
-            hashes=list(hashes),
+               WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)"""
         )
         return {text_hash: Vector(vector) for text_hash, vector in rows}
 
     def in_force(self, scope: Scope, reference: int | str) -> InForce | None:
         """Return the revision readers see of a document, named by its number or its doc id."""
-        row = self._db.at(scope).one(
+        row = self._db.at(scope, reference=reference).one(
             """SELECT d.number, r.number, d.doc_id, r.name, r.title, r.source_hash, r.recipe
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                WHERE d.world_id = :world AND d.deleted_at IS NULL"""
             + (" AND d.number" if isinstance(reference, int) else " AND d.doc_id")
-            + " = :reference",
-            reference=reference,
+            + " = :reference"
         )
         if row is None:
             return None
@@ -294,17 +279,20 @@ class Readers(Part):
                 key=revision_key(session, revision),
             )
         return [
-            StoredFigure(start, figure_id, image_ref, described, _reach(mark, reach), text_hash)
-            for start, figure_id, image_ref, described, mark, reach, text_hash in rows
+            StoredFigure(
+                *described,
+                # What decided the figure by itself; rows of an earlier version have its chunk's.
+                reach=reach if (own := figure_mark(mark).reach) is None else own,
+                text_hash=text_hash,
+            )
+            for *described, mark, reach, text_hash in rows
         ]
 
 
 def move_positions(session: Session, key: int) -> None:
-    """Move every position in a document to the revision that is about to be seen.
-
-    The new position is the last sentence of the longest common beginning: what was read and is
-    still there in the same order, and nothing else.
-    """
+    """Move every position in a document to the revision that is about to be seen. The new position
+    is the last sentence of the longest common beginning: what was read and is still there in the
+    same order, and nothing else."""
     rows = session.all(
         """SELECT p.reader, p.document, p.sid, old.key, new.number
            FROM revisions new
@@ -334,10 +322,8 @@ def move_positions(session: Session, key: int) -> None:
 
 
 def _read_part(session: Session, revision: int | None, start: int, end: int) -> bytes | None:
-    """Return a part of a revision's text; None when there is no such text.
-
-    Only that part is sent, unless the bytes are damaged or hold what the engine cannot read.
-    """
+    """Return a part of a revision's text; None when there is no such text. Only that part is sent,
+    unless the bytes are damaged or hold what the engine cannot read."""
     rows = session.all(
         "SELECT PART(text, :start, :length) FROM texts WHERE revision = :revision",
         start=start,
@@ -348,9 +334,3 @@ def _read_part(session: Session, revision: int | None, start: int, end: int) -> 
         return rows[0][0] if rows else None
     whole = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
     return whole.decode(errors="replace")[start:end].encode()
-
-
-def _reach(mark: str, reach: int | None) -> int | None:
-    """Return what decided a figure by itself; rows of an earlier version have its chunk's alone."""
-    own = figure_mark(mark).reach
-    return reach if own is None else own

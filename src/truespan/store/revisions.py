@@ -173,27 +173,40 @@ class Revisions(Part):
 
     def derived(self, scope: Scope, document: int) -> str | None:
         """Return the metadata derived from the revision that readers see; None until they are."""
-        return self._db.at(scope).value(
+        return self._db.at(scope, document=document).value(
             """SELECT r.derived FROM revisions r JOIN documents d ON d.key = r.document
-               WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'""",
-            document=document,
+               WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
         )
 
     def audit(self, scope: Scope, document: int) -> list[AuditEntry]:
         """Return what the sanitiser counted in the revision that readers see."""
-        rows = self._db.at(scope).all(
+        rows = self._db.at(scope, document=document).all(
             """SELECT a.label, a.rule, a.count, a.redacted FROM audits a
                JOIN revisions r ON r.key = a.revision AND r.state = 'active'
                JOIN documents d ON d.key = r.document
-               WHERE d.world_id = :world AND d.number = :document ORDER BY 1, 2""",
-            document=document,
+               WHERE d.world_id = :world AND d.number = :document ORDER BY 1, 2"""
         )
         return [AuditEntry(label, rule, count, bool(done)) for label, rule, count, done in rows]
 
 
 def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> RevisionRef:
     """Write one staged revision with all its rows, in place of one that was staged before."""
-    document, number, revision = _find_or_make_document(session, draft.doc_id, now)
+    found = session.one(
+        """UPDATE documents SET next_revision = next_revision + 1
+           WHERE world_id = :world AND doc_id = :doc_id AND deleted_at IS NULL
+           RETURNING key, number, next_revision - 1""",
+        doc_id=draft.doc_id,
+    )
+    if found:
+        document, number, revision = found
+    else:
+        revision = 1
+        number = session.value(
+            """UPDATE worlds SET next_document = next_document + 1 WHERE world_id = :world
+               RETURNING next_document - 1"""
+        )
+        labels = {"number": number, "doc_id": draft.doc_id, "created_at": now}
+        document = session.insert_returning("key", "documents", **labels, next_revision=2)
     session.execute(
         "UPDATE revisions SET state = 'retired' WHERE document = :document AND state = 'staged'",
         document=document,
@@ -220,26 +233,6 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
     _write_structure(session, draft, key)
     write_chunks(session, scope, draft.chunks, RevisionRef(number, revision), key)
     return RevisionRef(number, revision)
-
-
-def _find_or_make_document(session: Session, doc_id: str, now: float) -> tuple[int, int, int]:
-    """Return a document's key, its number and the number of its next revision."""
-    found = session.one(
-        """UPDATE documents SET next_revision = next_revision + 1
-           WHERE world_id = :world AND doc_id = :doc_id AND deleted_at IS NULL
-           RETURNING key, number, next_revision - 1""",
-        doc_id=doc_id,
-    )
-    if found:
-        return found[0], found[1], found[2]
-    number = session.value(
-        """UPDATE worlds SET next_document = next_document + 1 WHERE world_id = :world
-           RETURNING next_document - 1"""
-    )
-    key = session.insert_returning(
-        "key", "documents", number=number, doc_id=doc_id, next_revision=2, created_at=now
-    )
-    return key, number, 1
 
 
 def _write_structure(session: Session, draft: Draft, key: int) -> None:

@@ -133,22 +133,18 @@ def read_chunking(name: str, stored: str | None) -> ChunkingProfile:
 
 
 def figure_text(mark: FigureMark) -> str:
-    """Return a mark as the text that is stored."""
     return msgspec.json.encode(mark).decode()
 
 
 def figure_mark(stored: str) -> FigureMark:
-    """Return the mark that stored text spells."""
     return msgspec.json.decode(stored, type=FigureMark)
 
 
 def tags_of(stored: str) -> tuple[str, ...]:
-    """Return the tags that a row spells."""
     return () if stored == "[]" else tuple(json.loads(stored))
 
 
 def read_generation(number: int, profile: str, chunking: str | None) -> Generation:
-    """Return a generation as its row spells it."""
     chunks = chunking_from_json(chunking) if chunking else None
     return Generation(number, _read_profile(profile), chunks)
 

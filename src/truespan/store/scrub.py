@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, LiteralString
 
 from truespan.store.chunks import POINTS, STATES, pending_chunk, restorable
-from truespan.store.rows import revision_key, tally, tally_each
+from truespan.store.rows import REVISION, numbers_of, revision_key, tally, tally_each
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import RevisionRef
@@ -79,20 +79,15 @@ class Scrub(Part):
             pending_chunk(row)
             for batch in _batches(ids)
             for row in self._db.at(scope).all(
-                _AMONG,
-                ids=batch,
-                profile=scope.profile.id,
-                text=False,
+                _AMONG, ids=batch, profile=scope.profile.id, text=False
             )
         ]
 
     def text_flaws(
         self, scope: Scope, ids: Sequence[ChunkId] | None = None
     ) -> Iterator[list[TextFlaw]]:
-        """Give the chunks of the generation whose rows are damaged; among `ids` if given.
-
-        Chunks in quarantine are left out: they are known to be lost.
-        """
+        """Give the chunks of the generation whose rows are damaged; among `ids` if given. Chunks in
+        quarantine are left out: they are known to be lost."""
         for rows in self._text_pages(scope, ids):
             broken = [row for row in rows if not _is_whole(*row[1:])]
             if broken:
@@ -109,20 +104,15 @@ class Scrub(Part):
 
     def _text_pages(self, scope: Scope, ids: Sequence[ChunkId] | None) -> Iterator[list[Row]]:
         """Give rows of a chunk's id, its text, its hash, and the hash that its state has."""
-        generation = scope.generation.number
         if ids is not None:
             for batch in _batches(ids):
-                rows = self._db.at(scope).all(
-                    f"{_TEXTS} AND s.chunk_id IN LIST(:ids)",
-                    generation=generation,
-                    ids=batch,
-                )
+                rows = self._db.at(scope).all(f"{_TEXTS} AND s.chunk_id IN LIST(:ids)", ids=batch)
                 yield [row[2:] for row in rows]
             return
         # A page at a time: one statement over everything would keep deleted rows of others alive.
         bounds = self._db.at(scope).one(
             """SELECT min(r.key), max(r.key) FROM revisions r
-               JOIN documents d ON d.key = r.document WHERE d.world_id = :world""",
+               JOIN documents d ON d.key = r.document WHERE d.world_id = :world"""
         )
         revision, last = bounds or (None, None)
         position = -1
@@ -130,7 +120,6 @@ class Scrub(Part):
             f"""{_TEXTS} AND s.revision <= :last
                 AND (s.revision, s.position) > (:revision, :position)
                 ORDER BY s.revision, s.position LIMIT :limit""",
-            generation=generation,
             revision=revision,
             position=position,
             last=last,
@@ -146,17 +135,15 @@ class Scrub(Part):
                JOIN documents d ON d.key = r.document
                WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key""",
         )
-        for key, document, number in revisions:
+        for key, *numbers in revisions:
             with self._db.read(scope) as session:
-                flaw = _find_revision_flaw(session, key, RevisionRef(document, number))
+                flaw = _find_revision_flaw(session, key, RevisionRef(*numbers))
             if flaw is not None:
                 yield flaw
 
     def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
-        """Return the stored counts, in any generation, that differ from a fresh count.
-
-        Counts that are missing, and counts of what does not exist, are among them.
-        """
+        """Return the stored counts, in any generation, that differ from a fresh count. Counts that
+        are missing, and counts of what does not exist, are among them."""
         return [
             TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:])))
             for row in self._db.at(scope).all(_TALLIES)
@@ -164,11 +151,9 @@ class Scrub(Part):
 
     @retry_on_conflict
     def count_again(self, scope: Scope, revision: RevisionRef, generation: int) -> None:
-        """Store a fresh count of a revision's chunks in a generation.
-
-        If there were more chunks once, the next ingestion reads the source again.
-        """
-        with self._db.write(scope) as session:
+        """Store a fresh count of a revision's chunks in a generation. If there were more chunks
+        once, the next ingestion reads the source again."""
+        with self._db.write(scope, generation=generation) as session:
             key = revision_key(session, revision)
             if key is None:
                 return
@@ -176,7 +161,6 @@ class Scrub(Part):
                 """DELETE FROM tallies WHERE revision = :key AND generation = :generation
                    RETURNING chunks""",
                 key=key,
-                generation=generation,
             )
             if session.all(
                 "SELECT 1 FROM generations WHERE world_id = :world AND number = :number",
@@ -189,7 +173,6 @@ class Scrub(Part):
                              (SELECT chunks FROM tallies
                               WHERE revision = :key AND generation = :generation)""",
                         key=key,
-                        generation=generation,
                         recorded=recorded,
                     )
             session.touch_world()
@@ -217,36 +200,34 @@ class Scrub(Part):
             session.touch_world()
         return True
 
-    @retry_on_conflict
     def distrust(self, scope: Scope, revision: RevisionRef) -> None:
         """Make the next ingestion of a revision's source treat it as changed."""
-        with self._db.write(scope) as session:
-            session.execute(
-                "UPDATE revisions SET recipe = 'damaged' WHERE key = :key",
-                key=revision_key(session, revision),
-            )
+        self._db.at(scope).execute(
+            f"UPDATE revisions SET recipe = 'damaged' WHERE key = {REVISION}",
+            **numbers_of(revision),
+        )
 
     def kept_vectors(
         self, scope: Scope, hashes: Sequence[TextHash] | None = None
     ) -> Iterator[list[tuple[TextHash, Vector]]]:
         """Give the stored vectors of the scope's profile, in pages; of `hashes` if given."""
-        profile = scope.profile.id
         if hashes is not None:
             for batch in _batches(hashes):
-                statement = f"{_VECTORS} AND text_hash IN LIST(:hashes)"
-                yield _read_vectors(
-                    self._db.at(scope).all(statement, profile=profile, hashes=batch)
+                yield self._read_vectors(
+                    scope, f"{_VECTORS} AND text_hash IN LIST(:hashes)", hashes=batch
                 )
             return
-        after = ""
-        while rows := self._db.at(scope).all(
-            f"{_VECTORS} AND text_hash > :after ORDER BY text_hash LIMIT :limit",
-            profile=profile,
-            after=after,
-            limit=_PAGE,
-        ):
-            yield _read_vectors(rows)
-            after = rows[-1][0]
+        after = TextHash("")
+        statement = f"{_VECTORS} AND text_hash > :after ORDER BY text_hash LIMIT :limit"
+        while page := self._read_vectors(scope, statement, after=after, limit=_PAGE):
+            yield page
+            after = page[-1][0]
+
+    def _read_vectors(
+        self, scope: Scope, statement: LiteralString, **values: Any
+    ) -> list[tuple[TextHash, Vector]]:
+        rows = self._db.at(scope).all(statement, profile=scope.profile.id, **values)
+        return [(text_hash, vector) for text_hash, vector in rows]
 
     @retry_on_conflict
     def forget_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> None:
@@ -282,15 +263,14 @@ class Scrub(Part):
 
     def sample(self, scope: Scope, count: int) -> list[tuple[PendingChunk, str]]:
         """Return embedded chunks spread over the generation, each with text that was checked."""
-        rows = self._db.at(scope).all(
+        rows = self._db.at(scope, count=max(count, 1)).all(
             """SELECT min(chunk_id) FROM (
                  SELECT s.chunk_id,
                    ntile(CAST(:count AS INTEGER)) OVER (ORDER BY s.text_hash) AS tile
                  FROM states s JOIN revisions r ON r.key = s.revision AND r.state = 'active'
                  WHERE s.world_id = :world AND s.generation = :generation
                    AND s.state = 'embedded') tiles
-               GROUP BY tile ORDER BY tile""",
-            count=max(count, 1),
+               GROUP BY tile ORDER BY tile"""
         )
         ids = [ChunkId(chunk) for (chunk,) in rows[:count]]
         texts = {
@@ -323,34 +303,25 @@ def _find_revision_flaw(session: Session, key: int, ref: RevisionRef) -> Revisio
     if data is None or hash_bytes(data) != recorded:
         whole = _text_from_chunks(session, key) is not None
         return RevisionFlaw(ref, RevisionPart.TEXT, hash_bytes(data or b""), whole)
-    wrong = _hash_wrong_sentences(session, key, data.decode(), count)
-    return RevisionFlaw(ref, RevisionPart.SENTENCES, wrong, False) if wrong else None
-
-
-def _hash_wrong_sentences(session: Session, key: int, text: str, count: int) -> str:
-    """Return a digest of the sentence rows that do not match a text; empty if all match."""
-    wrong, expected, before = sha256(), 0, 0
-    found = False
-    for sid, start, finish, digest in session.all(
+    text, expected, before = data.decode(), 0, 0
+    wrong: list[bytes] = []
+    for sid, start, end, digest in session.all(
         "SELECT sid, start, finish, text_hash FROM sentences WHERE revision = :key ORDER BY sid",
         key=key,
     ):
-        sound = sid == expected and before <= start < finish <= len(text)
-        if not sound or sha256(text[start:finish].encode()).digest() != digest:
-            wrong.update(f"{sid}:{start}:{finish}:".encode() + digest)
-            found = True
-        expected, before = sid + 1, max(before, min(finish, len(text)))
+        sound = sid == expected and before <= start < end <= len(text)
+        if not sound or sha256(text[start:end].encode()).digest() != digest:
+            wrong.append(f"{sid}:{start}:{end}:".encode() + digest)
+        expected, before = sid + 1, max(before, min(end, len(text)))
     if expected != count:
-        wrong.update(f"{expected} of {count}".encode())
-        found = True
-    return wrong.hexdigest() if found else ""
+        wrong.append(f"{expected} of {count}".encode())
+    seen = sha256(b"".join(wrong)).hexdigest()
+    return RevisionFlaw(ref, RevisionPart.SENTENCES, seen, False) if wrong else None
 
 
 def _text_from_chunks(session: Session, key: int) -> str | None:
-    """Return a revision's text with every intact chunk laid over what is left of it.
-
-    None unless that has the recorded hash: nothing is guessed.
-    """
+    """Return a revision's text with every intact chunk laid over what is left of it. None unless
+    that has the recorded hash: nothing is guessed."""
     [(data, recorded, characters)] = session.all(
         """SELECT BYTES(t.text), r.text_hash, r.characters FROM revisions r
            LEFT JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
@@ -371,10 +342,6 @@ def _text_from_chunks(session: Session, key: int) -> str | None:
             letters[start : start + len(passage)] = passage
     text = "".join(letters)
     return text if hash_bytes(text.encode(errors="replace")) == recorded else None
-
-
-def _read_vectors(rows: Iterable[Row]) -> list[tuple[TextHash, Vector]]:
-    return [(TextHash(text_hash), Vector(vector)) for text_hash, vector in rows]
 
 
 def _batches(values: Sequence[str]) -> Iterator[list[str]]:

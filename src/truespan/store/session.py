@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar
+from uuid import UUID
 
 from truespan.errors import StoreBusy
 from truespan.protocols import Clock
@@ -68,10 +69,8 @@ class Conflict(Exception):
 
 
 class Statements(ABC):
-    """Runs statements, in one transaction or each in its own.
-
-    `:world` is bound to the world and `:generation` to the generation of the scope.
-    """
+    """Runs statements, in one transaction or each in its own. `:world` is bound to the world and
+    `:generation` to the generation of the scope."""
 
     @abstractmethod
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
@@ -110,10 +109,8 @@ class Session(Statements):
     def insert_many(
         self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
     ) -> None:
-        """Insert rows in bulk; with `key`, a row of the same key is updated instead.
-
-        The world is added as a column of its own, and to the key, where the table has one.
-        """
+        """Insert rows in bulk; with `key`, a row of the same key is updated instead. The world is
+        added as a column of its own, and to the key, where the table has one."""
 
     def insert(self, table: str, /, *, key: Sequence[str] = (), **values: Any) -> None:
         """Insert one row; with `key`, a row of the same key is updated instead."""
@@ -130,18 +127,11 @@ class Session(Statements):
     @abstractmethod
     def enter(self, world: str, *, lock: bool = False) -> None:
         """Continue the same transaction in another world; with `lock`, exclude its other writers.
-
-        Raises:
-            WorldNotFound: the world does not exist.
-        """
+        Raises `WorldNotFound`: the world does not exist."""
 
     @abstractmethod
     def create_world(self, world: str, name: str, now: float) -> None:
-        """Write the rows of a new world.
-
-        Raises:
-            DuplicateRow: another world has this name.
-        """
+        """Write the rows of a new world. Raises `DuplicateRow`: another world has this name."""
 
     @abstractmethod
     def in_each(
@@ -158,17 +148,13 @@ class Session(Statements):
         """Wait until no other transaction creates a world; let none do so until this one ends."""
 
     def disable_timeout(self, *, idle: bool = False) -> None:
-        """Let the statements of this transaction take as long as they need.
-
-        With `idle`, it may also wait between statements: for another store, say.
-        """
+        """Let the statements of this transaction take as long as they need. With `idle`, it may
+        also wait between statements: for another store, say."""
 
     @abstractmethod
     def count_deleted(self) -> AbstractContextManager[dict[str, int]]:
-        """Count the rows that each table loses inside the block, cascades included.
-
-        The tables are read from the catalogue, so that a new table is counted as well.
-        """
+        """Count the rows that each table loses inside the block, cascades included. The tables are
+        read from the catalogue, so that a new table is counted as well."""
 
     def touch_world(self) -> None:
         """Record that something changed that a reader of the world could see."""
@@ -178,18 +164,20 @@ class Session(Statements):
 class Database(ABC):
     """Gives transactions and runs single statements, each for a scope or for the id of a world.
 
+    Further values are bound to every statement of the transaction.
+
     A transaction for a world raises `WorldNotFound` when the world does not exist. A single
     statement then has no rows. With `shared`, the tables that belong to no world can be used too.
     """
 
-    def at(self, scope: Scope | str) -> Statements:
-        """Return what runs single statements, each in one round trip."""
-        return _SingleStatements(self, scope)
+    def at(self, scope: Scope | str, **values: Any) -> Statements:
+        """Return what runs single statements with these values, each in one round trip."""
+        return _SingleStatements(self, scope, values)
 
     @property
     def shared(self) -> Statements:
         """Return what runs single statements on tables that belong to no world."""
-        return _SingleStatements(self, None)
+        return _SingleStatements(self, None, {})
 
     @abstractmethod
     def read_once(
@@ -198,30 +186,36 @@ class Database(ABC):
         """Run one reading statement for a scope, or on tables that belong to no world."""
 
     @abstractmethod
-    def read(self, scope: Scope | str, *, shared: bool = False) -> AbstractContextManager[Session]:
+    def read(
+        self, scope: Scope | str | None, *, shared: bool = False, **values: Any
+    ) -> AbstractContextManager[Session]:
         """Give a transaction whose statements all see one state of one world."""
 
     @abstractmethod
     def write(
-        self, scope: Scope | str, *, shared: bool = False, lock: bool = True, bulk: bool = False
+        self,
+        scope: Scope | str | None,
+        *,
+        shared: bool = False,
+        lock: bool = True,
+        bulk: bool = False,
+        **values: Any,
     ) -> AbstractContextManager[Session]:
-        """Give a write transaction for one world: all of it is kept, or nothing.
+        """Give a write transaction for one world: all of it is kept, or nothing. Writers of one
+        world follow each other unless `lock` is False. With `bulk`, the engine is told afterwards
+        to look at how much its tables hold, if they have grown a lot."""
 
-        Writers of one world follow each other unless `lock` is False. With `bulk`, the engine is
-        told afterwards to look at how much its tables hold, if they have grown a lot.
-        """
-
-    @abstractmethod
     def write_shared(self) -> AbstractContextManager[Session]:
         """Give a write transaction for tables that belong to no world."""
+        return self.write(None)
 
-    @abstractmethod
     def read_every_world(self) -> AbstractContextManager[Session]:
         """Give a transaction that sees one state of everything, one world at a time (`enter`)."""
+        return self.read(None, shared=True)
 
-    @abstractmethod
     def write_every_world(self) -> AbstractContextManager[Session]:
         """Give a write transaction for all worlds, one at a time (`enter`)."""
+        return self.write(None, shared=True)
 
     @abstractmethod
     def map_errors(self) -> AbstractContextManager[None]:
@@ -249,10 +243,8 @@ class Database(ABC):
 
 
 def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
-    """Run a method again whose one transaction was rolled back in favour of another.
-
-    The method must do nothing else that cannot be done twice.
-    """
+    """Run a method again whose one transaction was rolled back in favour of another. The method
+    must do nothing else that cannot be done twice."""
 
     @wraps(method)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -268,17 +260,19 @@ def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
 
 
 class _SingleStatements(Statements):
-    def __init__(self, database: Database, scope: Scope | str | None) -> None:
+    def __init__(
+        self, database: Database, scope: Scope | str | None, values: dict[str, Any]
+    ) -> None:
         self._database = database
         self._scope = scope
+        self._values = values
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
-        return self._database.read_once(self._scope, sql, values)
+        return self._database.read_once(self._scope, sql, {**self._values, **values})
 
     @retry_on_conflict
     def execute(self, sql: LiteralString, /, **values: Any) -> int:
-        database, scope = self._database, self._scope
-        with database.write_shared() if scope is None else database.write(scope) as session:
+        with self._database.write(self._scope, **self._values) as session:
             return session.execute(sql, **values)
 
 
@@ -294,6 +288,14 @@ def scope_values(scope: Scope | str | None) -> dict[str, Any]:
     if isinstance(scope, Scope):
         return {"world": scope.world, "generation": scope.generation.number}
     return {"world": scope}
+
+
+def is_world_id(text: str) -> bool:
+    """Say whether a text is spelled like the id of a world."""
+    try:
+        return str(UUID(text)) == text
+    except (ValueError, AttributeError):
+        return False
 
 
 def world_ids(session: Session) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import uuid4
 
 import msgspec
@@ -51,20 +51,14 @@ class Shares(Part):
         self, scope: Scope, job: str, process: str, *, owner: str, shares: Sequence[JobShare]
     ) -> list[Job]:
         """Add the shares of a job that a process runs, queued; `owner` has the job from then on.
-
-        Raises:
-            Interrupted: the process no longer has the job.
-        """
+        Raises `Interrupted`: the process no longer has the job."""
         now = self._clock.now()
-        with self._db.write(scope, lock=False) as session:
+        with self._db.write(scope, lock=False, owner=owner, now=now, process=process) as session:
             found = session.one(
                 """UPDATE jobs SET process = :owner, counts = '{}', seen_at = :now
                    WHERE world_id = :world AND id = :job AND process = :process
                      AND state = 'running' RETURNING key, kind""",
-                owner=owner,
-                now=now,
                 job=job,
-                process=process,
             )
             if found is None:
                 raise Interrupted
@@ -73,28 +67,25 @@ class Shares(Part):
             session.execute(
                 "DELETE FROM job_documents WHERE job = :key AND state <> 'removed'", key=key
             )
-            columns = (
-                "id", "parent", "kind", "request", "state", "phase", "process", "created_at",
-                "seen_at", "background", "counts", "weight",
-            )  # fmt: skip
+            common = {
+                "parent": job,
+                "kind": kind,
+                "state": JobState.QUEUED.value,
+                "phase": Phase.READING.value,
+                "process": owner,
+                "created_at": now,
+                "seen_at": now,
+                "background": True,
+            }
             rows = [
                 (
-                    uuid4().hex[:12],
-                    job,
-                    kind,
-                    share.request,
-                    JobState.QUEUED.value,
-                    Phase.READING.value,
-                    owner,
-                    now,
-                    now,
-                    True,
+                    *common.values(),
+                    *(uuid4().hex[:12], share.request, share.size),
                     counts_text(JobCounts(documents_total=share.documents)),
-                    share.size,
                 )
                 for share in shares
             ]
-            session.insert_many("jobs", columns, rows)
+            session.insert_many("jobs", (*common, "id", "request", "weight", "counts"), rows)
             return read_jobs(session.all(_SHARES, job=job))
 
     def shares(self, scope: Scope, job: str) -> list[Job]:
@@ -103,30 +94,21 @@ class Shares(Part):
 
     @retry_on_conflict
     def settle_job(self, scope: Scope, job: str, *, owner: str) -> bool:
-        """End a job of which no share is running, if not all of them are to be done.
-
-        That is, it was asked to stop, or a share failed. Returns whether all shares are done, so
-        that the job only has to be gathered.
-        """
-        with self._db.write(scope, lock=False) as session:
+        """End a job of which no share is running, if not all of them are to be done. That is, it
+        was asked to stop, or a share failed. Returns whether all shares are done, so that the job
+        only has to be gathered."""
+        with self._db.write(scope, lock=False, job=job) as session:
             cancel = _lock_owned_job(session, job, owner)
             states = _share_states(session, job)
             if cancel is None or not states or "running" in states:
                 return False
-            ended = None
-            if cancel:
-                ended = JobState.CANCELLED
-            elif "interrupted" in states:
-                ended = JobState.INTERRUPTED
-            elif "failed" in states:
-                ended = JobState.FAILED
-            if ended is not None:
+            worst = (state for state in ("interrupted", "failed") if state in states)
+            if ended := "cancelled" if cancel else next(worst, None):
                 session.execute(
                     """UPDATE jobs SET state = :state, error = :error, finished_at = :now,
                          seen_at = :now WHERE world_id = :world AND id = :job""",
-                    job=job,
-                    state=ended.value,
-                    error=states["failed"] if ended is JobState.FAILED else None,
+                    state=ended,
+                    error=states["failed"] if ended == "failed" else None,
                     now=self._clock.now(),
                 )
             merge_shares(session, job)
@@ -135,15 +117,13 @@ class Shares(Part):
     @retry_on_conflict
     def gather_job(self, scope: Scope, job: str, process: str, *, owner: str) -> bool:
         """Run a job whose owner waited for its shares; False unless all of them are done."""
-        with self._db.write(scope, lock=False) as session:
+        with self._db.write(scope, lock=False, job=job, process=process) as session:
             cancel = _lock_owned_job(session, job, owner)
             if cancel is None or cancel or set(_share_states(session, job)) != {"done"}:
                 return False
             session.execute(
                 """UPDATE jobs SET process = :process, seen_at = :now
                    WHERE world_id = :world AND id = :job""",
-                job=job,
-                process=process,
                 now=self._clock.now(),
             )
             return True
@@ -151,17 +131,13 @@ class Shares(Part):
     @retry_on_conflict
     def claim_documents(self, scope: Scope, job: str, process: str, doc_ids: Sequence[str]) -> bool:
         """Reserve documents for a job while it runs; False while another job has one of them.
-
-        Raises:
-            Interrupted: the process no longer has the job.
-        """
-        with self._db.write(scope, lock=False) as session:
+        Raises `Interrupted`: the process no longer has the job."""
+        with self._db.write(scope, lock=False, job=job, process=process) as session:
             # One claim at a time in a world, or two would not see each other.
             session.lock_name("truespan.claims", scope.world)
             others = session.all(
                 """SELECT claims FROM jobs WHERE world_id = :world AND state = 'running'
                      AND claims <> '[]' AND id <> :job""",
-                job=job,
             )
             if any(not set(doc_ids).isdisjoint(json.loads(claims)) for (claims,) in others):
                 return False
@@ -169,8 +145,6 @@ class Shares(Part):
                 """UPDATE jobs SET claims = :claims WHERE world_id = :world AND id = :job
                      AND process = :process AND state = 'running'""",
                 claims=json.dumps(list(doc_ids)),
-                job=job,
-                process=process,
             )
             if not claimed:
                 raise Interrupted
@@ -186,9 +160,7 @@ def require_key(session: Session, job: str) -> int:
 
 def may_start(session: Session, job: str) -> bool:
     """Return whether nothing keeps a share from starting; always true for a job that is no share.
-
-    The job of the share stays as it is until the transaction ends.
-    """
+    The job of the share stays as it is until the transaction ends."""
     parent = session.value("SELECT parent FROM jobs WHERE world_id = :world AND id = :job", job=job)
     if parent is None:
         return True
@@ -202,10 +174,8 @@ def may_start(session: Session, job: str) -> bool:
 
 
 def _lock_owned_job(session: Session, job: str, owner: str) -> bool | None:
-    """Lock a job that waits for its shares and return whether it is to stop; None without one.
-
-    A decision about a job by the state of its shares needs the job's row for itself.
-    """
+    """Lock a job that waits for its shares and return whether it is to stop; None without one. A
+    decision about a job by the state of its shares needs the job's row for itself."""
     found = session.one(
         """SELECT cancel FROM jobs WHERE world_id = :world AND id = :job AND state = 'running'
              AND process = :owner LOCK_ROWS()""",
@@ -263,32 +233,16 @@ def merge_shares(session: Session, job: str) -> None:
     session.execute("DELETE FROM jobs WHERE world_id = :world AND parent = :job", job=job)
 
 
-class _Share(NamedTuple):
-    """A share with what its job needs of it beyond its own record."""
-
-    job: Job
-    key: int
-    weight: int
-
-
 def read_jobs(rows: Iterable[Row]) -> list[Job]:
     """Return jobs from rows of `SELECT_JOBS`, in their order; those with shares among the rows with
     the numbers of these added."""
     jobs: list[Job] = []
-    shares: dict[str, list[_Share]] = {}
+    shares: dict[str, list[tuple[Job, int, int]]] = {}
     for row in rows:
-        key, job, kind, state, phase, request, created, seen, finished, process, counts, *rest = row
-        error, background, crashes, parent, weight = rest
+        key, job, kind, state, phase, *common = row[:10]
+        counts, error, background, crashes, parent, weight = row[10:]
         read = Job(
-            id=job,
-            kind=kind,
-            state=JobState(state),
-            phase=Phase(phase),
-            request=request,
-            created_at=created,
-            seen_at=seen,
-            finished_at=finished,
-            process=process,
+            *(job, kind, JobState(state), Phase(phase), *common),
             counts=msgspec.json.decode(counts, type=JobCounts),
             error=error,
             background=bool(background),
@@ -297,35 +251,34 @@ def read_jobs(rows: Iterable[Row]) -> list[Job]:
         )
         jobs.append(read)
         if parent is not None:
-            shares.setdefault(parent, []).append(_Share(read, key, weight))
+            shares.setdefault(parent, []).append((read, key, weight))
     return [_add_shares(job, shares[job.id]) if job.id in shares else job for job in jobs]
 
 
-def _add_shares(job: Job, shares: list[_Share]) -> Job:
-    """Return a job with the numbers of its shares added to its own.
-
-    It has got as far as they have read of what they have to read.
-    """
+def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
+    """Return a job with the numbers of its shares added to its own. It has got as far as they have
+    read of what they have to read."""
     done = job.state is JobState.DONE
-    counts = [job.counts, *(share.job.counts for share in shares)]
-    totals = {name: sum(getattr(part, name) for part in counts) for name in _ADDED}
-    weighted = sum(share.job.counts.fraction * share.weight for share in shares)
-    weight = sum(share.weight for share in shares)
-    began = min(share.job.created_at for share in shares)
-    seen = max(share.job.seen_at for share in shares)
-    running = [share for share in shares if share.job.state is JobState.RUNNING]
-    latest = min(running, key=lambda share: (-share.job.seen_at, share.key), default=None)
+    shares = [share for share, _, _ in rows]
+    counts = [job.counts, *(share.counts for share in shares)]
+    read = sum(share.counts.fraction * weight for share, _, weight in rows)
+    weight = max(sum(weight for *_, weight in rows), 1)
+    began = min(share.created_at for share in shares)
+    seen = max(share.seen_at for share in shares)
+    # Of those that were seen at the same time, the oldest one.
+    running = [(-job.seen_at, key, job) for job, key, _ in rows if job.state is JobState.RUNNING]
+    latest = min(running)[2] if running else None
     return replace(
         job,
-        phase=latest.job.phase if latest and not done else job.phase,
+        phase=latest.phase if latest and not done else job.phase,
         seen_at=max(job.seen_at, seen),
         counts=JobCounts(
-            **totals,
-            fraction=1.0 if done else min(weighted / max(weight, 1), 1.0),
+            **{name: sum(getattr(part, name) for part in counts) for name in _ADDED},
+            fraction=1.0 if done else min(read / weight, 1.0),
             seconds=round(job.counts.seconds + max(seen - began, 0.0), 3),
-            current=latest.job.counts.current if latest else "",
+            current=latest.counts.current if latest else "",
         ),
-        crashes=max(job.crashes, *(share.job.crashes for share in shares)),
+        crashes=max(job.crashes, *(share.crashes for share in shares)),
         shares=len(shares),
     )
 

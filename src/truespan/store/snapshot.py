@@ -4,7 +4,7 @@ another library is made of it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,29 +13,16 @@ import apsw
 
 from truespan.errors import BackupInvalid, MigrationRefused, TruespanError
 from truespan.store.session import DuplicateRow, InvalidRow, MissingRow, Row
-from truespan.store.sqlite import SqliteDatabase, known_schema
+from truespan.store.sqlite import SqliteDatabase
 from truespan.store.transfer import StoreRows, copy_rows
 from truespan.types.document import assets_token
 from truespan.types.ids import WorldId
-
-__all__ = [
-    "FileSnapshots", "ServerSnapshots", "Snapshot", "known_schema", "open_rows", "prepare_snapshot",
-    "take_snapshot",
-]  # fmt: skip
 
 CACHES: Final = ("vectors", "query_cache", "tails", "tail_marks")
 """What can be made again by embedding texts; a backup without vectors does not have it."""
 NOT_RESTORED: Final = ("tokens", "token_worlds", "replays")
 """What no library takes over from a backup: a token that was revoked since would be valid again,
 and one in a forged file would be a back door."""
-
-
-class Pictured(NamedTuple):
-    """A document that has images, and the token of the revision they belong to."""
-
-    world: WorldId
-    doc_id: str
-    token: str
 
 
 class Snapshot(NamedTuple):
@@ -45,7 +32,8 @@ class Snapshot(NamedTuple):
     worlds: int
     documents: int
     chunks: int
-    pictured: tuple[Pictured, ...]
+    images: tuple[tuple[WorldId, str, str], ...]
+    """Documents with images: world, id, and the token of the revision that they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +44,18 @@ class FileSnapshots:
     attempts: int = 5
 
     def size(self) -> int:
-        """Return how many bytes the store takes."""
         return self.store.stat().st_size
 
     def take(self, target: Path, *, vectors: bool) -> Snapshot:
         """Write one state of the store into a new file, while others read and write."""
-        return take_snapshot(self.store, target, vectors=vectors)
+        with closing(SqliteDatabase(self.store, reserve=0)) as database, database.map_errors():
+            database.connection.execute("VACUUM INTO ?", (str(target),))
+        with closing(apsw.Connection(str(target))) as copy:
+            if not vectors:
+                for table in CACHES:
+                    copy.execute(f"DELETE FROM {table}")
+                copy.execute("VACUUM")
+            return _describe(copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,6 @@ class ServerSnapshots:
     """A whole copy because an image has just changed; images on another machine stay missing."""
 
     def size(self) -> int:
-        """Return about how many bytes the store takes."""
         return self.rows().size()
 
     def take(self, target: Path, *, vectors: bool) -> Snapshot:
@@ -104,25 +97,6 @@ class ServerSnapshots:
             database.close()
 
 
-def take_snapshot(store: Path, target: Path, *, vectors: bool) -> Snapshot:
-    """Write one state of a store's file into a new file, while others read and write."""
-    database = SqliteDatabase(store, reserve=0)
-    try:
-        with database.map_errors():
-            database.connection.execute("VACUUM INTO ?", (str(target),))
-    finally:
-        database.close()
-    copy = apsw.Connection(str(target))
-    try:
-        if not vectors:
-            for table in CACHES:
-                copy.execute(f"DELETE FROM {table}")
-            copy.execute("VACUUM")
-        return _describe(copy)
-    finally:
-        copy.close()
-
-
 def prepare_snapshot(store: Path) -> None:
     """Turn a file that was unpacked from a backup into one that a library can be opened with.
 
@@ -137,7 +111,9 @@ def prepare_snapshot(store: Path) -> None:
     try:
         database = SqliteDatabase(store, reserve=0)
         with database.write_every_world() as session:
-            if _list_schema(database.connection) != _own_schema():
+            with closing(SqliteDatabase(Path(":memory:"), reserve=0)) as own:
+                known = _list_schema(own.connection)
+            if _list_schema(database.connection) != known:
                 raise BackupInvalid("The backup's store was not written by Truespan.")
             if session.all("PRAGMA quick_check(1)") != [("ok",)]:
                 raise BackupInvalid("The backup's store is damaged.")
@@ -151,9 +127,8 @@ def prepare_snapshot(store: Path) -> None:
                    WHERE state IN ('queued', 'running')"""
             )
             session.execute("UPDATE jobs SET background = false")
-            session.execute("DELETE FROM replays")
-            session.execute("DELETE FROM token_worlds")
-            session.execute("DELETE FROM tokens")
+            for table in reversed(NOT_RESTORED):
+                session.execute(f"DELETE FROM {table}")
     except BackupInvalid:
         raise
     except (apsw.Error, TruespanError, DuplicateRow, MissingRow, InvalidRow):
@@ -165,18 +140,12 @@ def prepare_snapshot(store: Path) -> None:
 
 @contextmanager
 def open_rows(store: Path) -> Iterator[StoreRows]:
-    """Give the rows of a file that was prepared, for a store on another engine.
-
-    Raises:
-        BackupInvalid: some refer to rows that do not exist, so that their world is unknown.
-    """
-    database = SqliteDatabase(store, reserve=0)
-    try:
+    """Give the rows of a file that was prepared, for a store on another engine. Raises
+    `BackupInvalid`: some refer to rows that do not exist, so that their world is unknown."""
+    with closing(SqliteDatabase(store, reserve=0)) as database:
         if database.shared.all("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
             raise BackupInvalid("The backup's store has rows that refer to missing rows.")
         yield StoreRows(database)
-    finally:
-        database.close()
 
 
 def _describe(copy: apsw.Connection) -> Snapshot:
@@ -186,7 +155,7 @@ def _describe(copy: apsw.Connection) -> Snapshot:
              (SELECT count(*) FROM chunks)
            FROM pragma_user_version v"""
     ).fetchall()
-    pictured: list[Row] = copy.execute(
+    documents: list[Row] = copy.execute(
         """SELECT DISTINCT w.id, d.doc_id, r.source_hash, r.recipe FROM figures f
            JOIN revisions r ON r.key = f.revision AND r.state = 'active'
            JOIN documents d ON d.key = r.document AND d.deleted_at IS NULL
@@ -195,20 +164,11 @@ def _describe(copy: apsw.Connection) -> Snapshot:
     ).fetchall()
     return Snapshot(
         *counts[0],
-        pictured=tuple(
-            Pictured(WorldId(world), doc_id, assets_token(source, recipe))
-            for world, doc_id, source, recipe in pictured
+        images=tuple(
+            (WorldId(world), doc_id, assets_token(source, recipe))
+            for world, doc_id, source, recipe in documents
         ),
     )
-
-
-def _own_schema() -> list[Row]:
-    """Return what a new store consists of."""
-    database = SqliteDatabase(Path(":memory:"), reserve=0)
-    try:
-        return _list_schema(database.connection)
-    finally:
-        database.close()
 
 
 def _list_schema(connection: apsw.Connection) -> list[Row]:

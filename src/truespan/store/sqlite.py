@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -76,10 +76,12 @@ _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYK
 class SqliteSession(Session):
     """A transaction on this thread's connection."""
 
-    def __init__(self, connection: apsw.Connection, scope: Scope | str | None = None) -> None:
+    def __init__(
+        self, connection: apsw.Connection, scope: Scope | str | None, values: dict[str, Any]
+    ) -> None:
         self.connection = connection
         self.world = None
-        self._values = scope_values(scope)
+        self._values = {**scope_values(scope), **values}
         if scope is not None:
             self.enter(self._values["world"])
 
@@ -167,13 +169,8 @@ class SqliteSession(Session):
 
 
 class SqliteDatabase(Database):
-    """The library's database file; opening it brings its schema up to date.
-
-    Several processes may use the file at once.
-
-    Raises:
-        LibraryTooNew: the file was written by a newer version.
-    """
+    """The library's database file; opening it brings its schema up to date. Several processes may
+    use the file at once. Raises `LibraryTooNew`: the file was written by a newer version."""
 
     def __init__(self, path: Path, *, reserve: int) -> None:
         self.path = path
@@ -195,12 +192,14 @@ class SqliteDatabase(Database):
             return self.connection.execute(_translate(sql, single=True), bound).fetchall()
 
     @contextmanager
-    def read(self, scope: Scope | str | None, *, shared: bool = False) -> Iterator[SqliteSession]:
+    def read(
+        self, scope: Scope | str | None, *, shared: bool = False, **values: Any
+    ) -> Iterator[SqliteSession]:
         with self.map_errors():
             connection = self.connection
             connection.execute("BEGIN")
             try:
-                yield SqliteSession(connection, scope)
+                yield SqliteSession(connection, scope, values)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -213,27 +212,19 @@ class SqliteDatabase(Database):
         shared: bool = False,
         lock: bool = True,
         bulk: bool = False,
+        **values: Any,
     ) -> Iterator[SqliteSession]:
         require_space(self.path.parent, self._reserve)
         with self.map_errors():
             connection = self.connection
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield SqliteSession(connection, scope)
+                yield SqliteSession(connection, scope, values)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-
-    def write_shared(self) -> AbstractContextManager[SqliteSession]:
-        return self.write(None)
-
-    def read_every_world(self) -> AbstractContextManager[SqliteSession]:
-        return self.read(None)
-
-    def write_every_world(self) -> AbstractContextManager[SqliteSession]:
-        return self.write(None)
 
     def identity(self) -> str:
         return self.shared.value("SELECT file FROM pragma_database_list WHERE seq = 0")
@@ -242,11 +233,8 @@ class SqliteDatabase(Database):
         return self.path.stat().st_size
 
     def rewrite(self) -> FileFate:
-        """Write the whole file anew from what it holds, and empty its write-ahead log.
-
-        Raises:
-            StoreBusy: another connection kept reading or writing.
-        """
+        """Write the whole file anew from what it holds, and empty its write-ahead log. Raises
+        `StoreBusy`: another connection kept reading or writing."""
         size = self.path.stat().st_size
         require_space(self.path.parent, self._reserve + 2 * size)
         with self.map_errors():
@@ -349,11 +337,8 @@ class SqliteDatabase(Database):
 
 
 def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:
-    """Apply the steps that a database file lacks, inside the transaction of the caller.
-
-    Raises:
-        LibraryTooNew: the file has more steps than there are scripts.
-    """
+    """Apply the steps that a database file lacks, inside the transaction of the caller. Raises
+    `LibraryTooNew`: the file has more steps than there are scripts."""
     found: Any = connection.pragma("user_version")
     if found > len(scripts):
         raise LibraryTooNew(found, len(scripts))
@@ -369,10 +354,8 @@ def known_schema() -> int:
 
 @cache
 def _translate(sql: LiteralString, *, single: bool = False) -> str:
-    """Spell a statement for SQLite.
-
-    A `single` statement has no transaction that found the world, so it does that by itself.
-    """
+    """Spell a statement for SQLite. A `single` statement has no transaction that found the world,
+    so it does that by itself."""
     spelled = re.sub(r"\bdirectory\b", "worlds", expand_macros(sql, SPELLINGS))
     if single:
         spelled = re.sub(r":world\b", "(SELECT world_id FROM worlds WHERE id = :world)", spelled)

@@ -9,14 +9,14 @@ after the last of them. The source is only read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from graphlib import TopologicalSorter
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Final, LiteralString, TypeAlias, cast
+from typing import Any, Final, LiteralString, TypeAlias, cast
 
 from truespan.errors import MigrationRefused, StoreDamaged, WorldNotFound
 from truespan.store.session import (
@@ -91,7 +91,6 @@ class Table:
 
     @property
     def page(self) -> int:
-        """Return how many rows are in memory at a time."""
         return _LARGE_ROWS.get(self.name, _PAGE)
 
     def compared(self, row: NeutralRow) -> NeutralRow:
@@ -106,13 +105,10 @@ class Table:
 
 @cache
 def load_tables() -> tuple[Table, ...]:
-    """Return every table that is copied, those first that others refer to.
-
-    They are read from the schema of a new SQLite store, so that no later column is forgotten. The
-    same tables and columns exist in PostgreSQL.
-    """
-    database = SqliteDatabase(Path(":memory:"), reserve=0)
-    try:
+    """Return every table that is copied, those first that others refer to. They are read from the
+    schema of a new SQLite store, so that no later column is forgotten. The same tables and columns
+    exist in PostgreSQL."""
+    with closing(SqliteDatabase(Path(":memory:"), reserve=0)) as database:
         schema = database.shared.all(
             """SELECT t.name, c.name, c.pk > 0, c.type FROM sqlite_schema t
                JOIN pragma_table_info(t.name) c
@@ -125,8 +121,6 @@ def load_tables() -> tuple[Table, ...]:
                WHERE t.type = 'table' AND f."to" IN ('key', 'world_id')
                ORDER BY t.rowid, f.id DESC"""
         )
-    finally:
-        database.close()
     # A state outlives its revision, so that the schema does not refer to it.
     keys.append(("states", "revision", "revisions"))
     tables: dict[str, Table] = {}
@@ -160,20 +154,14 @@ class StoreRows:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._held: Session | None = None
+        self._session: Session | None = None
         self._writable = False
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """Return every table, those first that others refer to."""
-        return load_tables()
 
     def identity(self) -> str:
         """Return a text that no other store has, however it is reached."""
         return self._db.identity()
 
     def size(self) -> int:
-        """Return about how many bytes the store takes."""
         return self._db.size()
 
     @contextmanager
@@ -182,36 +170,27 @@ class StoreRows:
         if self._writable:
             yield
             return
-        with self._db.read_every_world() as session, self._hold(session):
+        with self._db.read_every_world() as session, self._use(session):
             yield
 
     @contextmanager
     def single_commit(self) -> Iterator[None]:
         """Make everything that is written inside one commit; no other process adds a world."""
-        with self._db.write_every_world() as session, self._hold(session):
+        with self._db.write_every_world() as session, self._use(session, writable=True):
             session.lock_directory()
-            self._writable = True
-            try:
-                yield
-            finally:
-                self._writable = False
+            yield
 
     @contextmanager
-    def _hold(self, session: Session) -> Iterator[None]:
+    def _use(self, session: Session, *, writable: bool = False) -> Iterator[None]:
         session.disable_timeout(idle=True)
-        self._held = session
+        self._session, self._writable = session, writable
         try:
             yield
         finally:
-            self._held = None
+            self._session, self._writable = None, False
 
-    @contextmanager
-    def _read(self) -> Iterator[Session]:
-        if self._held is not None:
-            yield self._held
-        else:
-            with self._db.read_every_world() as session:
-                yield session
+    def _read(self) -> AbstractContextManager[Session]:
+        return nullcontext(self._session) if self._session else self._db.read_every_world()
 
     def world_ids(self) -> list[str]:
         """Return the ids of all worlds, in the order in which they were made."""
@@ -224,16 +203,19 @@ class StoreRows:
     def rows(self, table: Table, world: str | None) -> Iterator[NeutralRow]:
         """Give the rows of a table, those of one world if it is a table of worlds."""
         with self._db.map_errors(), self._read() as session:
-            if world is not None and not _enter(session, world):
-                return
+            if world is not None:
+                try:
+                    session.enter(world)
+                except WorldNotFound:
+                    return
             yield from session.stream(_select(table), page=table.page)
 
     def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         """Write all the rows or, if anything fails, none of them."""
         try:
-            if self._held is not None and self._writable:
+            if self._session is not None and self._writable:
                 with self._db.map_errors():
-                    write_rows(self._held, table, world, rows)
+                    write_rows(self._session, table, world, rows)
             else:
                 with self._db.write_every_world() as session:
                     session.disable_timeout(idle=True)
@@ -257,21 +239,32 @@ def write_rows(
     remaining = iter(rows)
     if table.name == "worlds":
         for row in remaining:
-            values = dict(zip(table.columns, row, strict=True))
-            session.create_world(world or "", values.pop("name"), values.pop("created_at"))  # type: ignore[arg-type]
+            record: dict[str, Any] = dict(zip(table.columns, row, strict=True))
+            session.create_world(world or "", record.pop("name"), record.pop("created_at"))
             session.enter(world or "")
             session.execute(
                 """UPDATE worlds SET generation = :generation, next_document = :next_document,
                      changes = :changes, next_generation = :next_generation
                    WHERE world_id = :world""",
-                **values,
+                **record,
             )
         return
     if world is not None:
         session.enter(world)
     keys = {target: _load_keys(session, target) for _, target in table.references}
+    if table.name == "token_worlds":
+        statement: LiteralString = """INSERT INTO token_worlds (token, world_id)
+            SELECT :token, d.world_id FROM directory d WHERE IS_WORLD(d, :id)"""
+    else:
+        names = [*(column for column, _ in table.references), *table.columns]
+        values = [f"FROM_BYTES(:{name})" if name in _TEXTS else f":{name}" for name in names]
+        if table.has_world:
+            names, values = ["world_id", *names], [":world", *values]
+        statement = _as_sql(
+            f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(values)})"
+        )
     while page := list(islice(remaining, table.page)):
-        session.execute_many(_insert(table), [_bind(table, row, keys) for row in page])
+        session.execute_many(statement, [_bind(table, row, keys) for row in page])
 
 
 def _bind(table: Table, row: NeutralRow, keys: dict[str, dict[NeutralRow, int]]) -> dict[str, Cell]:
@@ -307,11 +300,9 @@ def _load_keys(session: Session, table: str) -> dict[NeutralRow, int]:
 
 @cache
 def _select(table: Table) -> LiteralString:
-    """Return the statement that gives the rows of a table in neutral form.
-
-    Where a row has two ways to a world, both must lead to the same one: the number of a document
-    is the number of another document in another world.
-    """
+    """Return the statement that gives the rows of a table in neutral form. Where a row has two ways
+    to a world, both must lead to the same one: the number of a document is the number of another
+    document in another world."""
     if table.name == "worlds":
         return """SELECT d.name, t.generation, t.next_document, t.changes, d.created_at,
                     t.next_generation
@@ -349,18 +340,6 @@ def _select(table: Table) -> LiteralString:
     return _as_sql(" ".join(parts))
 
 
-@cache
-def _insert(table: Table) -> LiteralString:
-    if table.name == "token_worlds":
-        return """INSERT INTO token_worlds (token, world_id)
-                  SELECT :token, d.world_id FROM directory d WHERE IS_WORLD(d, :id)"""
-    columns = [*(column for column, _ in table.references), *table.columns]
-    values = [f"FROM_BYTES(:{column})" if column in _TEXTS else f":{column}" for column in columns]
-    if table.has_world:
-        columns, values = ["world_id", *columns], [":world", *values]
-    return _as_sql(f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join(values)})")
-
-
 def _as_sql(statement: str) -> LiteralString:
     """Vouch for a statement that is made of names of tables and columns of the schema alone."""
     return cast("LiteralString", statement)
@@ -374,7 +353,6 @@ class RowDigest:
     total: int = field(default=0, repr=False)
 
     def add(self, row: NeutralRow) -> None:
-        """Count one row."""
         # The form in which Python writes a cell distinguishes numbers, texts and bytes.
         digest = sha256(repr(row).encode("utf-8", "surrogatepass")).digest()
         self.total = (self.total + int.from_bytes(digest, "big")) % _MODULUS
@@ -382,7 +360,6 @@ class RowDigest:
 
     @property
     def digest(self) -> str:
-        """Return the digest, in hexadecimal."""
         return f"{self.total:064x}"
 
 
@@ -399,7 +376,6 @@ class CopiedRows:
 
     @property
     def rows(self) -> int:
-        """Return how many rows there are in all."""
         return sum(digest.rows for digest in self.tables.values())
 
 
@@ -411,12 +387,8 @@ def copy_rows(
     skip: Collection[str] = (),
 ) -> CopiedRows:
     """Copy every row that the target does not have yet; then read all of it back and compare.
-
-    Tables that are named in `skip` are neither read nor written.
-
-    Raises:
-        MigrationRefused: the target holds something else, or what arrived differs from the source.
-    """
+    Tables that are named in `skip` are neither read nor written. Raises `MigrationRefused`: the
+    target holds something else, or what arrived differs from the source."""
     sent: dict[tuple[str, str | None], RowDigest] = {}
     with source.snapshot():
         worlds = source.world_ids()
@@ -426,19 +398,35 @@ def copy_rows(
                     "The target holds worlds that this library does not have.",
                     advice="Use an empty one, or the one that an earlier run began to fill.",
                 )
-        units = [(table, world) for table, world in _list_units(worlds) if table.name not in skip]
+        tables = [table for table in load_tables() if table.name not in skip]
+        units = [(table, world) for world in worlds for table in tables if table.in_world]
+        units += [(table, None) for table in tables if not table.in_world]
         for table, world in units:
-            sent[table.name, world] = _copy_table(source, target, table, world, on_copied)
+            digest = digest_table(target, table, world)
+            if digest.rows:
+                # An earlier run copied it.
+                if digest.total != digest_table(source, table, world).total:
+                    raise _differs(table)
+            else:
+                rows = _count_rows(source, table, world, digest)
+                try:
+                    target.write(table, world, rows)
+                finally:
+                    # Whatever happened, nothing may read on in a transaction that is over.
+                    rows.close()
+                if on_copied is not None and digest.rows:
+                    on_copied(table.name, digest.rows)
+            sent[table.name, world] = digest
     with target.snapshot():
         for table, world in units:
             if digest_table(target, table, world) != sent[table.name, world]:
                 raise _differs(table)
-    tables: dict[str, RowDigest] = {}
+    totals: dict[str, RowDigest] = {}
     for (name, _), digest in sent.items():
-        whole = tables.setdefault(name, RowDigest())
-        whole.rows += digest.rows
-        whole.total = (whole.total + digest.total) % _MODULUS
-    return CopiedRows(len(worlds), tables)
+        total = totals.setdefault(name, RowDigest())
+        total.rows += digest.rows
+        total.total = (total.total + digest.total) % _MODULUS
+    return CopiedRows(len(worlds), totals)
 
 
 def digest_table(rows: StoreRows, table: Table, world: str | None) -> RowDigest:
@@ -447,39 +435,6 @@ def digest_table(rows: StoreRows, table: Table, world: str | None) -> RowDigest:
     for row in rows.rows(table, world):
         digest.add(table.compared(row))
     return digest
-
-
-def _list_units(worlds: list[str]) -> Iterator[tuple[Table, str | None]]:
-    """Give each table of each world, and each table that belongs to no world."""
-    for world in worlds:
-        yield from ((table, world) for table in load_tables() if table.in_world)
-    yield from ((table, None) for table in load_tables() if not table.in_world)
-
-
-def _copy_table(
-    source: StoreRows,
-    target: StoreRows,
-    table: Table,
-    world: str | None,
-    on_copied: OnCopied | None,
-) -> RowDigest:
-    """Copy one table of one world, or check that an earlier run did so."""
-    present, sent = digest_table(target, table, world), RowDigest()
-    rows = _count_rows(source, table, world, sent)
-    if present.rows:
-        for _ in rows:
-            pass
-        if present.digest != sent.digest:
-            raise _differs(table)
-        return sent
-    try:
-        target.write(table, world, rows)
-    finally:
-        # Whatever happened, nothing may read on in a transaction that is over.
-        rows.close()
-    if on_copied is not None and sent.rows:
-        on_copied(table.name, sent.rows)
-    return sent
 
 
 def _count_rows(
@@ -496,12 +451,3 @@ def _differs(table: Table) -> MigrationRefused:
         advice="One of them was changed meanwhile. Start again with an empty target, while nothing "
         "writes to this library.",
     )
-
-
-def _enter(session: Session, world: str) -> bool:
-    """Continue in a world; False if it does not exist, so that it has no rows."""
-    try:
-        session.enter(world)
-    except WorldNotFound:
-        return False
-    return True

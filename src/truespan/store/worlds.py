@@ -1,34 +1,48 @@
-"""Worlds: their names, the generation that readers of each one see, and what each holds."""
+"""Worlds and their generations: names, aliases, and what each one holds."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from truespan.errors import WorldExists, WorldNotFound
-from truespan.store.rows import read_generation
-from truespan.store.session import DuplicateRow, Part, Row, Session, retry_on_conflict
-from truespan.types.document import WorldStatus
+from truespan.errors import (
+    DomainNotFound,
+    GenerationInUse,
+    GenerationNotFound,
+    WorldExists,
+    WorldNotFound,
+)
+from truespan.store.erasure import queue_files
+from truespan.store.rows import TAILS, read_generation
+from truespan.store.session import DuplicateRow, Part, Row, Session, is_world_id, retry_on_conflict
+from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
-from truespan.types.profile import EmbeddingProfile
-from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
+from truespan.types.profile import ChunkingProfile, EmbeddingProfile, chunking_to_json
+from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb, World
 
-_DEFAULT: Final = """
+_DEFAULT_GENERATION: Final = """
     SELECT w.changes, g.number, g.profile, g.chunking FROM worlds w
     LEFT JOIN generations g ON g.world_id = w.world_id AND g.number = w.generation
     WHERE w.world_id = :world
 """
-_NUMBERED: Final = """
+_NUMBERED_GENERATION: Final = """
     SELECT w.changes, g.number, g.profile, g.chunking FROM worlds w
     JOIN generations g ON g.world_id = w.world_id AND g.number = :number
     WHERE w.world_id = :world AND (g.removed_at IS NULL OR :aliased)
 """
 
+_WORLD_ALIAS: Final = ""
+"""How the default of a world is named among the aliases that were moved."""
+
+_OF_WORLD: Final = ("states", "repairs", "probes", "words")
+_OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts")
+"""The tables with rows of a generation: of a world, or of a revision of it."""
+
 
 class Worlds(Part):
-    """The part of the store that knows worlds."""
+    """The part of the store that knows worlds, their generations, and what names each one."""
 
     def create_world(self, authority: Authority, name: str) -> World:
         """Make an empty world; it gets its first generation with its first document."""
@@ -47,7 +61,7 @@ class Worlds(Part):
         with self._db.read_every_world() as session:
             named = session.all("SELECT WORLD_TEXT(d), d.name FROM directory d ORDER BY d.name")
             visible = [(world, name) for world, name in named if authority.sees(WorldId(world))]
-            found = session.in_each([world for world, _ in visible], _DEFAULT)
+            found = session.in_each([world for world, _ in visible], _DEFAULT_GENERATION)
         return [
             _read_world(world, name, row)
             for (world, name), rows in zip(visible, found, strict=True)
@@ -57,17 +71,15 @@ class Worlds(Part):
     def find_world(
         self, authority: Authority, reference: str, selector: GenerationSelector = None
     ) -> World | None:
-        """Return the world with this id or name, with the generation that is selected.
-
-        The authority is checked before anything of the world is read.
-        """
+        """Return the world with this id or name, with the generation that is selected. The
+        authority is checked before anything of the world is read."""
         with self._db.read_every_world() as session:
             named = session.one(
                 # An id wins over a name.
                 """SELECT WORLD_TEXT(d), d.name FROM directory d
                    WHERE IS_WORLD(d, :id) OR d.name = :reference
                    ORDER BY coalesce(IS_WORLD(d, :id), false) DESC LIMIT 1""",
-                id=reference if _is_id(reference) else None,
+                id=reference if is_world_id(reference) else None,
                 reference=reference,
             )
             if named is None or not authority.sees(WorldId(named[0])):
@@ -75,9 +87,11 @@ class Worlds(Part):
             if isinstance(selector, str):
                 return _find_aliased(session, named, selector)
             if selector is None:
-                [rows] = session.in_each([named[0]], _DEFAULT)
+                [rows] = session.in_each([named[0]], _DEFAULT_GENERATION)
             else:
-                [rows] = session.in_each([named[0]], _NUMBERED, number=selector, aliased=False)
+                [rows] = session.in_each(
+                    [named[0]], _NUMBERED_GENERATION, number=selector, aliased=False
+                )
         return _read_world(named[0], named[1], rows[0], selector) if rows else None
 
     def find_domain(self, authority: Authority, key: str) -> World | None:
@@ -93,34 +107,39 @@ class Worlds(Part):
             return _find_aliased(session, named, key)
 
     @retry_on_conflict
-    def _begin_generation(self, world: WorldId, profile: EmbeddingProfile) -> None:
-        with self._db.write(world) as session:
-            if session.value("SELECT generation FROM worlds WHERE world_id = :world") is None:
-                session.insert(
-                    "generations",
-                    number=1,
-                    profile_id=profile.id,
-                    profile=json.dumps(asdict(profile)),
-                    created_at=self._clock.now(),
-                )
-                session.execute("UPDATE worlds SET generation = 1 WHERE world_id = :world")
-                session.touch_world()
-
     def begin_generation(
         self, authority: Authority, world: WorldId, profile: EmbeddingProfile
     ) -> World:
         """Lock `profile` to the world's first generation, unless it has one already."""
         if not authority.may(Verb.WRITE, world):
             raise WorldNotFound(world)
-        self._begin_generation(world, profile)
+        with self._db.write(world) as session:
+            if session.value("SELECT generation FROM worlds WHERE world_id = :world") is None:
+                self._add_generation(session, 1, profile)
+                session.execute("UPDATE worlds SET generation = 1 WHERE world_id = :world")
+                session.touch_world()
         found = self.find_world(authority, world)
         if found is None:
             raise WorldNotFound(world)
         return found
 
+    def _add_generation(
+        self,
+        session: Session,
+        number: int,
+        profile: EmbeddingProfile,
+        chunking: ChunkingProfile | None = None,
+    ) -> None:
+        session.insert(
+            "generations",
+            number=number,
+            profile_id=profile.id,
+            profile=json.dumps(asdict(profile)),
+            created_at=self._clock.now(),
+            chunking=chunking_to_json(chunking) if chunking else None,
+        )
+
     def status(self, scope: Scope) -> WorldStatus:
-        """Count what the world holds."""
-        generation = scope.generation.number
         with self._db.read(scope) as session:
             [(documents, chunks, embedded, quarantined)] = session.all(
                 """SELECT count(*), coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0),
@@ -129,22 +148,191 @@ class Worlds(Part):
                    JOIN revisions r ON r.document = d.key AND r.state = 'active'
                    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
                    WHERE d.world_id = :world AND d.deleted_at IS NULL""",
-                generation=generation,
             )
             repairs = session.value(
                 "SELECT count(*) FROM repairs WHERE world_id = :world AND generation = :generation",
-                generation=generation,
             )
             vectors = session.value("SELECT count(*) FROM vectors WHERE world_id = :world")
-        return WorldStatus(
-            documents=documents,
-            chunks=chunks,
-            embedded=embedded,
-            pending=chunks - embedded - quarantined,
-            quarantined=quarantined,
-            repairs=repairs,
-            vectors=vectors,
+        pending = chunks - embedded - quarantined
+        return WorldStatus(documents, chunks, embedded, pending, quarantined, repairs, vectors)
+
+    def generations(self, scope: Scope) -> list[GenerationRecord]:
+        """Return every generation of the world, by number, with what it holds."""
+        with self._db.read(scope, shared=True) as session:
+            return _read_records(session)
+
+    def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
+        """Return every generation of the world that is not being removed, by number."""
+        with self._db.read(scope, shared=True) as session:
+            rows = session.all(
+                """SELECT g.number, g.profile, g.chunking,
+                     g.number IS NOT DISTINCT FROM w.generation OR EXISTS
+                       (SELECT 1 FROM aliases a
+                         WHERE a.world_id = w.world_id AND a.generation = g.number)
+                   FROM worlds w JOIN generations g ON g.world_id = w.world_id
+                   WHERE w.world_id = :world AND g.removed_at IS NULL ORDER BY g.number"""
+            )
+        return [KeptGeneration(read_generation(*row[:3]), bool(row[3])) for row in rows]
+
+    @retry_on_conflict
+    def add_generation(
+        self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
+    ) -> Generation:
+        """Begin another generation, which no alias names yet."""
+        with self._db.write(scope) as session:
+            number = session.value(
+                """UPDATE worlds SET next_generation = next_generation + 1
+                   WHERE world_id = :world RETURNING next_generation - 1"""
+            )
+            self._add_generation(session, number, profile, chunking)
+        return Generation(number, profile, chunking)
+
+    @retry_on_conflict
+    def move_alias(self, scope: Scope, domain: str | None) -> bool:
+        """Let an alias name the scope's generation, if that is complete at this moment."""
+        to = scope.generation.number
+        with self._db.write(scope, shared=True) as session:
+            if domain is None:
+                current = session.value("SELECT generation FROM worlds WHERE world_id = :world")
+            else:
+                alias = session.one(
+                    "SELECT generation, world_id = :world FROM aliases WHERE key = :key", key=domain
+                )
+                current, own = alias or (None, True)
+                if not own:
+                    raise DomainNotFound(domain)
+            complete = {
+                record.generation.number: record.complete for record in _read_records(session)
+            }
+            if not complete.get(to):
+                return False
+            if current == to:
+                # No move: the generation before must stay the one to go back to.
+                return True
+            if domain is None:
+                session.execute(
+                    "UPDATE worlds SET generation = :number WHERE world_id = :world", number=to
+                )
+            else:
+                # An alias that another world has taken meanwhile stays what it is.
+                written = session.execute(
+                    """INSERT INTO aliases (key, world_id, generation, moved_at)
+                       VALUES (:key, :world, :generation, :now)
+                       ON CONFLICT (key) DO UPDATE SET generation = excluded.generation,
+                         moved_at = excluded.moved_at WHERE aliases.world_id = excluded.world_id""",
+                    key=domain,
+                    generation=to,
+                    now=self._clock.now(),
+                )
+                if not written:
+                    raise DomainNotFound(domain)
+            session.insert(
+                "alias_moves",
+                alias=domain or _WORLD_ALIAS,
+                came_from=current,
+                went_to=to,
+                moved_at=self._clock.now(),
+            )
+            session.touch_world()
+        return True
+
+    def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
+        """Return what an alias named before its last move, if that still exists."""
+        row = self._db.at(scope, alias=domain or _WORLD_ALIAS).one(
+            """SELECT m.came_from, EXISTS (SELECT 1 FROM generations g WHERE g.world_id = :world
+                 AND g.number = m.came_from AND g.removed_at IS NULL)
+               FROM alias_moves m WHERE m.world_id = :world AND m.alias = :alias
+               ORDER BY m.number DESC LIMIT 1"""
         )
+        return row[0] if row and row[1] else None
+
+    def domains(self, authority: Authority) -> list[DomainRecord]:
+        """Return the domains of the worlds an authority sees, by key."""
+        rows = self._db.shared.all(
+            """SELECT a.key, WORLD_TEXT(d), d.name, a.generation
+               FROM aliases a JOIN directory d ON d.world_id = a.world_id ORDER BY a.key"""
+        )
+        return [DomainRecord(*row) for row in rows if authority.sees(WorldId(row[1]))]
+
+    @retry_on_conflict
+    def remove_domain(self, scope: Scope, key: str) -> None:
+        """Remove the name of a domain; the generation stays."""
+        with self._db.write(scope, shared=True) as session:
+            removed = session.execute(
+                "DELETE FROM aliases WHERE world_id = :world AND key = :key", key=key
+            )
+            if not removed:
+                raise DomainNotFound(key)
+            # A domain of that name that is made later has no past.
+            session.execute(
+                "DELETE FROM alias_moves WHERE world_id = :world AND alias = :key", key=key
+            )
+            session.touch_world()
+
+    @retry_on_conflict
+    def retire_generation(self, scope: Scope) -> None:
+        """Let nothing name the scope's generation any more."""
+        number = scope.generation.number
+        with self._db.write(scope, shared=True) as session:
+            default = session.value("SELECT generation FROM worlds WHERE world_id = :world")
+            rows = session.all(
+                """SELECT key FROM aliases
+                   WHERE world_id = :world AND generation = :generation ORDER BY key"""
+            )
+            names = ["the world itself"] if default == number else []
+            if names := [*names, *(f"domain {key!r}" for (key,) in rows)]:
+                raise GenerationInUse(number, ", ".join(names))
+            found = session.execute(
+                """UPDATE generations SET removed_at = coalesce(removed_at, :now)
+                   WHERE world_id = :world AND number = :generation""",
+                now=self._clock.now(),
+            )
+            if not found:
+                raise GenerationNotFound(number)
+            session.touch_world()
+
+    def retired_generations(self, scope: Scope) -> list[Generation]:
+        """Return generations that were retired and whose rows remain."""
+        rows = self._db.at(scope).all(
+            """SELECT number, profile, chunking FROM generations
+               WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number""",
+        )
+        return [read_generation(*row) for row in rows]
+
+    @retry_on_conflict
+    def remove_generation(self, scope: Scope) -> None:
+        """Remove the rows of a retired generation, and the vectors that nothing else needs."""
+        with self._db.write(scope, shared=True) as session:
+            session.disable_timeout()
+            profile = session.value(
+                """DELETE FROM generations
+                   WHERE world_id = :world AND number = :generation AND removed_at IS NOT NULL
+                   RETURNING profile"""
+            )
+            if profile is None:
+                return
+            for table in _OF_REVISIONS:
+                session.execute(
+                    f"""DELETE FROM {table} WHERE generation = :generation AND revision IN
+                          (SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+                            WHERE d.world_id = :world)"""
+                )
+            for table in _OF_WORLD:
+                session.execute(
+                    f"DELETE FROM {table} WHERE world_id = :world AND generation = :generation"
+                )
+            # What only this generation needed: vectors of its texts, and of its profile.
+            session.execute(
+                f"""DELETE FROM vectors WHERE world_id = :world AND (
+                      profile_id NOT IN
+                        (SELECT profile_id FROM generations WHERE world_id = :world)
+                      OR (NOT EXISTS (SELECT 1 FROM states s WHERE s.world_id = :world
+                            AND s.text_hash = vectors.text_hash)
+                        AND NOT EXISTS (SELECT 1 FROM {TAILS}
+                          AND t.text_hash = vectors.text_hash)))"""
+            )
+            queue_files(session, [profile], self._clock.now(), urgent=False)
+            session.touch_world()
 
 
 def _find_aliased(session: Session, named: Row, key: str) -> World | None:
@@ -158,18 +346,39 @@ def _find_aliased(session: Session, named: Row, key: str) -> World | None:
     )
     if number is None:
         return None
-    [rows] = session.in_each([world], _NUMBERED, number=number, aliased=True)
+    [rows] = session.in_each([world], _NUMBERED_GENERATION, number=number, aliased=True)
     return _read_world(world, name, rows[0], key) if rows else None
-
-
-def _is_id(reference: str) -> bool:
-    try:
-        return str(UUID(reference)) == reference
-    except ValueError:
-        return False
 
 
 def _read_world(world: str, name: str, row: Row, selector: GenerationSelector = None) -> World:
     changes, number, profile, chunking = row
     generation = read_generation(number, profile, chunking) if number is not None else None
     return World(WorldId(world), name, generation, changes, selector)
+
+
+def _read_records(session: Session) -> list[GenerationRecord]:
+    rows = session.all(
+        """SELECT g.number, g.profile, g.chunking, g.created_at, count(t.revision),
+             coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0),
+             coalesce(sum(t.chunks - t.embedded - t.quarantined), 0),
+             coalesce(sum(t.quarantined), 0), count(r.key) - count(t.revision),
+             g.number IS NOT DISTINCT FROM w.generation
+           FROM worlds w
+           JOIN generations g ON g.world_id = w.world_id
+           LEFT JOIN documents d ON d.world_id = w.world_id AND d.deleted_at IS NULL
+           LEFT JOIN revisions r ON r.document = d.key AND r.state = 'active'
+           LEFT JOIN tallies t ON t.revision = r.key AND t.generation = g.number
+           WHERE w.world_id = :world AND g.removed_at IS NULL
+           GROUP BY w.world_id, w.generation, g.number, g.profile, g.chunking, g.created_at
+           ORDER BY g.number"""
+    )
+    names = session.all("SELECT generation, key FROM aliases WHERE world_id = :world ORDER BY key")
+    return [
+        GenerationRecord(
+            read_generation(*row[:3]),
+            *row[3:10],
+            is_default=bool(row[10]),
+            domains=tuple(key for named, key in names if named == row[0]),
+        )
+        for row in rows
+    ]

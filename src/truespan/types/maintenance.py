@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -213,6 +214,11 @@ class RemovedFiles(NamedTuple):
 
 
 NO_FILES = RemovedFiles(0, 0)
+
+
+def sum_files(removed: Iterable[RemovedFiles]) -> RemovedFiles:
+    """Return the sum of removed files."""
+    return RemovedFiles(*map(sum, zip(NO_FILES, *removed, strict=True)))
 
 
 class Verdict(StrEnum):

@@ -22,7 +22,7 @@ from truespan.maintenance.doctor.examine import (
     tally_item,
 )
 from truespan.maintenance.doctor.plan import (
-    REMEDIES,
+    CHUNK_ACTIONS,
     Action,
     Finding,
     GenerationPlan,
@@ -34,7 +34,7 @@ from truespan.maintenance.doctor.plan import (
 from truespan.protocols import Embedder, VectorIndex
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
-from truespan.types.maintenance import Check, Verdict
+from truespan.types.maintenance import Verdict
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
@@ -51,23 +51,32 @@ class Applier:
 
     def world(self, scope: Scope, plan: WorldPlan) -> None:
         """Apply the items of a whole world. The indexer deletes retired revisions later."""
-        damaged = {revision_item(flaw) for flaw in self.store.revision_flaws(scope)}
-        miscounted = {tally_item(flaw) for flaw in self.store.tally_flaws(scope)}
+        damaged = {
+            *map(revision_item, self.store.revision_flaws(scope)),
+            *map(tally_item, self.store.tally_flaws(scope)),
+        }
         for item in plan.items:
-            if item.finding in (Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT):
-                self._revision(scope, item, is_current=item in damaged)
-            elif item.finding is Finding.WRONG_TALLY:
-                self._tally(scope, item, is_current=item in miscounted)
-            elif item.action is Action.DROP_VECTORS:
+            if item.action is Action.DROP_VECTORS:
                 self.store.drop_foreign_vectors(scope)
                 self.result.count(item.action, item.count)
+            elif item.finding in _OF_DOCUMENTS and item not in damaged:
+                self.result.skipped.append(item)
+            elif item.finding in _OF_DOCUMENTS:
+                document, revision, rest = item.subject.split(".")
+                ref = RevisionRef(int(document), int(revision))
+                match item.action:
+                    case Action.COUNT_AGAIN:
+                        self.store.count_again(scope, ref, int(rest))
+                        self.result.count(item.action)
+                    case Action.RESTORE_DOCUMENT if self.store.restore_text(scope, ref):
+                        self.result.count(item.action)
+                    case _:
+                        # Without this, ingesting the same bytes again would count as unchanged.
+                        self.store.distrust(scope, ref)
 
     def generation(self, scope: Scope, plan: GenerationPlan, embedder: Embedder | None) -> None:
-        """Apply the items of one generation.
-
-        If stored vector and point differ, a deterministic embedder decides which one is right;
-        without one, the stored vector is trusted.
-        """
+        """Apply the items of one generation. If stored vector and point differ, a deterministic
+        embedder decides which one is right; without one, the stored vector is trusted."""
         items = [item for item in plan.items if item.action in _POINT_ACTIONS]
         if not items:
             return
@@ -88,41 +97,27 @@ class Applier:
         for item in items:
             by_action.setdefault(item.action, []).append(item)
         broken = (*by_action.get(Action.RESTORE, ()), *by_action.get(Action.SET_ASIDE, ()))
-        restored = self._restore(scope, broken)
+        rows = [ChunkId(item.subject) for item in broken]
+        restored = [chunk_id for chunk_id in rows if self.store.rebuild_chunk(scope, chunk_id)]
+        self.result.count(Action.RESTORE, len(restored))
+        if lost := [chunk_id for chunk_id in rows if chunk_id not in set(restored)]:
+            self.index.delete(scope, lost)
+            self.result.count(Action.SET_ASIDE, len(lost))
         write = by_action.get(Action.WRITE, [])
         again = [TextHash(item.subject) for item in by_action.get(Action.EMBED, ())]
         again += self._wrong_vectors(scope, write, embedder) if embedder else []
         if again:
             self.store.forget_vectors(scope, again)
             self.result.count(Action.EMBED, len(again))
-        self._write(scope, write, restored)
-        self._delete(scope, by_action.get(Action.DELETE, ()))
-
-    def _restore(self, scope: Scope, items: Sequence[Item]) -> list[ChunkId]:
-        """Restore rows and return the restored ones; delete the points of the others."""
-        ids = [ChunkId(item.subject) for item in items]
-        restored = [chunk_id for chunk_id in ids if self.store.rebuild_chunk(scope, chunk_id)]
-        self.result.count(Action.RESTORE, len(restored))
-        if lost := [chunk_id for chunk_id in ids if chunk_id not in set(restored)]:
-            self.index.delete(scope, lost)
-            self.result.count(Action.SET_ASIDE, len(lost))
-        return restored
-
-    def _write(self, scope: Scope, items: Sequence[Item], restored: Sequence[ChunkId]) -> None:
-        """Mark points to be written again, also those of restored rows, whose place was unknown."""
-        again = {*(ChunkId(item.subject) for item in items), *restored}
-        if not again:
-            return
-        self.store.mark_pending(scope, sorted(again))
-        duplicates = [item for item in items if item.finding is Finding.DUPLICATE_POINT]
-        if duplicates:
-            self.index.delete(scope, [ChunkId(item.subject) for item in duplicates])
-        self.result.count(Action.WRITE, len(items))
-
-    def _delete(self, scope: Scope, items: Sequence[Item]) -> None:
-        if items:
-            self.index.delete(scope, [ChunkId(item.subject) for item in items])
-            self.result.count(Action.DELETE, len(items))
+        # The place of restored rows was unknown, so that their points are written again too.
+        if ids := {*(ChunkId(item.subject) for item in write), *restored}:
+            self.store.mark_pending(scope, sorted(ids))
+            self.result.count(Action.WRITE, len(write))
+        duplicates = [item for item in write if item.finding is Finding.DUPLICATE_POINT]
+        deleted = by_action.get(Action.DELETE, [])
+        if useless := [ChunkId(item.subject) for item in (*duplicates, *deleted)]:
+            self.index.delete(scope, useless)
+            self.result.count(Action.DELETE, len(deleted))
 
     def _wrong_vectors(
         self, scope: Scope, items: Sequence[Item], embedder: Embedder
@@ -140,10 +135,8 @@ class Applier:
             data = record.chunk.data if record and record.chunk else b""
             if hash_bytes(data) != chunk.text_hash:
                 continue
-            if (
-                stored_vector_flaw(indexed, scope.profile.dimensions)
-                or cosine(stored, indexed) > 1 - SAME_WITHIN
-            ):
+            flawed = stored_vector_flaw(indexed, scope.profile.dimensions)
+            if flawed or cosine(stored, indexed) > 1 - SAME_WITHIN:
                 # The point is not a valid vector, or the difference does not matter.
                 continue
             made = embedder.embed_documents([data.decode()])[0]
@@ -151,30 +144,9 @@ class Applier:
                 wrong.append(chunk.text_hash)
         return wrong
 
-    def _tally(self, scope: Scope, item: Item, *, is_current: bool) -> None:
-        if not is_current:
-            self.result.skipped.append(item)
-            return
-        document, revision, generation = map(int, item.subject.split("."))
-        self.store.count_again(scope, RevisionRef(document, revision), generation)
-        self.result.count(Action.COUNT_AGAIN)
 
-    def _revision(self, scope: Scope, item: Item, *, is_current: bool) -> None:
-        if not is_current:
-            self.result.skipped.append(item)
-            return
-        document, revision, _ = item.subject.split(".")
-        ref = RevisionRef(int(document), int(revision))
-        if item.action is Action.RESTORE_DOCUMENT and self.store.restore_text(scope, ref):
-            self.result.count(Action.RESTORE_DOCUMENT)
-            return
-        # Without this, ingesting the same bytes again would count as unchanged.
-        self.store.distrust(scope, ref)
-
-
-_POINT_ACTIONS = frozenset(
-    {Action.RESTORE, Action.SET_ASIDE, Action.WRITE, Action.DELETE, Action.EMBED}
-)
+_OF_DOCUMENTS = (Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT, Finding.WRONG_TALLY)
+_POINT_ACTIONS = CHUNK_ACTIONS | {Action.EMBED}
 
 
 Line = tuple[str, str]
@@ -193,7 +165,8 @@ def plan_lines(plan: Plan, *, will_apply: bool = False) -> Iterator[Line]:
             yield "info", f"{name}: {entry.checked_chunks} chunks, {entry.checked_points} points"
             yield from _items(name, entry.items, level)
     yield from _items("of no world", plan.leftovers, level)
-    yield from map(_check, plan.self_test)
+    for check in plan.self_test:
+        yield _LEVELS[check.verdict], f"{check.name}: {check.says}"
 
 
 def result_lines(result: RepairResult) -> Iterator[Line]:
@@ -207,7 +180,6 @@ def result_lines(result: RepairResult) -> Iterator[Line]:
 
 
 def summary_line(plan: Plan) -> Line:
-    """Return the summary of a plan."""
     found = sum(item.count for item in plan.all_items())
     if plan.healthy:
         return "info", "Store and index agree: nothing to do."
@@ -219,8 +191,4 @@ def _items(where: str, items: Iterable[Item], level: str) -> Iterator[Line]:
     for item in items:
         counts[item.finding, item.action] += item.count
     for (finding, action), count in counts.items():
-        yield level, f"{where}: {count} x {finding.value}: {REMEDIES[action]}"
-
-
-def _check(check: Check) -> Line:
-    return _LEVELS[check.verdict], f"{check.name}: {check.says}"
+        yield level, f"{where}: {count} x {finding.value}: {action.remedy}"

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from uuid import UUID
 
 import numpy as np
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch, TruespanError
-from truespan.maintenance.doctor.plan import Action, Finding, GenerationPlan, Item, WorldPlan
+from truespan.maintenance.doctor.plan import (
+    CHUNK_ACTIONS,
+    Action,
+    Finding,
+    GenerationPlan,
+    Item,
+    WorldPlan,
+)
 from truespan.protocols import Embedder, EmbeddingLimits, VectorIndex
 from truespan.types.chunk import ChunkState, Holdings, IndexedPoint, PendingChunk, PointPlace
 from truespan.types.ids import ChunkId, TextHash
@@ -39,10 +46,8 @@ SAME_WITHIN = 1e-6
 
 
 def point_digest(point: IndexedPoint, dimensions: int) -> bytes:
-    """Return the digests of a point's parts, followed by the flaw of its vector, if any.
-
-    One bytes object for each point keeps the memory of a scan small, whatever the dimensions.
-    """
+    """Return the digests of a point's parts, followed by the flaw of its vector, if any. One bytes
+    object for each point keeps the memory of a scan small, whatever the dimensions."""
     flaw = vector_flaw(point.vector, dimensions)
     return (
         digest((point.text_hash or "?").encode())
@@ -54,22 +59,42 @@ def point_digest(point: IndexedPoint, dimensions: int) -> bytes:
 
 def compare_chunk(chunk: PendingChunk, found: bytes | None, *, placed: bool = True) -> Item | None:
     """Return the most serious difference between a chunk and its point; None if they agree.
-
-    `placed` is false if the chunk's row is damaged, so that its place is unknown.
-    """
-    finding = _difference(chunk, found, placed)
-    if finding is None:
+    `placed` is false if the chunk's row is damaged, so that its place is unknown."""
+    place = PointPlace(
+        chunk.document,
+        chunk.first_sid,
+        chunk.last_sid,
+        chunk.reach,
+        chunk.chapter.casefold(),
+        chunk.section.casefold(),
+        chunk.kind.value,
+    )
+    parts = [(found or b"")[at : at + DIGEST] for at in (0, DIGEST, 2 * DIGEST)]
+    if chunk.vector is None:
+        finding = Finding.NO_VECTOR
+    elif found is None:
+        finding = Finding.MISSING_POINT
+    elif parts[0] != digest(chunk.text_hash.encode()):
+        finding = Finding.STALE_POINT
+    elif flaw := found[3 * DIGEST :]:
+        finding = Finding(flaw.decode())
+    elif parts[2] != digest(chunk.vector):
+        finding = Finding.CHANGED_VECTOR
+    elif placed and parts[1] != digest(_place_bytes(place)):
+        finding = Finding.MISPLACED_POINT
+    else:
         return None
-    return Item(finding, Action.WRITE, chunk.chunk_id, _seen(chunk, found))
+    expected = repr((chunk.text_hash, _place_bytes(place), chunk.revision, chunk.index))
+    state = digest(expected.encode()) + digest(chunk.vector or b"") + (found or b"none")
+    return Item(finding, Action.WRITE, chunk.chunk_id, digest(state).hex())
 
 
 def vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
     """Return why this cannot be a vector of the profile; None if it can."""
     if len(vector) != 4 * dimensions:
         return Finding.MIXED_MODEL
-    norm = _norm(vector)
     # One comparison suffices: NaN and infinity propagate through squares and sums.
-    return None if LEAST_NORM < norm < float("inf") else Finding.NON_FINITE
+    return None if LEAST_NORM < _norm(vector) < float("inf") else Finding.NON_FINITE
 
 
 def stored_vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
@@ -91,51 +116,14 @@ def cosine(first: bytes, second: bytes) -> float:
 
 
 def digest(data: bytes) -> bytes:
-    """Return a digest for comparing."""
     return blake2b(data, digest_size=DIGEST).digest()
 
 
-def _difference(chunk: PendingChunk, found: bytes | None, placed: bool) -> Finding | None:
-    if chunk.vector is None:
-        return Finding.NO_VECTOR
-    if found is None:
-        return Finding.MISSING_POINT
-    text, place, vector = (found[at : at + DIGEST] for at in (0, DIGEST, 2 * DIGEST))
-    if text != digest(chunk.text_hash.encode()):
-        return Finding.STALE_POINT
-    if flaw := found[3 * DIGEST :]:
-        return Finding(flaw.decode())
-    if vector != digest(chunk.vector):
-        return Finding.CHANGED_VECTOR
-    if placed and place != digest(_place_bytes(_place(chunk))):
-        return Finding.MISPLACED_POINT
-    return None
-
-
-def _place(chunk: PendingChunk) -> PointPlace:
-    return PointPlace(
-        chunk.document,
-        chunk.first_sid,
-        chunk.last_sid,
-        chunk.reach,
-        chunk.chapter.casefold(),
-        chunk.section.casefold(),
-        chunk.kind.value,
-    )
-
-
 def _place_bytes(place: PointPlace | None) -> bytes:
-    return b"" if place is None else repr(tuple(map(_plain, astuple(place)))).encode()
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, str) else value
-
-
-def _seen(chunk: PendingChunk, found: bytes | None) -> str:
-    expected = repr((chunk.text_hash, _place_bytes(_place(chunk)), chunk.revision, chunk.index))
-    parts = digest(expected.encode()) + digest(chunk.vector or b"") + (found or b"none")
-    return digest(parts).hex()
+    if place is None:
+        return b""
+    plain = (str(value) if isinstance(value, str) else value for value in astuple(place))
+    return repr(tuple(plain)).encode()
 
 
 def _norm(vector: bytes) -> float:
@@ -174,15 +162,9 @@ def survey(index: VectorIndex, scopes: Sequence[Scope]) -> OrphanReport:
     return OrphanReport(index.collections(), held)
 
 
-def unclaimed(seen: OrphanReport, scopes: Sequence[Scope]) -> list[Item]:
-    """Return what no generation claims.
-
-    Read the scopes after the survey: otherwise a new world would look like a deleted one.
-    """
-    return list(_unclaimed(seen, scopes))
-
-
-def _unclaimed(seen: OrphanReport, scopes: Sequence[Scope]) -> Iterator[Item]:
+def unclaimed(seen: OrphanReport, scopes: Sequence[Scope]) -> Iterator[Item]:
+    """Give what no generation claims. Read the scopes after the survey: otherwise a new world would
+    look like a deleted one."""
     profiles = {scope.profile.id for scope in scopes}
     tenants = {scope.tenant for scope in scopes}
     for name in seen.collections:
@@ -223,17 +205,14 @@ def sample(
         says = f"{len(found)} of {tried} texts have another vector"
         remedy = "Check more texts with a larger --embed-sample."
         return found, Check(name, Verdict.WARNING, says, remedy)
-    return found, Check(
-        name, Verdict.OK, f"{tried} of {tried} texts have the vector that the model returns"
-    )
+    says = f"{tried} of {tried} texts have the vector that the model returns"
+    return found, Check(name, Verdict.OK, says)
 
 
 @dataclass(frozen=True, slots=True)
 class AbsentEmbedder:
-    """Replaces the model of a profile that is not configured or cannot be reached.
-
-    Another model must never be used instead: its vectors would be stored as this model's.
-    """
+    """Replaces the model of a profile that is not configured or cannot be reached. Another model
+    must never be used instead: its vectors would be stored as this model's."""
 
     profile: EmbeddingProfile
     reason: TruespanError
@@ -241,15 +220,12 @@ class AbsentEmbedder:
     limits: EmbeddingLimits = field(default_factory=lambda: EmbeddingLimits(joint=False))
 
     def embed_documents(self, texts: Sequence[str]) -> NoReturn:  # noqa: ARG002
-        """Raise the reason why there is no embedder."""
         raise self.reason
 
     def embed_query(self, text: str) -> NoReturn:  # noqa: ARG002
-        """Raise the reason why there is no embedder."""
         raise self.reason
 
     def count_query(self, text: str) -> NoReturn:  # noqa: ARG002
-        """Raise the reason why there is no embedder."""
         raise self.reason
 
 
@@ -272,20 +248,22 @@ class Examiner:
     on_step: OnStep = lambda _what, _done, _all: None
 
     def world(self, authority: Authority, record: World) -> WorldPlan:
-        """Return what is wrong with a world.
-
-        If the world changed meanwhile, every finding is checked again, so that a document that was
-        added or deleted in between is not reported as damage.
-        """
+        """Return what is wrong with a world. If the world changed meanwhile, every finding is
+        checked again, so that a document that was added or deleted in between is not reported as
+        damage."""
         plan = WorldPlan(record.id, record.name, record.changes)
         if record.generation is None:
             return plan
-        scope = Scope(authority, record.id, record.generation)
-        self._world_items(scope, plan)
-        for kept in self.store.kept_generations(scope):
+        store, scope = self.store, Scope(authority, record.id, record.generation)
+        plan.items += map(revision_item, store.revision_flaws(scope))
+        plan.items += map(tally_item, store.tally_flaws(scope))
+        foreign, retired = store.foreign_vectors(scope), len(store.retired(scope))
+        plan.items += _present(Finding.FOREIGN_VECTORS, Action.DROP_VECTORS, foreign)
+        plan.items += _present(Finding.RETIRED, Action.CLEAR, retired)
+        for kept in store.kept_generations(scope):
             own = replace(scope, generation=kept.generation)
             plan.generations.append(self.generation(own, named=kept.named, name=record.name))
-        after = self.store.find_world(authority, record.id)
+        after = store.find_world(authority, record.id)
         if after is None or after.changes != record.changes:
             for generation in plan.generations:
                 self._check_again(authority, record, generation)
@@ -294,14 +272,14 @@ class Examiner:
     def unchanged_items(self, scope: Scope, items: Sequence[Item]) -> Iterator[list[Item]]:
         """Give the items of a generation whose state is unchanged, in pages."""
         for page in pages(items, PAGE):
-            now = {*self._items_now(scope, page), *self._unchanged_vectors(scope, page)}
+            now = set(self._items_now(scope, page))
             yield [item for item in page if item in now or item.finding in _COUNTED]
 
     def _items_now(self, scope: Scope, items: Sequence[Item]) -> Iterator[Item]:
         ids = [
             ChunkId(item.subject)
             for item in items
-            if item.finding in _OF_CHUNKS and item.action is not Action.EMBED
+            if item.action in CHUNK_ACTIONS and item.finding is not Finding.DUPLICATE_POINT
         ]
         broken = [flaw for page in self.store.text_flaws(scope, ids) for flaw in page]
         for flaw in broken:
@@ -316,16 +294,14 @@ class Examiner:
             seen = point_digest(found, dimensions) if found else None
             if item := compare_chunk(chunk, seen, placed=chunk_id not in unplaced):
                 yield item
-        strays = [point for chunk_id, point in points.items() if chunk_id not in expected]
-        yield from self._orphans(
-            scope, {point.chunk_id: point_digest(point, dimensions) for point in strays}
-        )
-
-    def _unchanged_vectors(self, scope: Scope, items: Sequence[Item]) -> Iterator[Item]:
-        """Give the items about stored vectors that have not changed."""
+        strays = {
+            chunk_id: point_digest(point, dimensions)
+            for chunk_id, point in points.items()
+            if chunk_id not in expected
+        }
+        yield from self._orphans(scope, strays)
         doubted = {item.subject: item for item in items if item.action is Action.EMBED}
-        hashes = [TextHash(text_hash) for text_hash in doubted]
-        for page in self.store.kept_vectors(scope, hashes):
+        for page in self.store.kept_vectors(scope, [TextHash(text_hash) for text_hash in doubted]):
             for text_hash, vector in page:
                 if digest(vector).hex() == doubted[text_hash].seen:
                     yield doubted[text_hash]
@@ -341,33 +317,35 @@ class Examiner:
         kept = [item for page in self.unchanged_items(scope, plan.items) for item in page]
         plan.items = [item for item in kept if item.finding not in _STATUS] + self._status(scope)
 
-    def _world_items(self, scope: Scope, plan: WorldPlan) -> None:
-        for flaw in self.store.revision_flaws(scope):
-            plan.items.append(revision_item(flaw))
-        plan.items += map(tally_item, self.store.tally_flaws(scope))
-        foreign = self.store.foreign_vectors(scope)
-        retired = len(self.store.retired(scope))
-        plan.items += _present(Finding.FOREIGN_VECTORS, Action.DROP_VECTORS, foreign)
-        plan.items += _present(Finding.RETIRED, Action.CLEAR, retired)
-
     def generation(self, scope: Scope, *, named: bool = True, name: str = "") -> GenerationPlan:
-        """Return what is wrong with one generation of a world."""
+        """Compare every chunk of a generation with its point, and every point with its chunk. A
+        search or a count proves nothing about single points; only a full scan does."""
         plan = GenerationPlan(scope.generation.number, str(scope.profile), named)
         plan.items += self._status(scope)
-        plan.items += self._vector_items(scope)
+        for page in self.store.kept_vectors(scope):
+            for text_hash, vector in page:
+                if flaw := stored_vector_flaw(vector, scope.profile.dimensions):
+                    plan.items.append(Item(flaw, Action.EMBED, text_hash, digest(vector).hex()))
         broken = [flaw for page in self.store.text_flaws(scope) for flaw in page]
         plan.items += map(text_item, broken)
         unplaced = frozenset(flaw.chunk_id for flaw in broken)
         try:
             # `prepare` is not called: it would create an empty index where one was lost.
-            parts = 1 + self.index.count(scope) // POINTS_PER_PASS
-            for part in range(parts):
-                self._compare(scope, plan, name, _Part(part, parts), unplaced)
+            passes = 1 + self.index.count(scope) // POINTS_PER_PASS
+            for number in range(passes):
+
+                def is_now(entry: IndexedPoint | PendingChunk, number: int = number) -> bool:
+                    return passes == 1 or _key(entry.chunk_id)[-1] % passes == number
+
+                self._compare(scope, plan, name, is_now, unplaced)
         except (IndexRefused, IndexSchemaMismatch):
-            profile = scope.profile.id
-            unreadable = Item(Finding.UNREADABLE_INDEX, Action.REBUILD, profile)
-            kept_items = [item for item in plan.items if _is_of_store(item)]
-            plan.items = [*kept_items, unreadable]
+            # What was found without the index stays.
+            plan.items = [
+                item
+                for item in plan.items
+                if item.finding in _OF_STORE or item.action is Action.EMBED
+            ]
+            plan.items.append(Item(Finding.UNREADABLE_INDEX, Action.REBUILD, scope.profile.id))
         return plan
 
     def _status(self, scope: Scope) -> list[Item]:
@@ -380,59 +358,39 @@ class Examiner:
             *_present(Finding.QUEUED_REPAIR, Action.REPAIR, repairs),
         ]
 
-    def _vector_items(self, scope: Scope) -> Iterator[Item]:
-        """Give the stored vectors that are wrong."""
-        for page in self.store.kept_vectors(scope):
-            for text_hash, vector in page:
-                if flaw := stored_vector_flaw(vector, scope.profile.dimensions):
-                    yield Item(flaw, Action.EMBED, text_hash, digest(vector).hex())
-
     def _compare(
         self,
         scope: Scope,
         plan: GenerationPlan,
         name: str,
-        part: _Part,
+        is_now: Callable[[IndexedPoint | PendingChunk], bool],
         unplaced: frozenset[ChunkId],
     ) -> None:
-        traces = self._traces(scope, plan, name, part)
+        digests: dict[bytes, bytes] = {}
+        scanned, total = 0, self.index.count(scope)
+        for page in self.index.scan(scope):
+            scanned += len(page)
+            self.on_step(f"{name}, generation {plan.number}", scanned, max(total, scanned))
+            for point in filter(is_now, page):
+                plan.checked_points += 1
+                key = _key(point.chunk_id)
+                if key in digests:
+                    plan.items.append(Item(Finding.DUPLICATE_POINT, Action.WRITE, point.chunk_id))
+                digests[key] = point_digest(point, scope.profile.dimensions)
         doubted = {item.subject for item in plan.items if item.action is Action.EMBED}
-        for chunk in self._expected(scope, part):
+        for chunk in filter(is_now, chain.from_iterable(self.store.expected(scope))):
             plan.checked_chunks += 1
-            found = traces.pop(_key(chunk.chunk_id), None)
+            found = digests.pop(_key(chunk.chunk_id), None)
             if chunk.text_hash in doubted:
                 # Its point is written again with the new vector anyway.
                 continue
             if item := compare_chunk(chunk, found, placed=chunk.chunk_id not in unplaced):
                 plan.items.append(item)
-        strays = {_name(key): found for key, found in traces.items()}
-        plan.items += self._orphans(scope, strays)
-
-    def _traces(
-        self, scope: Scope, plan: GenerationPlan, name: str, part: _Part
-    ) -> dict[bytes, bytes]:
-        traces: dict[bytes, bytes] = {}
-        scanned, total = 0, self.index.count(scope)
-        for page in self.index.scan(scope):
-            scanned += len(page)
-            self.on_step(f"{name}, generation {plan.number}", scanned, max(total, scanned))
-            for point in filter(part.has, page):
-                plan.checked_points += 1
-                key = _key(point.chunk_id)
-                if key in traces:
-                    plan.items.append(Item(Finding.DUPLICATE_POINT, Action.WRITE, point.chunk_id))
-                traces[key] = point_digest(point, scope.profile.dimensions)
-        return traces
-
-    def _expected(self, scope: Scope, part: _Part) -> Iterator[PendingChunk]:
-        for page in self.store.expected(scope):
-            yield from filter(part.has, page)
+        plan.items += self._orphans(scope, {_name(key): found for key, found in digests.items()})
 
     def _orphans(self, scope: Scope, strays: dict[ChunkId, bytes]) -> Iterator[Item]:
-        """Give the points without a chunk in the store.
-
-        A chunk in any state may be in progress, except a quarantined one, whose point is useless.
-        """
+        """Give the points without a chunk in the store. A chunk in any state may be in progress,
+        except a quarantined one, whose point is useless."""
         for ids in pages(strays, PAGE):
             records = self.store.read_chunks(scope, ids)
             for chunk_id in ids:
@@ -442,28 +400,7 @@ class Examiner:
                     yield Item(Finding.ORPHAN_POINT, Action.DELETE, chunk_id, seen)
 
 
-def examine(store: Store, index: VectorIndex, scope: Scope) -> GenerationPlan:
-    """Compare every chunk of the scope's generation with its point, and every point with its chunk.
-
-    A search or a count proves nothing about single points; only a full scan does.
-    """
-    return Examiner(store, index).generation(scope)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One of several equal parts of all ids."""
-
-    number: int
-    of: int
-
-    def has(self, entry: IndexedPoint | PendingChunk) -> bool:
-        """Return whether a point or a chunk belongs to this part."""
-        return self.of == 1 or _key(entry.chunk_id)[-1] % self.of == self.number
-
-
 def text_item(flaw: TextFlaw) -> Item:
-    """Return a flaw of a chunk's row as an item."""
     if flaw.restorable:
         return Item(Finding.DAMAGED_TEXT, Action.RESTORE, flaw.chunk_id, flaw.seen)
     return Item(Finding.LOST_TEXT, Action.SET_ASIDE, flaw.chunk_id, flaw.seen)
@@ -486,15 +423,9 @@ def tally_item(flaw: TallyFlaw) -> Item:
 
 
 def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Give items in lists of at most `size`."""
     rest = iter(items)
     while page := list(islice(rest, size)):
         yield page
-
-
-def _is_of_store(item: Item) -> bool:
-    """Return whether an item was found without the index."""
-    return item.finding in _OF_STORE or item.action is Action.EMBED
 
 
 def _present(finding: Finding, action: Action, count: int) -> list[Item]:
@@ -518,17 +449,3 @@ _STATUS = frozenset({Finding.PENDING, Finding.QUARANTINED, Finding.QUEUED_REPAIR
 _COUNTED = _STATUS | {Finding.DUPLICATE_POINT}
 """Findings without a state; applying their action twice does no harm."""
 _OF_STORE = _STATUS | {Finding.DAMAGED_TEXT, Finding.LOST_TEXT}
-_OF_CHUNKS = frozenset(
-    {
-        Finding.DAMAGED_TEXT,
-        Finding.LOST_TEXT,
-        Finding.MISSING_POINT,
-        Finding.STALE_POINT,
-        Finding.CHANGED_VECTOR,
-        Finding.ORPHAN_POINT,
-        Finding.MISPLACED_POINT,
-        Finding.MIXED_MODEL,
-        Finding.NON_FINITE,
-        Finding.NO_VECTOR,
-    }
-)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from truespan.errors import TruespanError
 from truespan.protocols import VectorIndex
@@ -37,6 +38,7 @@ _READ, _SPLIT, _AHEAD, _OTHER = range(len(_POINTS))
 class _Canary:
     """Canary points of one profile, their world, another world and another generation."""
 
+    index: VectorIndex
     own: Scope
     other: Scope
     later: Scope
@@ -46,139 +48,109 @@ class _Canary:
     def ids(self) -> list[ChunkId]:
         return [point.chunk_id for point in self.points]
 
-    @property
-    def vector(self) -> Vector:
-        return self.points[0].vector
+    def found(self, scope: Scope) -> set[ChunkId]:
+        hits = self.index.search(scope, self.points[0].vector, limit=_MANY, floor=None)
+        return {hit.chunk_id for hit in hits}
+
+    def finds_its_own(self) -> bool:
+        scanned = {point.chunk_id for page in self.index.scan(self.own) for point in page}
+        return self.found(self.own) == scanned == set(self.ids)
+
+    def is_hidden_from(self, scope: Scope) -> bool:
+        return (
+            not self.found(scope)
+            and self.index.count(scope) == 0
+            and not any(self.index.scan(scope))
+            and not self.index.read(scope, self.ids)
+        )
+
+    def filters_documents(self) -> bool:
+        only = self.found(self.own.narrow(documents=[2]))
+        return only == {self.ids[_OTHER]} and not self.found(self.own.narrow(documents=[]))
+
+    def survives_deletion(self) -> bool:
+        hashes = [(point.chunk_id, point.text_hash) for point in self.points]
+        self.index.delete(self.other, self.ids)
+        self.index.delete_stale(self.other, hashes)
+        self.index.drop(self.later)
+        return self.index.count(self.own) == len(self.points)
 
 
-def try_index(index: VectorIndex, scope: Scope, new_id: Callable[[], str]) -> list[Check]:
+_BOUNDARIES: dict[str, Callable[[_Canary], bool]] = {
+    "a world does not find its own points": _Canary.finds_its_own,
+    "a world finds points of another": lambda it: it.is_hidden_from(it.other),
+    "a generation finds points of another": lambda it: it.is_hidden_from(it.later),
+    "a filter on documents lets others pass": _Canary.filters_documents,
+    "a filter on chapters lets others pass": lambda it: (
+        it.found(it.own.narrow(chapter="Chapter 2")) == {it.ids[_AHEAD]}
+    ),
+    "a reader finds what lies past the position": lambda it: (
+        it.found(it.own.for_reader(1, 1, _POSITION)) == {it.ids[_READ]}
+    ),
+    "a reader who has read nothing finds something": lambda it: (
+        not it.found(it.own.for_reader(1, 1, -1))
+    ),
+    "a world deletes points of another": _Canary.survives_deletion,
+}
+"""The checks by what is wrong if they fail; the last one may change the points."""
+
+
+def try_index(index: VectorIndex, scope: Scope) -> list[Check]:
     """Return the checks of the boundaries in the collection of the scope's profile."""
     try:
-        found = leaks(index, scope, new_id)
+        found = leaks(index, scope)
     except TruespanError as error:
         return [_check(scope, Verdict.WARNING, f"could not be checked ({error.code})")]
     return found or [_check(scope, Verdict.OK, f"{len(_BOUNDARIES)} boundaries hold")]
 
 
-def leaks(index: VectorIndex, scope: Scope, new_id: Callable[[], str]) -> list[Check]:
-    """Return a failed check for each boundary of an index that does not hold.
-
-    Raises:
-        StorageFull, IndexUnavailable, IndexRefused: the boundaries could not be checked.
-    """
-    canary = _canary(scope, new_id)
+def leaks(index: VectorIndex, scope: Scope) -> list[Check]:
+    """Return a failed check for each boundary of an index that does not hold. Raises `StorageFull`
+    or `IndexUnavailable` or `IndexRefused`: the boundaries could not be checked."""
+    own, other = (Scope(OWNER, _canary_world(), Generation(1, scope.profile)) for _ in range(2))
+    later = replace(own, generation=Generation(2, scope.profile))
+    points = [_point(own, number) for number in range(len(_POINTS))]
+    canary = _Canary(index, own, other, later, points)
     try:
-        index.upsert(canary.own, canary.points)
-        failed = [name for name, holds in _BOUNDARIES.items() if not holds(index, canary)]
+        index.upsert(own, points)
+        failed = [name for name, holds in _BOUNDARIES.items() if not holds(canary)]
     finally:
-        for used in (canary.own, canary.other, canary.later):
+        for used in (own, other, later):
             with suppress(TruespanError):
                 index.drop(used)
     return [_check(scope, Verdict.PROBLEM, f"LEAK: {name}") for name in failed]
 
 
-def try_store(store: Store, scopes: Sequence[Scope], new_id: Callable[[], str]) -> Check:
+def try_store(store: Store, scopes: Sequence[Scope]) -> Check:
     """Check that no chunk of a world can be read through the scope of another."""
-    foreign = WorldId(_canary_world(new_id))
+    name, foreign = "separation of worlds in the store", _canary_world()
     for place, scope in enumerate(scopes):
-        sample = [chunk.chunk_id for chunk in _first(store.expected(scope))]
-        others = [replace(scope, world=foreign, authority=OWNER)]
-        if (previous := scopes[place - 1]).world != scope.world:
-            others.append(replace(scope, world=previous.world, authority=OWNER))
-        for other in others:
+        page = next(iter(store.expected(scope)), [])
+        sample = [chunk.chunk_id for chunk in page[:_MANY]]
+        for world in {foreign, scopes[place - 1].world} - {scope.world}:
+            other = replace(scope, world=world, authority=OWNER)
             if sample and (store.read_chunks(other, sample) or store.expected_among(other, sample)):
-                return Check(
-                    "separation of worlds in the store",
-                    Verdict.PROBLEM,
-                    "LEAK: chunks of one world can be read through another",
-                    "Stop using this library and report the problem.",
-                )
-    return Check(
-        "separation of worlds in the store",
-        Verdict.OK,
-        "no chunk can be read through another world",
-    )
+                says = "LEAK: chunks of one world can be read through another"
+                remedy = "Stop using this library and report the problem."
+                return Check(name, Verdict.PROBLEM, says, remedy)
+    return Check(name, Verdict.OK, "no chunk can be read through another world")
 
 
 def is_canary(tenant: str) -> bool:
-    """Return whether a tenant is that of a canary."""
     return tenant.startswith(f"{MARK}-")
 
 
-def _none_elsewhere(index: VectorIndex, canary: _Canary, elsewhere: Scope) -> bool:
-    return (
-        not index.search(elsewhere, canary.vector, limit=_MANY, floor=None)
-        and index.count(elsewhere) == 0
-        and not any(index.scan(elsewhere))
-        and not index.read(elsewhere, canary.ids)
-    )
-
-
-def _found(index: VectorIndex, canary: _Canary, scope: Scope) -> set[ChunkId]:
-    return {hit.chunk_id for hit in index.search(scope, canary.vector, limit=_MANY, floor=None)}
-
-
-def _own_points(index: VectorIndex, canary: _Canary) -> bool:
-    scanned = {point.chunk_id for page in index.scan(canary.own) for point in page}
-    return _found(index, canary, canary.own) == scanned == set(canary.ids)
-
-
-def _documents(index: VectorIndex, canary: _Canary) -> bool:
-    only = _found(index, canary, canary.own.narrow(documents=[2]))
-    none = _found(index, canary, canary.own.narrow(documents=[]))
-    return only == {canary.ids[_OTHER]} and not none
-
-
-def _position(index: VectorIndex, canary: _Canary) -> bool:
-    reader = canary.own.for_reader(1, 1, _POSITION)
-    return _found(index, canary, reader) == {canary.ids[_READ]}
-
-
-def _nothing_read(index: VectorIndex, canary: _Canary) -> bool:
-    return not _found(index, canary, canary.own.for_reader(1, 1, -1))
-
-
-def _chapters(index: VectorIndex, canary: _Canary) -> bool:
-    ahead = _found(index, canary, canary.own.narrow(chapter="Chapter 2"))
-    return ahead == {canary.ids[_AHEAD]}
-
-
-def _deletion(index: VectorIndex, canary: _Canary) -> bool:
-    index.delete(canary.other, canary.ids)
-    index.delete_stale(canary.other, [(point.chunk_id, point.text_hash) for point in canary.points])
-    index.drop(canary.later)
-    return index.count(canary.own) == len(canary.points)
-
-
-_BOUNDARIES: dict[str, Callable[[VectorIndex, _Canary], bool]] = {
-    "a world does not find its own points": _own_points,
-    "a world finds points of another": lambda i, c: _none_elsewhere(i, c, c.other),
-    "a generation finds points of another": lambda i, c: _none_elsewhere(i, c, c.later),
-    "a filter on documents lets others pass": _documents,
-    "a filter on chapters lets others pass": _chapters,
-    "a reader finds what lies past the position": _position,
-    "a reader who has read nothing finds something": _nothing_read,
-    "a world deletes points of another": _deletion,
-}
-"""The checks by what is wrong if they fail; the last one may change the points."""
-
-
-def _canary(scope: Scope, new_id: Callable[[], str]) -> _Canary:
-    first = Generation(1, scope.profile)
-    own, other = (Scope(OWNER, WorldId(_canary_world(new_id)), first) for _ in range(2))
-    later = replace(own, generation=Generation(2, scope.profile))
-    return _Canary(own, other, later, [_point(own, number) for number in range(len(_POINTS))])
-
-
-def _canary_world(new_id: Callable[[], str]) -> str:
-    return MARK + new_id()[len(MARK) :]
+def _canary_world() -> WorldId:
+    return WorldId(MARK + str(uuid4())[len(MARK) :])
 
 
 def _point(scope: Scope, number: int) -> Point:
     document, start, end, reach = _POINTS[number]
+    dimensions = scope.profile.dimensions
+    equal = array("f", [1.0 / math.sqrt(dimensions)] * dimensions)
     return Point(
         chunk_id=chunk_id(scope.world, 1, document, 1, number),
-        vector=_vector(scope.profile.dimensions),
+        vector=Vector(equal.tobytes()),
         text_hash=hash_text(f"canary {number}"),
         document=document,
         pos_start=start,
@@ -188,16 +160,6 @@ def _point(scope: Scope, number: int) -> Point:
         chapter="Chapter 2" if number == _AHEAD else "Chapter 1",
         section="Section",
     )
-
-
-def _vector(dimensions: int) -> Vector:
-    """Return a vector with equal components."""
-    numbers = array("f", [1.0 / math.sqrt(dimensions)] * dimensions)
-    return Vector(numbers.tobytes())
-
-
-def _first(pages: Iterable[list]) -> list:
-    return next(iter(pages), [])[:_MANY]
 
 
 def _check(scope: Scope, verdict: Verdict, says: str) -> Check:

@@ -3,141 +3,105 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 import msgspec
 
 from truespan.errors import InvalidSettings
 from truespan.types.maintenance import Check, Verdict
 
-
-class Finding(StrEnum):
-    """Kinds of problems that the doctor finds."""
-
-    DAMAGED_TEXT = "damaged_text"
-    LOST_TEXT = "lost_text"
-    DAMAGED_DOCUMENT = "damaged_document"
-    LOST_DOCUMENT = "lost_document"
-    MISSING_POINT = "missing_point"
-    STALE_POINT = "stale_point"
-    CHANGED_VECTOR = "changed_vector"
-    DUPLICATE_POINT = "duplicate_point"
-    ORPHAN_POINT = "orphan_point"
-    MISPLACED_POINT = "misplaced_point"
-    MIXED_MODEL = "mixed_model"
-    NON_FINITE = "non_finite_vector"
-    NO_VECTOR = "no_vector_kept"
-    FOREIGN_VECTORS = "foreign_vectors"
-    WRONG_TALLY = "wrong_tally"
-    PENDING = "pending_chunk"
-    QUARANTINED = "quarantined_chunk"
-    RETIRED = "retired_revision"
-    QUEUED_REPAIR = "queued_repair"
-    UNREADABLE_INDEX = "unreadable_index"
-    UNKNOWN_WORLD = "points_of_unknown_world"
-    UNCLAIMED_POINTS = "points_without_world"
-    UNUSED_COLLECTION = "unused_collection"
-
-
-class Action(StrEnum):
-    """Kinds of actions against a finding."""
-
-    RESTORE = "restore"
-    SET_ASIDE = "set_aside"
-    RESTORE_DOCUMENT = "restore_document"
-    INGEST_AGAIN = "ingest_again"
-    WRITE = "write_point"
-    DELETE = "delete_point"
-    EMBED = "embed_again"
-    EMBED_PENDING = "embed_pending"
-    COUNT_AGAIN = "count_again"
-    DROP_VECTORS = "drop_vectors"
-    CLEAR = "clear"
-    REPAIR = "repair"
-    REBUILD = "rebuild_index"
-    DROP_WORLD = "drop_points"
-    DISCARD = "discard_collection"
-    NOTHING = "nothing"
-
-
-REMEDIES = {
-    Action.RESTORE: "restore the row from canonical text",
-    Action.SET_ASIDE: "set it aside; ingest its source again, the stored text is lost",
-    Action.RESTORE_DOCUMENT: "restore canonical text from its chunks",
-    Action.INGEST_AGAIN: "ingest its source again: this cannot be repaired here",
-    Action.WRITE: "write the point again from the stored vector",
-    Action.DELETE: "delete the point",
-    Action.EMBED: "delete the stored vector and embed the text again",
-    Action.EMBED_PENDING: "embed the chunk",
-    Action.COUNT_AGAIN: "count the document's chunks again",
-    Action.DROP_VECTORS: "remove them: no generation has their model",
-    Action.CLEAR: "delete its points and rows",
-    Action.REPAIR: "apply it",
-    Action.REBUILD: "rebuild the whole index from stored vectors",
-    Action.DROP_WORLD: "delete the points: no world claims them",
-    Action.DISCARD: "remove the collection: no generation has its model",
-    Action.NOTHING: "ingest its source again: the stored text is lost",
-}
-"""The description of each action."""
-
-MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING})
-"""Actions for the user; applying a plan at most makes them possible."""
-
-
 _NUMBER = r"\d{1,18}"
 _CHUNK = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REVISION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.(text|sentences)", re.ASCII)
 _TALLY = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}", re.ASCII)
 _TENANT = re.compile(r"[^ ]+ .+", re.DOTALL)
-
-_SUBJECTS = {
-    Action.RESTORE: _CHUNK,
-    Action.SET_ASIDE: _CHUNK,
-    Action.WRITE: _CHUNK,
-    Action.DELETE: _CHUNK,
-    Action.RESTORE_DOCUMENT: _REVISION,
-    Action.INGEST_AGAIN: _REVISION,
-    Action.COUNT_AGAIN: _TALLY,
-    Action.DROP_WORLD: _TENANT,
-}
-"""The format of an action's subject; other subjects are only compared with existing names."""
-
-_ACTIONS = {
-    Finding.DAMAGED_TEXT: {Action.RESTORE},
-    Finding.LOST_TEXT: {Action.SET_ASIDE},
-    Finding.DAMAGED_DOCUMENT: {Action.RESTORE_DOCUMENT},
-    Finding.LOST_DOCUMENT: {Action.INGEST_AGAIN},
-    Finding.MISSING_POINT: {Action.WRITE},
-    Finding.STALE_POINT: {Action.WRITE},
-    Finding.CHANGED_VECTOR: {Action.WRITE, Action.EMBED},
-    Finding.DUPLICATE_POINT: {Action.WRITE},
-    Finding.ORPHAN_POINT: {Action.DELETE},
-    Finding.MISPLACED_POINT: {Action.WRITE},
-    Finding.MIXED_MODEL: {Action.WRITE, Action.EMBED},
-    Finding.NON_FINITE: {Action.WRITE, Action.EMBED},
-    Finding.NO_VECTOR: {Action.WRITE},
-    Finding.FOREIGN_VECTORS: {Action.DROP_VECTORS},
-    Finding.WRONG_TALLY: {Action.COUNT_AGAIN},
-    Finding.PENDING: {Action.EMBED_PENDING},
-    Finding.QUARANTINED: {Action.NOTHING},
-    Finding.RETIRED: {Action.CLEAR},
-    Finding.QUEUED_REPAIR: {Action.REPAIR},
-    Finding.UNREADABLE_INDEX: {Action.REBUILD},
-    Finding.UNKNOWN_WORLD: {Action.DROP_WORLD},
-    Finding.UNCLAIMED_POINTS: {Action.REBUILD},
-    Finding.UNUSED_COLLECTION: {Action.DISCARD},
-}
-"""The allowed actions of each finding. Some are applied without a second check, so a plan file
-with any other action is refused."""
+_ANY = re.compile(".*", re.DOTALL)
+"""Of a subject that is only compared with existing names."""
 
 
-def is_valid_item(finding: Finding, action: Action, subject: str) -> bool:
-    """Return whether the doctor could have planned this action for this finding and subject."""
-    form = _SUBJECTS.get(action)
-    return action in _ACTIONS[finding] and (form is None or bool(form.fullmatch(subject)))
+class Action(StrEnum):
+    """Kinds of actions against a finding, with a description and the format of the subject."""
+
+    remedy: str
+    subject: re.Pattern[str]
+
+    def __new__(cls, value: str, remedy: str, subject: re.Pattern[str] = _ANY) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.remedy = remedy
+        member.subject = subject
+        return member
+
+    RESTORE = "restore", "restore the row from canonical text", _CHUNK
+    SET_ASIDE = (
+        "set_aside",
+        "set it aside; ingest its source again, the stored text is lost",
+        _CHUNK,
+    )
+    RESTORE_DOCUMENT = "restore_document", "restore canonical text from its chunks", _REVISION
+    INGEST_AGAIN = (
+        "ingest_again",
+        "ingest its source again: this cannot be repaired here",
+        _REVISION,
+    )
+    WRITE = "write_point", "write the point again from the stored vector", _CHUNK
+    DELETE = "delete_point", "delete the point", _CHUNK
+    EMBED = "embed_again", "delete the stored vector and embed the text again"
+    EMBED_PENDING = "embed_pending", "embed the chunk"
+    COUNT_AGAIN = "count_again", "count the document's chunks again", _TALLY
+    DROP_VECTORS = "drop_vectors", "remove them: no generation has their model"
+    CLEAR = "clear", "delete its points and rows"
+    REPAIR = "repair", "apply it"
+    REBUILD = "rebuild_index", "rebuild the whole index from stored vectors"
+    DROP_WORLD = "drop_points", "delete the points: no world claims them", _TENANT
+    DISCARD = "discard_collection", "remove the collection: no generation has its model"
+    NOTHING = "nothing", "ingest its source again: the stored text is lost"
+
+
+CHUNK_ACTIONS = frozenset({Action.RESTORE, Action.SET_ASIDE, Action.WRITE, Action.DELETE})
+"""Actions whose subject is a chunk."""
+MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING})
+"""Actions for the user; applying a plan at most makes them possible."""
+
+
+class Finding(StrEnum):
+    """Kinds of problems that the doctor finds, with the actions that are allowed against each. Some
+    actions are applied without a second check, so a plan file with any other is refused."""
+
+    actions: tuple[Action, ...]
+
+    def __new__(cls, value: str, *actions: Action) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.actions = actions
+        return member
+
+    DAMAGED_TEXT = "damaged_text", Action.RESTORE
+    LOST_TEXT = "lost_text", Action.SET_ASIDE
+    DAMAGED_DOCUMENT = "damaged_document", Action.RESTORE_DOCUMENT
+    LOST_DOCUMENT = "lost_document", Action.INGEST_AGAIN
+    MISSING_POINT = "missing_point", Action.WRITE
+    STALE_POINT = "stale_point", Action.WRITE
+    CHANGED_VECTOR = "changed_vector", Action.WRITE, Action.EMBED
+    DUPLICATE_POINT = "duplicate_point", Action.WRITE
+    ORPHAN_POINT = "orphan_point", Action.DELETE
+    MISPLACED_POINT = "misplaced_point", Action.WRITE
+    MIXED_MODEL = "mixed_model", Action.WRITE, Action.EMBED
+    NON_FINITE = "non_finite_vector", Action.WRITE, Action.EMBED
+    NO_VECTOR = "no_vector_kept", Action.WRITE
+    FOREIGN_VECTORS = "foreign_vectors", Action.DROP_VECTORS
+    WRONG_TALLY = "wrong_tally", Action.COUNT_AGAIN
+    PENDING = "pending_chunk", Action.EMBED_PENDING
+    QUARANTINED = "quarantined_chunk", Action.NOTHING
+    RETIRED = "retired_revision", Action.CLEAR
+    QUEUED_REPAIR = "queued_repair", Action.REPAIR
+    UNREADABLE_INDEX = "unreadable_index", Action.REBUILD
+    UNKNOWN_WORLD = "points_of_unknown_world", Action.DROP_WORLD
+    UNCLAIMED_POINTS = "points_without_world", Action.REBUILD
+    UNUSED_COLLECTION = "unused_collection", Action.DISCARD
 
 
 VERSION = 1
@@ -154,6 +118,12 @@ class Item:
     seen: str = ""
     count: int = 1
 
+    @property
+    def valid(self) -> bool:
+        """Return whether the doctor could have planned this action for the finding and subject."""
+        planned = self.action in self.finding.actions
+        return planned and bool(self.action.subject.fullmatch(self.subject))
+
 
 @dataclass(slots=True)
 class GenerationPlan:
@@ -168,7 +138,7 @@ class GenerationPlan:
 
     def counts(self) -> dict[Finding, int]:
         """Return the number of each finding that occurs."""
-        return count_findings(iter(self.items))
+        return count_findings(self.items)
 
 
 @dataclass(slots=True)
@@ -202,41 +172,25 @@ class WorldPlan:
         return sum(generation.checked_points for generation in self.generations)
 
     @property
-    def unreadable(self) -> bool:
-        """Return whether the index of a generation could not be read at all."""
-        return Finding.UNREADABLE_INDEX in self.counts()
-
-    @property
     def healthy(self) -> bool:
         """Return whether nothing was found."""
         return not self.counts()
 
 
-class Plan(Mapping[str, WorldPlan]):
-    """The findings in a library: a plan for each world by name, and what no world claims.
-
-    `checks` are those of the machine and the settings, `self_test` those for leaks.
-    """
+class Plan(dict[str, WorldPlan]):
+    """The findings in a library: a plan for each world by name, and what no world claims. `checks`
+    are those of the machine and the settings, `self_test` those for leaks."""
 
     def __init__(self, worlds: Mapping[str, WorldPlan] | None = None) -> None:
-        self.worlds = dict(worlds or {})
+        super().__init__(worlds or {})
         self.leftovers: list[Item] = []
         self.checks: list[Check] = []
         self.self_test: list[Check] = []
 
-    def __getitem__(self, name: str) -> WorldPlan:
-        return self.worlds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.worlds)
-
-    def __len__(self) -> int:
-        return len(self.worlds)
-
     def all_items(self) -> Iterator[Item]:
         """Give every item."""
         yield from self.leftovers
-        for world in self.worlds.values():
+        for world in self.values():
             yield from world.all_items()
 
     @property
@@ -254,15 +208,15 @@ class Plan(Mapping[str, WorldPlan]):
     @property
     def healthy(self) -> bool:
         """Return whether nothing was found and no check failed."""
-        return not any(True for _ in self.all_items()) and not self.problems
+        return not list(self.all_items()) and not self.problems
 
 
-def count_findings(items: Iterator[Item]) -> dict[Finding, int]:
+def count_findings(items: Iterable[Item]) -> dict[Finding, int]:
     """Return the number of each finding."""
-    counts: Counter[Finding] = Counter()
+    counts: dict[Finding, int] = {}
     for item in items:
-        counts[item.finding] += item.count
-    return dict(counts)
+        counts[item.finding] = counts.get(item.finding, 0) + item.count
+    return counts
 
 
 @dataclass(slots=True)
@@ -295,33 +249,26 @@ _KIND = "truespan doctor plan"
 
 def plan_to_json(plan: Plan) -> str:
     """Return a plan as JSON for `plan_from_json`; checks are not included."""
-    file = _PlanFile(_KIND, VERSION, list(plan.worlds.values()), plan.leftovers)
+    file = _PlanFile(_KIND, VERSION, list(plan.values()), plan.leftovers)
     return msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n"
 
 
 def plan_from_json(text: str | bytes) -> Plan:
-    """Return the plan that `plan_to_json` wrote.
-
-    Raises:
-        InvalidSettings: the text is not a plan, or one of another version.
-    """
+    """Return the plan that `plan_to_json` wrote. Raises `InvalidSettings`: the text is not a plan,
+    or one of another version."""
     try:
         file = msgspec.json.decode(text, type=_PlanFile)
+        if (file.kind, file.version) != (_KIND, VERSION):
+            raise InvalidSettings(
+                "The plan file has another version.", advice="Write a new one with this version."
+            )
+        plan = Plan({world.name: world for world in file.worlds})
+        plan.leftovers = file.leftovers
+        if all(item.valid for item in plan.all_items()):
+            return plan
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _invalid_plan() from None
-    if (file.kind, file.version) != (_KIND, VERSION):
-        raise InvalidSettings(
-            "The plan file has another version.", advice="Write a new one with this version."
-        )
-    plan = Plan({world.name: world for world in file.worlds})
-    plan.leftovers = file.leftovers
-    if not all(is_valid_item(item.finding, item.action, item.subject) for item in plan.all_items()):
-        raise _invalid_plan()
-    return plan
-
-
-def _invalid_plan() -> InvalidSettings:
-    return InvalidSettings(
+        pass
+    raise InvalidSettings(
         "The plan file does not contain a valid plan.",
         advice="Write one with 'doctor --plan-file'.",
     )
