@@ -1,4 +1,7 @@
-"""Killed before every durable step, with the store in PostgreSQL: the same bodies as on SQLite."""
+"""Killed before every durable step, with the store in PostgreSQL.
+
+The tests are those of `test_crashes`, which make all assertions; only the fixture `opened` differs.
+"""
 
 from __future__ import annotations
 
