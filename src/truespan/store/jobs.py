@@ -250,42 +250,7 @@ class Jobs(Part):
             )
             if found is None:
                 raise Interrupted
-            sources = {source.doc_id: source for source in news.documents.values()}
-            session.insert_many(
-                "job_documents",
-                ("job", "doc_id", "name", "state", "code", "reason", "chunks"),
-                [
-                    (
-                        key,
-                        doc_id,
-                        found.name,
-                        found.state.value,
-                        found.code,
-                        found.reason,
-                        found.chunks,
-                    )
-                    for doc_id, found in sources.items()
-                ],
-                key=("job", "doc_id"),
-            )
-            if news.lines:
-                last = (
-                    session.value("SELECT max(number) FROM job_lines WHERE job = :key", key=key)
-                    or 0
-                )
-                session.insert_many(
-                    "job_lines",
-                    ("job", "number", "at", "level", "line"),
-                    [
-                        (key, number, line.at, line.level, line.line)
-                        for number, line in enumerate(news.lines, last + 1)
-                    ],
-                )
-                session.execute(
-                    "DELETE FROM job_lines WHERE job = :key AND number <= :number",
-                    key=key,
-                    number=last + len(news.lines) - KEPT_LINES,
-                )
+            _write_news(session, key, news)
             if state.is_over:
                 merge_shares(session, job)
         return bool(found[0])
@@ -319,3 +284,33 @@ class Jobs(Part):
         """Return the last lines in the log of a job and of its shares."""
         rows = self._db.at(scope).all(LINES, job=job)
         return [JobLine(*row) for row in rows[-KEPT_LINES:]]
+
+
+def _write_news(session: Session, key: int, news: JobNews) -> None:
+    """Write what became of sources, and lines of the log, of which the last ones are kept."""
+    sources = {source.doc_id: source for source in news.documents.values()}
+    session.insert_many(
+        "job_documents",
+        ("job", "doc_id", "name", "state", "code", "reason", "chunks"),
+        [
+            (key, doc_id, found.name, found.state.value, found.code, found.reason, found.chunks)
+            for doc_id, found in sources.items()
+        ],
+        key=("job", "doc_id"),
+    )
+    if not news.lines:
+        return
+    last = session.value("SELECT max(number) FROM job_lines WHERE job = :key", key=key) or 0
+    session.insert_many(
+        "job_lines",
+        ("job", "number", "at", "level", "line"),
+        [
+            (key, number, line.at, line.level, line.line)
+            for number, line in enumerate(news.lines, last + 1)
+        ],
+    )
+    session.execute(
+        "DELETE FROM job_lines WHERE job = :key AND number <= :number",
+        key=key,
+        number=last + len(news.lines) - KEPT_LINES,
+    )

@@ -268,7 +268,7 @@ class PostgresDatabase(Database):
             # The plans that the server makes while it takes a table for empty walk through a whole
             # world for each row. What was written stays written, whatever this fails with.
             with suppress(StoreBusy):
-                self.analyze()
+                self._maintain("ANALYZE")
 
     def map_errors(self) -> AbstractContextManager[None]:
         return map_errors()
@@ -292,10 +292,6 @@ class PostgresDatabase(Database):
         its write-ahead log, its replicas and its backups are its operator's: deleted content may be
         in any of them."""
         return FileFate.REQUESTED if self._maintain("VACUUM") else FileFate.LEFT
-
-    def analyze(self) -> bool:
-        """Let the server look at how much its tables hold; False if our role may not ask."""
-        return self._maintain("ANALYZE")
 
     def check(self) -> list[Check]:
         try:

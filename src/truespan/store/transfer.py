@@ -363,10 +363,6 @@ class RowDigest:
         return f"{self.total:064x}"
 
 
-OnCopied = Callable[[str, int], None]
-"""Called for each table that has arrived, with the number of its rows."""
-
-
 @dataclass(frozen=True, slots=True)
 class CopiedRows:
     """What was copied, table by table over all worlds."""
@@ -382,7 +378,7 @@ class CopiedRows:
 def copy_rows(
     source: StoreRows,
     target: StoreRows,
-    on_copied: OnCopied | None = None,
+    on_copied: Callable[[str, int], None] | None = None,
     *,
     skip: Collection[str] = (),
 ) -> CopiedRows:

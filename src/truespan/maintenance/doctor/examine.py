@@ -225,16 +225,12 @@ class AbsentEmbedder:
     def embed_query(self, text: str) -> NoReturn:  # noqa: ARG002
         raise self.reason
 
-    def count_query(self, text: str) -> NoReturn:  # noqa: ARG002
-        raise self.reason
+    count_query = embed_query
 
 
 POINTS_PER_PASS = 250_000
 """Points compared at a time, about 60 MB of digests; larger generations take several passes."""
 PAGE = 256
-
-OnStep = Callable[[str, int, int], None]
-"""Called with what is examined, how much is done, and the total."""
 
 T = TypeVar("T")
 
@@ -245,7 +241,7 @@ class Examiner:
 
     store: Store
     index: VectorIndex
-    on_step: OnStep = lambda _what, _done, _all: None
+    on_step: Callable[[str, int, int], None] = lambda _what, _done, _total: None
 
     def world(self, authority: Authority, record: World) -> WorldPlan:
         """Return what is wrong with a world. If the world changed meanwhile, every finding is
