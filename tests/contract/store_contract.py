@@ -20,6 +20,7 @@ from truespan.errors import (
     DomainNotFound,
     GenerationInUse,
     GenerationNotFound,
+    StoreDamaged,
     WorldExists,
     WorldNotFound,
 )
@@ -329,6 +330,19 @@ class StoreContract:
         here.sql("DELETE FROM chunks")
         assert here.store.rebuild_chunk(scope, chunk_id)
         assert here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk == stored
+
+    @proves("bundle.content-unaltered")
+    def test_text_that_does_not_match_its_hash_is_not_read(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The first text.")
+        here.sql("UPDATE texts SET text = 'A forgery.'")
+
+        with pytest.raises(StoreDamaged):
+            here.store.canonical_text(scope, ref.document)
+        with pytest.raises(StoreDamaged):
+            here.store.stored_text(scope, ref)
+        with pytest.raises(StoreDamaged):
+            here.store.derivable(scope, ref)
 
     @pytest.mark.parametrize("kept", [True, False])
     def test_a_row_forged_with_its_hash_does_not_change_what_was_recorded(
