@@ -29,7 +29,7 @@ _VERBS = ", ".join(Verb)
 
 
 class AccessTokens:
-    """The tokens of a library. Only its owner may use this."""
+    """The tokens of a library. Only its owner may use them; others get NotAllowed."""
 
     def __init__(self, components: Components, authority: Authority) -> None:
         self._components = components
@@ -51,7 +51,6 @@ class AccessTokens:
         None means never.
 
         Raises:
-            NotAllowed: this authority does not own the library.
             WorldNotFound: one of the worlds does not exist.
             InvalidSettings: a name, verb or time is invalid, or a list is empty.
         """
@@ -77,11 +76,7 @@ class AccessTokens:
         return record, secret
 
     def list(self) -> builtins.list[TokenRecord]:
-        """Return every token, revoked and expired ones too, the oldest first.
-
-        Raises:
-            NotAllowed: this authority does not own the library.
-        """
+        """Return every token, revoked and expired ones too, the oldest first."""
         return self._components.store.tokens(self._authority)
 
     def revoke(self, token: str) -> TokenRecord:
@@ -89,7 +84,6 @@ class AccessTokens:
 
         Raises:
             TokenNotFound: there is no such token.
-            NotAllowed: this authority does not own the library.
         """
         store, now = self._components.store, self._components.clock.now()
         # Only ids are looked up: other text might be a secret, or not storable.

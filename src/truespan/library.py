@@ -37,7 +37,10 @@ __all__ = ["Library", "World"]
 
 
 class Library:
-    """All worlds of one installation. Close it, or use it in a `with` statement."""
+    """All worlds of one installation. Close it, or use it in a `with` statement.
+
+    Only the owner may back up, read metrics and run jobs; others get NotAllowed.
+    """
 
     def __init__(self, components: Components, authority: Authority = OWNER) -> None:
         self._components = components
@@ -150,11 +153,7 @@ class Library:
         return self.admit(secret).authority
 
     def admit(self, secret: str) -> Principal:
-        """Return the id and the authority of a token; see `authenticate`.
-
-        Raises:
-            Unauthorized: as `authenticate`.
-        """
+        """Return the id and the authority of a token; raises as `authenticate` does."""
         from truespan.access_tokens import authenticate_token
 
         return authenticate_token(self._components, self._authority, secret)
@@ -185,7 +184,6 @@ class Library:
         adds truespan.toml; `keys` adds the library's own keys, so protect the file.
 
         Raises:
-            NotAllowed: this authority does not own the library.
             InvalidSettings: the file exists, and `replace` is not given.
             StorageFull: the disk is full.
         """
@@ -197,11 +195,7 @@ class Library:
         )
 
     def metrics(self) -> bytes:
-        """Return the metrics in the text format of Prometheus; empty if metrics are off.
-
-        Raises:
-            NotAllowed: this authority does not own the library.
-        """
+        """Return the metrics in the text format of Prometheus; empty if metrics are off."""
         self._require_owner("read the metrics")
         return self._components.metrics()
 
@@ -229,9 +223,6 @@ class Library:
 
         If several processes do this at once, each job is resumed once. Jobs that were cancelled,
         and jobs whose process crashed too often, are left alone.
-
-        Raises:
-            NotAllowed: this authority does not own the library.
         """
         from truespan.jobs.worker import resume_waiting
 
@@ -256,7 +247,6 @@ class Library:
         continues it. With `once`, return when no queued job is left. Returns the number of runs.
 
         Raises:
-            NotAllowed: this authority does not own the library.
             InvalidConfiguration: the submitting process runs its jobs itself.
             InvalidSettings: `concurrency` is less than 1.
         """

@@ -22,25 +22,25 @@ _LONGEST_TAG = 32
 def strip_reasoning(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
     """Yield the pieces of a reply after its reasoning; closing this closes the source."""
     try:
-        name, held, speaking = "", "", False
+        name, buffer, speaking = "", "", False
         for piece in pieces:
             if speaking:
                 yield piece
                 continue
-            if not name and not held:
+            if not name and not buffer:
                 # White space is passed on at once: without end, it is a blank reply.
                 yield " " * len(_unseen(piece))
-            held += piece
-            name, held, speaking = _skip_reasoning(name, held)
-            if speaking and held:
-                yield held
-        if held and not name and not speaking:
-            yield held
+            buffer += piece
+            name, buffer, speaking = _skip_reasoning(name, buffer)
+            if speaking and buffer:
+                yield buffer
+        if buffer and not name and not speaking:
+            yield buffer
     finally:
         pieces.close()
 
 
-def _skip_reasoning(name: str, held: str) -> tuple[str, str, bool]:
+def _skip_reasoning(name: str, buffer: str) -> tuple[str, str, bool]:
     """Skip complete reasoning blocks; return the name of an open one, and the text to keep.
 
     The last value tells whether the reply has begun. Only a possible beginning of a tag is kept, so
@@ -48,20 +48,20 @@ def _skip_reasoning(name: str, held: str) -> tuple[str, str, bool]:
     """
     while True:
         if name:
-            end = re.search(rf"</{name}\s*>", held, re.IGNORECASE)
+            end = re.search(rf"</{name}\s*>", buffer, re.IGNORECASE)
             if end is None:
-                return name, held[-_LONGEST_TAG:], False
-            held = held[end.end() :]
-        held = held[len(_unseen(held)) :]
-        tag, closing, rest = held[:_LONGEST_TAG].partition(">")
+                return name, buffer[-_LONGEST_TAG:], False
+            buffer = buffer[end.end() :]
+        buffer = buffer[len(_unseen(buffer)) :]
+        tag, closing, rest = buffer[:_LONGEST_TAG].partition(">")
         tag = tag.lower().rstrip()
         if not closing:
             may_follow = any(f"<{known}".startswith(tag) for known in _NAMES)
-            return "", held, not may_follow or len(held) >= _LONGEST_TAG
+            return "", buffer, not may_follow or len(buffer) >= _LONGEST_TAG
         name = tag[1:]
         if not tag.startswith("<") or name not in _NAMES:
-            return "", held, True
-        held = rest + held[_LONGEST_TAG:]
+            return "", buffer, True
+        buffer = rest + buffer[_LONGEST_TAG:]
 
 
 def _unseen(text: str) -> str:
@@ -104,7 +104,7 @@ class Reply:
 
     def __init__(self, pieces: Iterator[str]) -> None:
         self._pieces = strip_reasoning(_clean(pieces))
-        self._held = ""
+        self._buffer = ""
         self._outcome: ModelOutcome | None = None
 
     @property
@@ -115,8 +115,8 @@ class Reply:
         """
         while self._outcome is None:
             piece = next(self._pieces, None)
-            self._held += piece or ""
-            self._outcome = outcome_of(self._held, whole=piece is None)
+            self._buffer += piece or ""
+            self._outcome = outcome_of(self._buffer, whole=piece is None)
         if self._outcome is not ModelOutcome.ANSWERED:
             self.close()
         return self._outcome
@@ -124,7 +124,7 @@ class Reply:
     def pieces(self) -> Iterator[str]:
         """Yield the reply without surrounding white space, beginning with what was held back."""
         waiting, begun = "", False
-        for piece in chain([self._held], self._pieces):
+        for piece in chain([self._buffer], self._pieces):
             text = waiting + (piece if begun else piece.lstrip())
             shown = text.rstrip()
             waiting = text[len(shown) :]
@@ -167,12 +167,12 @@ def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
     if not spelled:
         return None if end == len(text) and not whole else ModelOutcome.ANSWERED
     rest = GROUP.sub(" ", text[end:])
-    for place, one in enumerate(rest):
-        if one in _ENDS or (one == "-" and rest[place + 1 : place + 2].isspace()):
+    for place, char in enumerate(rest):
+        if char in _ENDS or (char == "-" and rest[place + 1 : place + 2].isspace()):
             return ModelOutcome.NO_CONTEXT
-        if one in OPENERS and not whole and _UNCLOSED.fullmatch(rest, place):
+        if char in OPENERS and not whole and _UNCLOSED.fullmatch(rest, place):
             return None
-        if _is_text(one):
+        if _is_text(char):
             return ModelOutcome.ANSWERED
     return ModelOutcome.NO_CONTEXT if whole or len(text) > MOST_HELD else None
 
@@ -198,18 +198,18 @@ def _match_no_context(text: str, begin: int) -> tuple[int, bool]:
     """Return how far the text matches the two words, and whether it matches completely."""
     place, letters = begin, 0
     while place < len(text) and letters < len(_LETTERS):
-        one = text[place]
-        if one.lower() == _LETTERS[letters]:
+        char = text[place]
+        if char.lower() == _LETTERS[letters]:
             letters += 1
-        elif not (letters == len("no") and one in _BETWEEN):
+        elif not (letters == len("no") and char in _BETWEEN):
             return place, False
         place += 1
     return place, letters == len(_LETTERS)
 
 
-def _is_text(one: str) -> bool:
+def _is_text(char: str) -> bool:
     """Return whether a character counts as text: letters, digits and symbols, no punctuation."""
-    kind = category(one)
+    kind = category(char)
     return kind[0] in "LNM" or kind in ("So", "Sc")
 
 

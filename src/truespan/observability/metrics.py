@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 from typing import Any
 
@@ -63,7 +63,8 @@ class MetricsObserver:
                 trace.count(failure[0], 1, failure[1])
             raise
         finally:
-            self._instruments.time_request(name, perf_counter() - start)
+            instruments = self._instruments
+            instruments.child(instruments.requests, name).observe(perf_counter() - start)
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus, summed over all processes."""
@@ -90,38 +91,19 @@ class _Instruments:
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.registry: Any = registry
-        self._requests = Histogram(
-            f"{SYSTEM}_request_seconds",
-            "Duration of requests",
-            [REQUEST],
-            buckets=BUCKETS,
-            registry=registry,
+        timed = partial(Histogram, buckets=BUCKETS, registry=registry)
+        self.requests = timed(f"{SYSTEM}_request_seconds", "Duration of requests", [REQUEST])
+        self.stages = timed(
+            f"{SYSTEM}_stage_seconds", "Duration of stages of requests", [REQUEST, STAGE]
         )
-        self._stages = Histogram(
-            f"{SYSTEM}_stage_seconds",
-            "Duration of stages of requests",
-            [REQUEST, STAGE],
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._counters = {
-            counter: Counter(f"{SYSTEM}_{counter}", meaning, _labels(counter), registry=registry)
-            for counter, meaning in MEANINGS.items()
-        }
+        self.counters: dict[CounterName, Counter] = {}
+        for counter, meaning in MEANINGS.items():
+            labels = [REQUEST, LABELS[counter]] if counter in LABELS else [REQUEST]
+            name = f"{SYSTEM}_{counter}"
+            self.counters[counter] = Counter(name, meaning, labels, registry=registry)
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    def time_request(self, request: Request, seconds: float) -> None:
-        self._child(self._requests, request).observe(seconds)
-
-    def time_stage(self, request: Request, stage: Stage, seconds: float) -> None:
-        self._child(self._stages, request, stage).observe(seconds)
-
-    def count(self, request: Request, counter: CounterName, amount: int, code: str) -> None:
-        code = known_code(counter, code)
-        labels = (request, code) if counter in LABELS else (request,)
-        self._child(self._counters[counter], *labels).inc(amount)
-
-    def _child(self, metric: Any, *labels: str) -> Any:
+    def child(self, metric: Any, *labels: str) -> Any:
         key = (metric, *labels)
         child = self._known.get(key)
         if child is None:
@@ -132,10 +114,6 @@ class _Instruments:
 @cache
 def _shared_instruments() -> _Instruments:
     return _Instruments(None)
-
-
-def _labels(counter: CounterName) -> list[str]:
-    return [REQUEST, LABELS[counter]] if counter in LABELS else [REQUEST]
 
 
 class _TimedRequest:
@@ -152,7 +130,10 @@ class _TimedRequest:
         try:
             yield
         finally:
-            self._instruments.time_stage(self._name, name, perf_counter() - start)
+            stages = self._instruments.stages
+            self._instruments.child(stages, self._name, name).observe(perf_counter() - start)
 
     def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
-        self._instruments.count(self._name, counter, amount, code)
+        labels = [known_code(counter, code)] if counter in LABELS else []
+        metric = self._instruments.counters[counter]
+        self._instruments.child(metric, self._name, *labels).inc(amount)

@@ -142,14 +142,10 @@ def _pattern() -> re.Pattern[str]:
 
     A combining mark belongs to the letter before it, unlike in Python's own `\\w`.
     """
-    letter, mark = f"[^\\W_{_UNSPACED}]", f"[{_marks()}]"
-    return re.compile(f"([{_UNSPACED}][{_UNSPACED}{_marks()}]*)|{letter}+(?:{mark}+{letter}*)*")
-
-
-@cache
-def _marks() -> str:
-    marks = (chr(code) for code in range(0x300, 0x10000) if category(chr(code))[0] == "M")
-    return "".join(f"\\u{ord(mark):04x}" for mark in marks)
+    codes = (code for code in range(0x300, 0x10000) if category(chr(code))[0] == "M")
+    marks = "".join(f"\\u{code:04x}" for code in codes)
+    letter = f"[^\\W_{_UNSPACED}]"
+    return re.compile(f"([{_UNSPACED}][{_UNSPACED}{marks}]*)|{letter}+(?:[{marks}]+{letter}*)*")
 
 
 OUTSIDE = -1
@@ -204,7 +200,7 @@ class Layout:
             placed = store.placed(scope)
             indexes = np.arange(len(self.rows)) - self.starts[self.rows]
             named = zip(self.keys[self.rows].tolist(), indexes.tolist(), strict=True)
-            inside = np.fromiter((one in placed for one in named), bool, len(self.rows))
+            inside = np.fromiter((pair in placed for pair in named), bool, len(self.rows))
             lengths = np.where(inside, lengths, OUTSIDE)
         return lengths
 

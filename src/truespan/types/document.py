@@ -122,11 +122,11 @@ class Document:
     @property
     def declared(self) -> DocumentOptions:
         """Return what was declared of the document when it was last taken in."""
-        said = self.language_declared and not self.language_stated
+        is_declared = self.language_declared and not self.language_stated
         return DocumentOptions(
             kind=self.kind,
             title=self.declared_title,
-            language=self.language if said else None,
+            language=self.language if is_declared else None,
             version=self.version,
             chunking=self.chunking,
             tags=self.tags,

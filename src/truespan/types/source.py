@@ -86,12 +86,12 @@ class DocumentOptions:
         """Return what keyword arguments set, checked; raises InvalidSettings."""
         if unknown := keywords.keys() - DocumentArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
-        given: dict[str, Any] = {k: v for k, v in keywords.items() if v is not None}
-        if isinstance(given.get("language"), str):
-            given["language"] = given["language"].replace("_", "-")
-        if not isinstance(given.get("tags", ""), str):
-            given["tags"] = list(given["tags"])
-        checked, faults = check_fields(given, FIELD_CHECKS)
+        values: dict[str, Any] = {k: v for k, v in keywords.items() if v is not None}
+        if isinstance(values.get("language"), str):
+            values["language"] = values["language"].replace("_", "-")
+        if not isinstance(values.get("tags", ""), str):
+            values["tags"] = list(values["tags"])
+        checked, faults = check_fields(values, FIELD_CHECKS)
         if faults:
             raise InvalidSettings(f"The {'; the '.join(faults)}.")
         return cls(**checked)

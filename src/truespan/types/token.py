@@ -178,7 +178,7 @@ class ReplayKey:
         A reply may name something that is deleted later. Each key encrypts a single reply.
         """
         stream = self._derived("seal", len(reply))
-        return bytes(one ^ other for one, other in zip(reply, stream, strict=True))
+        return bytes(byte ^ mask for byte, mask in zip(reply, stream, strict=True))
 
     def _derived(self, purpose: str, length: int) -> bytes:
         parts = (purpose.encode(), self.caller.encode(), self.text.encode())
