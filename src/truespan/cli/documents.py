@@ -51,11 +51,17 @@ def show(
     as_json: cli.Json = False,
 ) -> None:
     """Show a document or a chunk as the store holds it."""
+    from uuid import UUID
+
     from truespan.cli.output import show_chunk, show_document
 
     with cli.open_world(library, world) as chosen:
         documents = chosen.documents
-        if _is_chunk(reference):
+        try:
+            is_chunk = str(UUID(reference)) == reference.lower()
+        except ValueError:
+            is_chunk = False
+        if is_chunk:
             record = documents.chunk(reference)
             echo(to_json(chunk_data(record)) if as_json else show_chunk(record))
             return
@@ -68,15 +74,6 @@ def show(
         audit = documents.audit(reference)
     result = {"document": document, "outline": outline, "metadata": metadata, "audit": audit}
     echo(to_json(result) if as_json else show_document(document, outline, metadata, audit))
-
-
-def _is_chunk(reference: str) -> bool:
-    from uuid import UUID
-
-    try:
-        return str(UUID(reference)) == reference.lower()
-    except ValueError:
-        return False
 
 
 def status(

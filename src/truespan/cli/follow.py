@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -143,21 +143,16 @@ def report_failure(world: World, job: Job) -> None:
 
 def _no_worker_note(world: World) -> str:
     """Return a note if no worker is running; nothing if that cannot be found out."""
-    try:
-        if world.jobs.has_workers():
-            return ""
-    except TruespanError:
-        return ""
-    return "No worker is running; the job is queued. Start 'truespan worker'.\n"
+    with suppress(TruespanError):
+        if not world.jobs.has_workers():
+            return "No worker is running; the job is queued. Start 'truespan worker'.\n"
+    return ""
 
 
 def _error_code(job: Job) -> str:
     """Return the code of the error that a job ended with."""
-    if job.state is JobState.CANCELLED:
-        return Cancelled.code
-    if job.state is JobState.INTERRUPTED:
-        return Interrupted.code
-    return job.error or InternalError.code
+    codes = {JobState.CANCELLED: Cancelled.code, JobState.INTERRUPTED: Interrupted.code}
+    return codes.get(job.state) or job.error or InternalError.code
 
 
 def _maintenance_code(job: Job, lines: Sequence[JobLine]) -> int:

@@ -11,6 +11,7 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from truespan.errors import TruespanError
@@ -174,25 +175,17 @@ class Routes:
         self.operations: list[Operation] = []
         self._errors = errors
 
-    def get(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Register a handler for GET; the options are fields of `Operation`."""
-        return self._register("GET", path, options)
+    def _register(self, method: str, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Register a handler; the options are fields of `Operation`."""
 
-    def post(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        return self._register("POST", path, options)
-
-    def put(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        return self._register("PUT", path, {"writes": True, **options})
-
-    def delete(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        return self._register("DELETE", path, {"writes": True, **options})
-
-    def _register(
-        self, method: str, path: str, options: Mapping[str, Any]
-    ) -> Callable[[Handler], Handler]:
         def register(handler: Handler) -> Handler:
             every = {**options, "errors": (*self._errors, *options.get("errors", ()))}
             self.operations.append(Operation(method, path, handler, **every))
             return handler
 
         return register
+
+    get = partialmethod(_register, "GET")
+    post = partialmethod(_register, "POST")
+    put = partialmethod(_register, "PUT", writes=True)
+    delete = partialmethod(_register, "DELETE", writes=True)

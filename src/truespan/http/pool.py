@@ -99,14 +99,23 @@ class Pool:
         inbox: _Inbox = SimpleQueue()
         job: _Job | None = first
         while job is not None:
-            future = job[1]
-            value, error = _run(job[0])
+            work, future = job
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = work()
+            except StopIteration as stop:
+                # A future refuses StopIteration, and its request would wait forever.
+                error = RuntimeError("an iterator ended early")
+                error.__cause__ = stop
+            except BaseException as failure:
+                error = failure
             # This thread is idle before the result is delivered, so the next request finds it.
             job = self._next(inbox)
             # The loop is closed if the server has ended.
             with suppress(RuntimeError):
                 future.get_loop().call_soon_threadsafe(self._deliver, future, value, error)
-            del future, value, error
+            del work, future, value, error
             if job is None:
                 job = inbox.get()
 
@@ -132,15 +141,3 @@ class Pool:
             future.set_result(value)
         else:
             future.set_exception(error)
-
-
-def _run(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return work(), None
-    except StopIteration as error:
-        # A future refuses StopIteration, and its request would wait forever.
-        replacement = RuntimeError("an iterator ended early")
-        replacement.__cause__ = error
-        return None, replacement
-    except BaseException as error:
-        return None, error

@@ -151,27 +151,19 @@ class NewPosition(Arguments, frozen=True, kw_only=True):
 
 
 class PageQuery(Arguments, frozen=True, kw_only=True):
-    """Which sentences to return."""
-
     first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
     count: Annotated[int, Meta(ge=1, le=MOST_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
 class BookQuery(Arguments, frozen=True, kw_only=True):
-    """Which book; the current one if left out."""
-
     book: Label | None = None
 
 
 class BookPageQuery(PageQuery, frozen=True, kw_only=True):
-    """Which sentences of which book to return."""
-
     book: Label | None = None
 
 
 class UsageQuery(Arguments, frozen=True, kw_only=True):
-    """How many records to return."""
-
     limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
 
 

@@ -354,19 +354,18 @@ def _serve_with_workers(
 
 def _serve_in_worker(service: Service, listener: socket.socket, started: Any) -> None:
     """Serve in a worker process, for as long as its parent lives."""
+
+    def stop_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            wait([parent.sentinel])
+            signal.raise_signal(signal.SIGTERM)
+
     try:
         with truespan.open(service.folder, metrics=True, logs=True) as library:
-            threading.Thread(target=_stop_with_parent, daemon=True).start()
+            threading.Thread(target=stop_with_parent, daemon=True).start()
             _serve_here(service, listener, library, started.release)
     except errors.TruespanError as error:
         raise SystemExit(f"truespan: {error}") from None
     except KeyboardInterrupt:
         return
-
-
-def _stop_with_parent() -> None:
-    """Shut down in order when the parent has ended."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        signal.raise_signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from truespan.mcp.tools import AnonymousAccess
 
 
+@dataclass(slots=True)
 class McpApp:
     """The ASGI application for `/mcp` and everything below; enter `lifetime` around its use.
 
@@ -28,15 +30,12 @@ class McpApp:
     process that started it. Then every request stands alone.
     """
 
-    def __init__(
-        self, library: Library, anonymous: AnonymousAccess, *, sessions: bool = True
-    ) -> None:
-        self._library = library
-        self._anonymous = anonymous
-        self._sessions = sessions
-        self._requested = anyio.Event()
-        self._loaded = anyio.Event()
-        self._app: StreamableApp | None = None
+    library: Library
+    anonymous: AnonymousAccess
+    sessions: bool = True
+    _requested: anyio.Event = field(default_factory=anyio.Event)
+    _loaded: anyio.Event = field(default_factory=anyio.Event)
+    _app: StreamableApp | None = None
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
@@ -63,7 +62,7 @@ class McpApp:
         def load() -> StreamableApp:
             from truespan.mcp.streamable import StreamableApp
 
-            return StreamableApp(self._library, self._anonymous, sessions=self._sessions)
+            return StreamableApp(self.library, self.anonymous, sessions=self.sessions)
 
         await self._requested.wait()
         app = await to_thread.run_sync(load)

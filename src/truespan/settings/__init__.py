@@ -61,11 +61,10 @@ def read_own_settings(folder: Path) -> Settings:
 
     The environment configures the other library. Only keys of providers still come from it.
     """
-    shared = {*SHARED_NAMES, *_OTHER_VARIABLES}
     others = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(PREFIX) and name not in shared
+        if not name.startswith(PREFIX) and name not in SHARED_NAMES
     }
     return read_settings(folder, others)
 

@@ -149,19 +149,11 @@ def _chunking(name: str, table: Any) -> ChunkingProfile:
     except ValueError:
         raise InvalidConfiguration(f"{where}: no such strategy or overlap mode.") from None
     standard = STANDARD_CHUNKING[strategy.value]
-    dedupe = table.get("dedupe", False)
-    if not isinstance(dedupe, bool):
+    sizes = {"size": standard.size, "overlap": standard.overlap}
+    if not isinstance(table.get("dedupe", False), bool):
         raise InvalidConfiguration(f"{where}: dedupe must be true or false.")
     try:
-        return ChunkingProfile(
-            name=name,
-            strategy=strategy,
-            size=table.get("size", standard.size),
-            overlap=table.get("overlap", standard.overlap),
-            overlap_mode=mode,
-            pack=table.get("pack"),
-            dedupe=dedupe,
-        )
+        return ChunkingProfile(name, **sizes | table | {"strategy": strategy, "overlap_mode": mode})
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{where}: {error.message}", advice=error.advice) from None
 
