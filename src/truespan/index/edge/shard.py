@@ -104,25 +104,25 @@ class Shard:
         with edge_errors("open a collection"):
             self._edge = edge.EdgeShard.load(str(path), _config(collection))
 
+    @edge_errors("make its payload indexes")
     def prepare(self) -> bool:
         """Add the payload indexes that are missing; return whether there are no points."""
-        with edge_errors("make its payload indexes"):
-            _add_indexes(self._edge)
+        _add_indexes(self._edge)
         return self.points() == 0
 
+    @edge_errors("write points")
     def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         if not tenant:
             raise IndexRefused("A point without world and generation cannot be written.")
-        with edge_errors("write points"):
-            new = [
-                edge.Point(point.chunk_id, self._numbers(point.vector), payload_of(tenant, point))
-                for point in points
-            ]
-            self._edge.update(edge.UpdateOperation.upsert_points(new))
+        new = [
+            edge.Point(point.chunk_id, self._numbers(point.vector), payload_of(tenant, point))
+            for point in points
+        ]
+        self._edge.update(edge.UpdateOperation.upsert_points(new))
 
+    @edge_errors("delete points")
     def delete(self, where: Where) -> None:
-        with edge_errors("delete points"):
-            self._edge.update(edge.UpdateOperation.delete_points_by_filter(build(where, edge)))
+        self._edge.update(edge.UpdateOperation.delete_points_by_filter(build(where, edge)))
 
     def delete_stale(self, where: Where, stale: Sequence[tuple[str, str]]) -> None:
         # The engine itself compares and removes.
@@ -150,12 +150,12 @@ class Shard:
         found = find(search.where, search.limit)
         return found, find((*search.where, HasId(ids)), len(ids)) if ids else []
 
+    @edge_errors("read points")
     def scan(
         self, where: Where, start: str | None, limit: int
     ) -> tuple[list[IndexedPoint], str | None]:
-        with edge_errors("read points"):
-            records, following = self._page(start, limit, build(where, edge))
-            return [indexed_point(record, record.vector) for record in records], following
+        records, following = self._page(start, limit, build(where, edge))
+        return [indexed_point(record, record.vector) for record in records], following
 
     def _page(
         self, start: str | None, limit: int, chosen: edge.Filter | None
@@ -166,48 +166,47 @@ class Shard:
         records, following = self._edge.scroll(scroll)
         return records, None if following is None else str(following)
 
+    @edge_errors("copy points")
     def copy_page(self, target: Shard, start: str | None, limit: int) -> str | None:
         """Copy one page of live points, bit for bit, to another shard; return the next start.
 
         For rewrites only: no call of a client may go beyond its conditions.
         """
-        with edge_errors("copy points"):
-            records, following = self._page(start, limit, None)
-            points = [
-                edge.Point(record.id, record.vector, record.payload or {})
-                for record in records
-                if isinstance(record.vector, list)
-            ]
-            if points:
-                target._edge.update(edge.UpdateOperation.upsert_points(points))
+        records, following = self._page(start, limit, None)
+        points = [
+            edge.Point(record.id, record.vector, record.payload or {})
+            for record in records
+            if isinstance(record.vector, list)
+        ]
+        if points:
+            target._edge.update(edge.UpdateOperation.upsert_points(points))
         return following
 
+    @edge_errors("count points")
     def count(self, where: Where) -> int:
-        with edge_errors("count points"):
-            return self._edge.count(edge.CountRequest(exact=True, filter=build(where, edge)))
+        return self._edge.count(edge.CountRequest(exact=True, filter=build(where, edge)))
 
+    @edge_errors("count points")
     def tenants(self, limit: int) -> Holdings:
-        with edge_errors("count points"):
-            facet = edge.FacetRequest(Field.TENANT.value, limit=limit, exact=True)
-            # Edge also lists tenants whose points are all deleted, with a count of zero.
-            hits = [hit for hit in self._edge.facet(facet).hits if hit.count]
-            counts = {str(hit.value): hit.count for hit in hits}
-            return Holdings(counts, self._edge.info().points_count)
+        found = self._edge.facet(edge.FacetRequest(Field.TENANT.value, limit=limit, exact=True))
+        # Edge also lists tenants whose points are all deleted, with a count of zero.
+        counts = {str(hit.value): hit.count for hit in found.hits if hit.count}
+        return Holdings(counts, self._edge.info().points_count)
 
+    @edge_errors("describe itself")
     def points(self) -> int:
         """Return how many points there are, of all worlds."""
-        with edge_errors("describe itself"):
-            return self._edge.info().points_count
+        return self._edge.info().points_count
 
+    @edge_errors("flush")
     def flush(self) -> None:
-        with edge_errors("flush"):
-            self._edge.flush()
+        self._edge.flush()
 
+    @edge_errors("close")
     def close(self) -> None:
         """Flush and close the files."""
-        with edge_errors("close"):
-            self._edge.flush()
-            self._edge.close()
+        self._edge.flush()
+        self._edge.close()
 
     def _numbers(self, vector: bytes) -> list[float]:
         if len(vector) != 4 * self.collection.size:
