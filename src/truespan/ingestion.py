@@ -17,18 +17,8 @@ from truespan.errors import (
     StorageFull,
     StoreBusy,
 )
-from truespan.ingest.pipeline import (
-    IngestRequest,
-    find_removed,
-    find_sources,
-    finish_request,
-    ingest_sources,
-    plan_request,
-    run_request,
-    share_from_json,
-    share_to_json,
-    split_sources,
-)
+from truespan.ingest import pipeline
+from truespan.ingest.pipeline import IngestRequest
 from truespan.ingest.plan import DryRun
 from truespan.ingest.run import (
     IngestDeps,
@@ -125,7 +115,7 @@ class IngestJobs:
     def plan(self, request: IngestRequest) -> DryRun:
         """Return what a run would do."""
         beside = tuple(str(other.scope.profile) for other in self._other_generations(self.scope))
-        plan = plan_request(self.deps, self.scope, request, price=self._components.price)
+        plan = pipeline.plan_request(self.deps, self.scope, request, price=self._components.price)
         return replace(plan, beside=beside)
 
     def run(
@@ -137,22 +127,18 @@ class IngestJobs:
     ) -> IngestReport:
         """Run a request as a job, if its sources are found."""
         self._other_generations(self.scope)
-        found = find_sources(self.deps, self.scope, request)
+        found = pipeline.find_sources(self.deps, self.scope, request)
         store, own = self._components.store, self._components.processes.own()
         job = store.begin_job(self.scope, INGEST, request.to_json(), own)
         return self._run(job, request, found, on_progress, on_prune)
 
     def resume(
-        self,
-        job: str,
-        *,
-        on_progress: OnProgress | None = None,
-        on_prune: OnPrune | None = None,
+        self, job: str, *, on_progress: OnProgress | None = None, on_prune: OnPrune | None = None
     ) -> IngestReport:
         """Resume a job that did not complete."""
         stored = Jobs(self._components, self.scope).require_resumable(job)
         request = IngestRequest.from_json(stored.request)
-        found = find_sources(self.deps, self.scope, request)
+        found = pipeline.find_sources(self.deps, self.scope, request)
         own = self._components.processes.own()
         if not self._components.store.continue_job(self.scope, job, own):
             raise JobNotResumable(job, JobState.RUNNING)
@@ -161,7 +147,7 @@ class IngestJobs:
     def queue(self, request: IngestRequest) -> Job:
         """Store a request as a background job, if its sources are found."""
         self._other_generations(self.scope)
-        find_sources(self.deps, self.scope, request)
+        pipeline.find_sources(self.deps, self.scope, request)
         self._components.queue.require_room()
         return self._components.store.queue_job(
             self.scope, INGEST, request.to_json(), self._components.job_owner
@@ -174,29 +160,33 @@ class IngestJobs:
         self._other_generations(self.scope)
         scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
         if job.parent is not None:
-            sources = share_from_json(job.request)
+            sources = pipeline.share_from_json(job.request)
             if not self._claim(job, sources, log):
                 return WorkOutcome.TAKEN
-            ingest_sources(deps, scope, sources, log)
+            pipeline.ingest_sources(deps, scope, sources, log)
             return WorkOutcome.DONE
         request = IngestRequest.from_json(job.request)
         if job.shares:
-            finish_request(deps, scope, request, log)
+            pipeline.finish_request(deps, scope, request, log)
             self._count_words()
             return WorkOutcome.DONE
-        found = find_sources(deps, scope, request)
-        shares = split_sources(found.sources) if self._components.queue.queue_id is not None else []
+        found = pipeline.find_sources(deps, scope, request)
+        shares = (
+            pipeline.split_sources(found.sources)
+            if self._components.queue.queue_id is not None
+            else []
+        )
         if len(shares) > 1:
             # Raises if the request would be refused.
-            find_removed(deps, scope, request, found)
+            pipeline.find_removed(deps, scope, request, found)
             own, owner = self._components.processes.own(), self._components.job_owner
-            stored = [share_to_json(sources) for sources in shares]
+            stored = [pipeline.share_to_json(sources) for sources in shares]
             self._components.store.spread_job(scope, job.id, own, owner=owner, shares=stored)
             log.leave_open()
             return WorkOutcome.SPREAD
         if shares and not self._claim(job, found.sources, log):
             return WorkOutcome.TAKEN
-        run_request(deps, scope, request, found, log)
+        pipeline.run_request(deps, scope, request, found, log)
         self._count_words()
         return WorkOutcome.DONE
 
@@ -223,7 +213,7 @@ class IngestJobs:
             log = JobLog(store, scope, job.id, components.clock, on_progress, trace=trace)
             try:
                 with log.record_end():
-                    report = run_request(deps, scope, request, found, log, on_prune)
+                    report = pipeline.run_request(deps, scope, request, found, log, on_prune)
             except Cancelled:
                 discard_cancelled(components, scope, job)
                 raise

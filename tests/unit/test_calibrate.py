@@ -195,10 +195,9 @@ def test_a_share_that_is_none_is_refused(share: dict[str, Any]) -> None:
 def test_the_constants_of_the_contract_separate_nothing_on_a_compressed_model() -> None:
     compressed = unrelated(spread(0.36, 0.48, 500))
 
-    assert compressed.share_above(0.15) == 1.0
-    assert compressed.share_above(0.3) > 0.5
-    assert compressed.share_above(0.45) <= 0.5
-    assert compressed.share_above(0.55) == 0.0
+    assert 0.15 < 0.3 < compressed.quantile(0.0)
+    assert compressed.quantile(0.5) < 0.45
+    assert compressed.quantile(1.0) < 0.55
 
 
 def test_a_share_is_near_the_one_that_counting_gives() -> None:
@@ -206,16 +205,16 @@ def test_a_share_is_near_the_one_that_counting_gives() -> None:
     scores = [chance.gauss(0.42, 0.03) for _ in range(2000)]
     distribution = unrelated(scores)
 
-    for floor in (0.3, 0.38, 0.42, 0.45, 0.5):
-        counted = sum(score >= floor for score in scores) / len(scores)
-        assert distribution.share_above(floor) == pytest.approx(counted, abs=0.011)
+    for share in (0.0, 0.05, 0.42, 0.5, 0.95, 1.0):
+        counted = sum(score <= distribution.quantile(share) for score in scores) / len(scores)
+        assert counted == pytest.approx(share, abs=0.011)
 
 
 def test_many_equal_similarities_are_one_step() -> None:
     distribution = Unrelated((0.4, 0.4, 0.4, 0.4, 0.6))
 
-    assert distribution.share_above(0.4) == 1.0
-    assert distribution.share_above(0.5) == pytest.approx(0.125)
+    assert distribution.quantile(0.75) == 0.4
+    assert distribution.quantile(0.76) == 0.6
 
 
 @pytest.mark.parametrize("quantiles", [(), (0.5,), (0.6, 0.4), (0.1, math.nan)])

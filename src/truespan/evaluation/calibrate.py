@@ -6,7 +6,6 @@ another. If the scores do not separate relevant from irrelevant hits, nothing is
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -28,16 +27,14 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What is left when only hits scoring `threshold` or more are kept.
-
-    `recall` is the share of the relevant hits that are left; what was never found has no score.
-    """
+    """What is left when only hits scoring `threshold` or more are kept."""
 
     threshold: float
     relevant: int
     irrelevant: int
     precision: float
     recall: float
+    """The share of the relevant hits that are left; what was never found has no score."""
 
     @property
     def balance(self) -> float:
@@ -70,11 +67,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Unrelated:
-    """How similar pairs are that have nothing to do with each other, under one profile.
-
-    Kept as quantiles at equal steps, the least and the greatest among them, so that a profile can
-    carry it.
-    """
+    """How similar unrelated pairs are under one profile, as quantiles at equal steps."""
 
     quantiles: tuple[float, ...]
 
@@ -88,15 +81,6 @@ class Unrelated:
     def quantile(self, share: float) -> float:
         """Return the similarity that this share of unrelated pairs stays at or below."""
         return self.quantiles[ceil(share * (len(self.quantiles) - 1) - _ROUNDING)]
-
-    def share_above(self, floor: float) -> float:
-        """Return the share of unrelated pairs that score `floor` or more."""
-        steps = len(self.quantiles) - 1
-        place = bisect_left(self.quantiles, floor)
-        if place in (0, steps + 1):
-            return 1.0 if place == 0 else 0.0
-        below, above = self.quantiles[place - 1], self.quantiles[place]
-        return 1 - (place - 1 + (floor - below) / (above - below)) / steps
 
 
 def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
@@ -262,16 +246,14 @@ def propose(
 def round_calibration(
     least: float, low: float, high: float, distribution: Unrelated, measured_on: str
 ) -> Calibration:
-    """Return a calibration from its three measured numbers, rounded so that they still agree.
-
-    Tightening and gate keep the proportions that the defaults of a decision have.
-    """
+    """Return a calibration from its three measured numbers, rounded so that they still agree."""
 
     def rounded(towards: Callable[[float], int], value: float) -> float:
         return min(max(towards(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
 
     low = rounded(floor, low)
     high = max(rounded(ceil, high), low)
+    # Tightening and gate keep the proportions that the defaults of a decision have.
     step = TIGHTENING * (high - low)
     return Calibration(
         calibrated_floor=rounded(floor, least),

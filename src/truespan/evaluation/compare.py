@@ -37,16 +37,14 @@ _LOWEST_BIT = bytes(value & 1 for value in range(256))
 
 @dataclass(frozen=True, slots=True)
 class QueryChange:
-    """One query in both evaluations; `difference` is new less old of its leading figure.
-
-    That is nDCG, or the reciprocal rank where only phrases are expected.
-    """
+    """One query in both evaluations."""
 
     id: str
     query: str
     old: QueryMetrics
     new: QueryMetrics
     difference: float
+    """New less old of its nDCG, or of its reciprocal rank where only phrases are expected."""
 
 
 @dataclass(frozen=True, slots=True)

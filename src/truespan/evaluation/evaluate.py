@@ -17,12 +17,7 @@ from enum import StrEnum
 from math import fsum, log2
 
 from truespan.errors import Interrupted, InvalidSettings, TruespanError
-from truespan.evaluation.golden import (
-    Expected,
-    GoldenQuery,
-    normalize_text,
-    question_digest,
-)
+from truespan.evaluation.golden import Expected, GoldenQuery, normalize_text, question_digest
 from truespan.types.bundle import Notice
 
 NDCG_CUT = 10

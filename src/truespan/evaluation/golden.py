@@ -38,13 +38,11 @@ _TYPES = {str: "a string", int: "a whole number", list: "a list", dict: "a mappi
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A document that should be found, by number, doc id or name, and how relevant it is.
-
-    The grade 0 means that the document was judged irrelevant.
-    """
+    """A document that should be found, by number, doc id or name, and how relevant it is."""
 
     document: str
     grade: int = 1
+    """0 means that the document was judged irrelevant."""
 
 
 @dataclass(frozen=True, slots=True)

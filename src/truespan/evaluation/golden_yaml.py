@@ -129,10 +129,9 @@ class _EntryReader:
             self._refuse(start, "holds a mapping that is not accepted here; quote it")
         found: dict[str, Any] = {}
         while not isinstance(event := self._next(), self._yaml.MappingEndEvent):
-            if not isinstance(event, self._yaml.ScalarEvent):
-                self._refuse(event, "is neither a field nor part of the one above")
             mark = event.start_mark
-            if self._lines[mark.line][: mark.column].strip(" ") not in ("", "-"):
+            leads = self._lines[mark.line][: mark.column].strip(" ") in ("", "-")
+            if not leads or not isinstance(event, self._yaml.ScalarEvent):
                 self._refuse(event, "is neither a field nor part of the one above")
             key = str(self._scalar(event))
             if key in found:
@@ -140,16 +139,13 @@ class _EntryReader:
             if depth == _DEPTH:
                 self._places[key] = self._first + mark.line
             value = self._next()
+            is_list = isinstance(value, self._yaml.SequenceStartEvent)
             if isinstance(value, self._yaml.MappingStartEvent):
                 found[key] = self._mapping(value, depth - 1)
-            elif isinstance(value, self._yaml.SequenceStartEvent) and not value.flow_style:
-                found[key] = self._list(value)
-            elif value.start_mark.line != mark.line:
+            elif value.start_mark.line != mark.line and (not is_list or value.flow_style):
                 self._refuse(value, "is neither a field nor an entry of a list")
-            elif isinstance(value, self._yaml.SequenceStartEvent):
-                found[key] = self._list(value)
             else:
-                found[key] = self._scalar(value)
+                found[key] = self._list(value) if is_list else self._scalar(value)
         return found
 
     def _list(self, start: Any) -> list[Any]:

@@ -272,10 +272,7 @@ def text_chunks(
 
 
 def make_chunks(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    spans: Sequence[Span],
+    canonical: CanonicalText, sentences: Sequence[Sentence], tokens: TokenMap, spans: Sequence[Span]
 ) -> tuple[NewChunk, ...]:
     """Turn spans into chunks. Starts and ends of spans both grow, so two cursors suffice."""
     text = canonical.text

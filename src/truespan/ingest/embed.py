@@ -268,13 +268,10 @@ class Remark(StrEnum):
     """Something to report about a text and its vector."""
 
     MEAN_OF_PARTS = "mean_of_parts"
-    """The text was too long: its vector is the mean of the vectors of its parts."""
     TRUNCATED = "truncated"
-    """The text was too long: its vector is that of its beginning."""
     TOO_LONG = "too_long"
-    """The text was too long and was skipped, as the operator chose."""
+    """The text was skipped, as the operator chose."""
     BAD_VECTOR = "bad_vector"
-    """The provider returned no sound vector."""
 
 
 def embed_too_long(
@@ -319,13 +316,11 @@ def embed_too_long(
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBatch:
-    """Vectors that passed every check.
-
-    `notes` says why other texts were rejected, and what to report about some that were not.
-    """
+    """Vectors that passed every check."""
 
     vectors: dict[TextHash, Vector] = field(default_factory=dict)
     notes: dict[TextHash, Remark] = field(default_factory=dict)
+    """Why other texts were rejected, and what to report about some that were not."""
 
     @property
     def rejected(self) -> tuple[TextHash, ...]:
@@ -382,8 +377,6 @@ def embed_texts(
 
 @dataclass(frozen=True, slots=True)
 class _BatchEmbedder:
-    """Embeds one batch at a time."""
-
     embedder: Embedder
     limits: EmbeddingLimits
     clock: Clock

@@ -201,25 +201,20 @@ class DryRun:
         return sum(row.fate is fate for row in self.rows)
 
 
-MakeDraft = Callable[[Source, Document | None], tuple[Source, Draft | None]]
-"""Makes the draft that a source would become; None if nothing would change."""
-HaveVectors = Callable[[Sequence[TextHash]], Collection[TextHash]]
-"""Returns the texts whose vectors are stored."""
-
-
 def plan_run(
     found: FoundSources,
     documents: Sequence[Document],
     *,
-    make_draft: MakeDraft,
-    have_vectors: HaveVectors,
+    make_draft: Callable[[Source, Document | None], tuple[Source, Draft | None]],
+    have_vectors: Callable[[Sequence[TextHash]], Collection[TextHash]],
     estimate: Callable[[int, int], Estimate],
     removed: Sequence[Document] = (),
 ) -> DryRun:
     """Return what a run over `found` would do. Nothing is written, and no provider is called.
 
-    `documents` are those of the world. `estimate` receives the number of texts to embed and of
-    their tokens. A source that is refused is a row like any other.
+    `documents` are those of the world, and `make_draft` makes none of what would not change.
+    `have_vectors` returns the texts whose vectors are stored, `estimate` receives the number of
+    texts to embed and of their tokens. A source that is refused is a row like any other.
     """
     by_id = {document.doc_id: document for document in documents}
     rows: list[PlannedDocument] = []

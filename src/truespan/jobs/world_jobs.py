@@ -15,13 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from truespan.components import Components
-from truespan.errors import (
-    JobNotFound,
-    JobNotResumable,
-    NotAllowed,
-    SourceMissing,
-    TruespanError,
-)
+from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, SourceMissing, TruespanError
 from truespan.maintenance.repair import apply_observed_repairs
 from truespan.types.document import RevisionRef
 from truespan.types.ids import WorldId
