@@ -96,6 +96,13 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 
 
+def test_every_type_of_a_result_has_a_description(ann: Session, owner: Session) -> None:
+    for server in (ann, owner):
+        for name, tool in server.tools().items():
+            types = (tool.output_schema or {})["$defs"]
+            assert [kind for kind in types if not types[kind].get("description")] == [], name
+
+
 @proves("mcp.text-as-data", "reading.every-surface")
 def test_what_a_server_says_of_itself_holds_nothing_out_of_a_book(
     ann: Session, owner: Session

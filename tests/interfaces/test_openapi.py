@@ -93,6 +93,12 @@ def test_every_schema_is_valid(document: Any) -> None:
         jsonschema_rs.validator_for(schema_of(document, schema))
 
 
+def test_every_schema_has_a_description(document: Any) -> None:
+    schemas = document["components"]["schemas"]
+
+    assert [name for name, schema in schemas.items() if not schema.get("description")] == []
+
+
 def test_references_and_components_match(document: Any) -> None:
     references = {
         part["$ref"] for part in every_part(document) if isinstance(part.get("$ref"), str)

@@ -163,6 +163,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
+    """Some more of the answer; all pieces joined are the answer."""
+
     text: str
 
 

@@ -69,6 +69,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
+    """How many candidates were left after each stage."""
+
     in_scope: int
     fetched: int
     verified: int
@@ -122,6 +124,8 @@ class Reason:
 
 
 class BundleStatus(StrEnum):
+    """How a retrieval ended."""
+
     SUCCESS = "success"
     PARTIAL = "partial"
     NO_MATCHES = "no_matches"
@@ -197,6 +201,8 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class Located:
+    """Where a selected text stands."""
+
     document: int
     source: str
     chapter: str
@@ -209,6 +215,8 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class BundleMetadata:
+    """How a bundle came about."""
+
     query_type: str
     processing_time_ms: int
     original_top_k: int
@@ -227,6 +235,8 @@ class BundleMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """Why a bundle failed."""
+
     code: str
     message: str
     retryable: bool

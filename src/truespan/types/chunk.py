@@ -137,6 +137,8 @@ def marker(figure_id: str) -> str:
 
 
 class ChunkKind(StrEnum):
+    """What a chunk's text is."""
+
     TEXT = "text"
     FIGURE = "figure"
 

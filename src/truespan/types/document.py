@@ -242,6 +242,8 @@ class DomainRecord:
 
 @dataclass(frozen=True, slots=True)
 class WorldStatus:
+    """A world in numbers."""
+
     documents: int
     chunks: int
     embedded: int

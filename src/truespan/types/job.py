@@ -27,6 +27,8 @@ class JobState(StrEnum):
 
 
 class Phase(StrEnum):
+    """What a job is doing."""
+
     READING = "reading"
     EMBEDDING = "embedding"
     METADATA = "metadata"
@@ -35,6 +37,8 @@ class Phase(StrEnum):
 
 
 class DocumentState(StrEnum):
+    """The result for one source."""
+
     READ = "read"
     EMBEDDED = "embedded"
     UNCHANGED = "unchanged"
@@ -44,6 +48,8 @@ class DocumentState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
+    """The counts of a job."""
+
     documents: int = 0
     documents_total: int = 0
     unchanged: int = 0
