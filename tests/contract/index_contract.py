@@ -348,6 +348,17 @@ class IndexContract:
         assert profile.id not in index.collections()
         assert index.count(scope) == 1
 
+    def test_a_discarded_collection_is_prepared_anew(self, index):
+        own = new_scope(replace(COSINE, revision=str(uuid4())))
+        index.prepare(own)
+        index.upsert(own, [point(own, 0, vector(*EAST))])
+
+        index.discard(own.profile.id)
+
+        assert index.prepare(own)
+        assert index.count(own) == 0
+        index.discard(own.profile.id)
+
     def test_dropping_removes_the_world_and_generation_only(self, index, scope):
         later = replace(scope, generation=Generation(2, COSINE))
         for each in (scope, later):

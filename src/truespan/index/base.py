@@ -40,12 +40,32 @@ class QdrantIndex(ABC):
     _fate_of_erased = FileFate.GONE
     _check_new = staticmethod(check_length)
 
+    def __init__(self) -> None:
+        self._prepared: set[tuple[int, str]] = set()
+
     @abstractmethod
     def _calls(self) -> AbstractContextManager[IndexCalls]:
         """Return the other side, connected if need be."""
 
+    def _process_id(self) -> int:
+        """Return a number that changes when another process answers the calls."""
+        return 0
+
     @abstractmethod
     def approximate(self, scope: Scope) -> bool: ...
+
+    def prepare(self, scope: Scope) -> bool:
+        """Create what is missing of the profile's collection; return whether it is empty.
+
+        Each process is asked once: what it has prepared stays prepared.
+        """
+        profile = scope.profile.id
+        if (self._process_id(), profile) in self._prepared:
+            return False
+        with self._calls() as calls:
+            empty = calls.prepare(collection_of(scope.profile))
+        self._prepared.add((self._process_id(), profile))
+        return empty
 
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         """Write points in slices; the first slice is written only if there is room for all."""
@@ -143,6 +163,7 @@ class QdrantIndex(ABC):
             return calls.collections()
 
     def discard(self, profile: str) -> None:
+        self._prepared.clear()
         with self._calls() as calls:
             calls.discard(profile)
 

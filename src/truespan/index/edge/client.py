@@ -17,7 +17,7 @@ from typing import Any, cast
 import msgspec
 
 from truespan.errors import IndexRefused, IndexUnavailable
-from truespan.index.base import QdrantIndex, collection_of
+from truespan.index.base import QdrantIndex
 from truespan.index.calls import IndexCalls
 from truespan.index.edge import channel
 from truespan.index.edge.messages import (
@@ -226,25 +226,16 @@ class EdgeIndex(QdrantIndex):
     """
 
     def __init__(self, folder: Path, *, reserve: int, **seconds: float) -> None:
+        super().__init__()
         self._folder = folder
         self._reserve = reserve
         self._link = EdgeLink(folder, **seconds)
-        self._prepared: set[tuple[int, str]] = set()
 
     def _calls(self) -> AbstractContextManager[IndexCalls]:
         return nullcontext(cast("IndexCalls", self._link))
 
-    def prepare(self, scope: Scope) -> bool:
-        """Create what is missing of the profile's collection; return whether it is empty.
-
-        Each index process is asked once: what it has prepared stays prepared.
-        """
-        profile = scope.profile.id
-        if (self._link.server, profile) in self._prepared:
-            return False
-        empty = self._link.prepare(collection_of(scope.profile))
-        self._prepared.add((self._link.server, profile))
-        return empty
+    def _process_id(self) -> int:
+        return self._link.server
 
     def approximate(self, scope: Scope) -> bool:
         """Return False: each search compares with every point that its scope allows."""

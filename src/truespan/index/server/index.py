@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.base import QdrantIndex, collection_of
+from truespan.index.base import QdrantIndex
 from truespan.index.filters import check_vector
 from truespan.index.server import ServerOptions
 from truespan.protocols import Clock
@@ -42,29 +42,12 @@ class QdrantServerIndex(QdrantIndex):
     def __init__(
         self, options: ServerOptions, clock: Clock, *, client: QdrantClient | None = None
     ) -> None:
+        super().__init__()
         self._options = options
         self._clock = clock
         self._client = client
         self._opening = Lock()
         self._opened: Server | None = None
-        self._prepared: set[str] = set()
-
-    def prepare(self, scope: Scope) -> bool:
-        """Create what is missing of the profile's collection; return whether it is empty.
-
-        Done once, unless the server failed since: then it may be another or an empty one.
-        """
-        if scope.profile.id in self._prepared:
-            return False
-        with self._calls() as server:
-            empty = server.prepare(collection_of(scope.profile))
-        self._prepared.add(scope.profile.id)
-        return empty
-
-    def discard(self, profile: str) -> None:
-        """Remove a profile's collection."""
-        self._prepared.discard(profile)
-        super().discard(profile)
 
     def approximate(self, scope: Scope) -> bool:
         """Return whether the operator named the scope's world; searches of readers are exact."""
@@ -79,7 +62,7 @@ class QdrantServerIndex(QdrantIndex):
 
     @contextmanager
     def _calls(self) -> Iterator[Server]:
-        """Yield the server; after a failure, forget what was known about its collections."""
+        """Yield the server; after a failure it may be another or an empty one, so ask it again."""
         with self._opening:
             if self._opened is None:
                 try:
