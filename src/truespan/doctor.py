@@ -48,13 +48,8 @@ from truespan.types.telemetry import CounterName, RepairAction
 from truespan.world_access import WorldAccess
 
 _EMBEDDER_ERRORS = (
-    CredentialsMissing,
-    ModelDrifted,
-    ModelUnavailable,
-    ProfileMismatch,
-    ProviderBadReply,
-    ProviderRefused,
-    ProviderUnavailable,
+    *(CredentialsMissing, ModelDrifted, ModelUnavailable, ProfileMismatch),
+    *(ProviderBadReply, ProviderRefused, ProviderUnavailable),
 )
 """Errors that prevent embedding, but not writing points whose vectors are stored."""
 
@@ -130,9 +125,7 @@ class Doctor:
             Interrupted: stopped by Ctrl-C.
         """
         result = RepairResult(plan)
-        records: dict[str, World] = {
-            record.id: record for record in self._find_worlds(None).values()
-        }
+        records = {str(record.id): record for record in self._find_worlds(None).values()}
         if len(plan) and not any(world.world in records for world in plan.values()):
             raise InvalidSettings(
                 "The plan belongs to another library: none of its worlds exists here.",
@@ -186,8 +179,9 @@ class Doctor:
 
     def _leftovers(self) -> list[Item]:
         # The index first: a world created in between must not look like a leftover.
-        held = survey(self.components.index, self._all_scopes())
-        return list(unclaimed(held, self._all_scopes()))
+        index = self.components.index
+        held, collections = survey(index, self._all_scopes()), index.collections()
+        return list(unclaimed(collections, held, self._all_scopes()))
 
     def _embed_sample(self, plan: Plan, world: WorldPlan, record: World, count: int | None) -> None:
         for scope in self._scopes(record):
@@ -227,8 +221,8 @@ class Doctor:
                     pass
         except (IndexRefused, IndexSchemaMismatch):
             return True
-        findings = [item.finding for item in unclaimed(held, scopes)]
-        return profile not in held.held or Finding.UNCLAIMED_POINTS in findings
+        findings = [item.finding for item in unclaimed((), held, scopes)]
+        return profile not in held or Finding.UNCLAIMED_POINTS in findings
 
     def _apply_to_world(self, plan: WorldPlan, record: World, result: RepairResult) -> None:
         if record.generation is None or not plan.counts():

@@ -255,13 +255,8 @@ class BackupWriter:
                 break
             self.clock.sleep(_RETRY_SECONDS)
         manifest = Manifest(
-            schema=snapshot.schema,
-            truespan=self.version(),
-            created_at=self.clock.now(),
-            vectors=vectors,
-            worlds=snapshot.worlds,
-            documents=snapshot.documents,
-            chunks=snapshot.chunks,
+            *(snapshot.schema, self.version(), self.clock.now(), vectors),
+            *(snapshot.worlds, snapshot.documents, snapshot.chunks),
             missing_images=missing,
             members=(),
         )
@@ -285,12 +280,10 @@ def _require_free_name(target: Path, *, replace: bool) -> None:
 def restore_to_folder(
     path: Path, folder: Path, *, assets: str, names_server: NamesServer = lambda _: False
 ) -> Manifest:
-    """Put the files of a backup into a folder that is absent or empty; the index comes later.
-
-    They are verified and unpacked beside it, and the whole is renamed: a folder that exists has
+    """Put the files of a backup into a folder that is absent or empty; the index comes later. They
+    are verified and unpacked beside it, and the whole is renamed: a folder that exists has
     everything. `assets` is the folder of images in a library. Settings that name a server are set
-    aside: with them, the restored library would be opened as the one on that server.
-    """
+    aside: with them, the restored library would be opened as the one on that server."""
     folder = folder.absolute()
     _require_empty(folder)
     manifest = verify_backup(path)

@@ -13,6 +13,7 @@ import re
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -135,13 +136,11 @@ class Jail:
     @classmethod
     def around(cls, folder: str) -> Jail:
         """Return the jail of a folder. Raises `SourceMissing`: the folder does not exist."""
-        try:
+        with suppress(OSError, ValueError):
             root = os.path.realpath(folder, strict=True)
-        except (OSError, ValueError):
-            raise SourceMissing(display_path(folder), advice="Check the path.") from None
-        if not os.path.isdir(root):
-            raise SourceMissing(display_path(folder), advice="Check the path.")
-        return cls(root)
+            if os.path.isdir(root):
+                return cls(root)
+        raise SourceMissing(display_path(folder), advice="Check the path.")
 
     def look(self, path: str) -> JailedPath | None:
         """Return the file or folder at a relative path; None if there is none.

@@ -29,9 +29,6 @@ class _Claim:
     entry: Entry
     source: Source
 
-    def order(self) -> tuple[int, int, str]:
-        return -(self.entry.declared.priority or 0), self.entry.line, self.source.path
-
     def agrees_with(self, other: _Claim) -> bool:
         return replace(self.entry, line=0, path="") == replace(other.entry, line=0, path="")
 
@@ -69,7 +66,10 @@ class _ManifestSearch:
                 self.bad.append((claim.entry.line, fault))
         if self.bad:
             raise ManifestInvalid(display_path(os.path.basename(self.manifest)), sorted(self.bad))
-        ordered = sorted(self.claims.values(), key=_Claim.order)
+        by_line = sorted(
+            self.claims.values(), key=lambda claim: (claim.entry.line, claim.source.path)
+        )
+        ordered = sorted(by_line, key=lambda claim: -(claim.entry.declared.priority or 0))
         root = Root(self.jail.root, len(ordered), origin=display_path(self.manifest))
         return FoundSources(
             tuple(claim.source for claim in ordered),
@@ -161,12 +161,10 @@ class FileSources:
         self._max_bytes = max_bytes
 
     def find(self, paths: Sequence[str], declared: DocumentOptions) -> FoundSources:
-        """Return sources in a stable order, each file once, unread.
-
-        In folders and patterns, files of unsupported kinds are skipped and counted. A file named
-        directly is always a source, so that its refusal is reported. A path is a pattern if it does
-        not exist and contains `*`, `?` or `[`; one without a match is reported, and is no error.
-        """
+        """Return sources in a stable order, each file once, unread. In folders and patterns, files
+        of unsupported kinds are skipped and counted. A file named directly is always a source, so
+        that its refusal is reported. A path is a pattern if it does not exist and contains `*`, `?`
+        or `[`; one without a match is reported, and is no error."""
         search = _PathSearch(self._is_supported, declared)
         for path in paths:
             search.add(path)

@@ -208,12 +208,10 @@ class Remover:
     def finish_erasures(
         self, *, urgent: bool = False, kinds: Collection[ErasureKind] = frozenset(ErasureKind)
     ) -> ErasureReport:
-        """Do queued erasures of earlier deletions; with `urgent`, only requested ones.
-
-        What cannot be done now stays queued, and the report says why. Safe to run twice or in two
-        processes: an erasure is removed from the queue only after it was done, and only if it was
-        not requested again meanwhile.
-        """
+        """Do queued erasures of earlier deletions; with `urgent`, only requested ones. What cannot
+        be done now stays queued, and the report says why. Safe to run twice or in two processes: an
+        erasure is removed from the queue only after it was done, and only if it was not requested
+        again meanwhile."""
         report = ErasureReport()
         for erasure in self.store.erasures(urgent=urgent):
             if erasure.kind not in kinds:

@@ -114,13 +114,13 @@ class Catalogs(Part):
                 f"""SELECT r.key, d.number, r.number, r.language, w.recipe, w.texts, w.lengths
                     {_ACTIVE} LEFT JOIN word_counts w
                       ON w.revision = r.key AND w.generation = :generation
-                    {_IN_WORLD} ORDER BY d.number""",
+                    {_IN_WORLD} ORDER BY d.number"""
             )
             states = session.all(
                 f"""SELECT r.key, s.position, s.text_hash, s.state = 'embedded'
                     {_ACTIVE} JOIN states s ON s.revision = r.key AND s.generation = :generation
                       AND s.kind = 'text' AND s.state <> 'quarantined'
-                    {_IN_WORLD} ORDER BY d.number, s.position""",
+                    {_IN_WORLD} ORDER BY d.number, s.position"""
             )
         chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
         return WordCatalog(tuple(_read_entry(row, chunks.get(row[0], [])) for row in revisions))
@@ -130,7 +130,7 @@ class Catalogs(Part):
         return bool(
             self._db.at(scope).all(
                 """SELECT 1 FROM words
-                   WHERE world_id = :world AND generation = :generation LIMIT 1""",
+                   WHERE world_id = :world AND generation = :generation LIMIT 1"""
             )
         )
 

@@ -120,7 +120,7 @@ class Chunks(Part):
         """Give every embedded chunk of every revision that is not retired, with its vector."""
         revisions = self._db.at(scope).all(
             """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-               WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key""",
+               WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key"""
         )
         for (key,) in revisions:
             after = -1
@@ -143,7 +143,7 @@ class Chunks(Part):
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN tallies t ON t.revision = r.key AND t.generation = :generation
                WHERE d.world_id = :world AND t.chunks > t.embedded + t.quarantined
-               ORDER BY 1, 2""",
+               ORDER BY 1, 2"""
         )
         return [RevisionRef(*row) for row in rows]
 
@@ -215,7 +215,7 @@ class Chunks(Part):
         """Return the repairs that were queued and not done, oldest first."""
         rows = self._db.at(scope).all(
             """SELECT number, kind, chunk_id, point_hash, row_hash FROM repairs
-               WHERE world_id = :world AND generation = :generation ORDER BY number""",
+               WHERE world_id = :world AND generation = :generation ORDER BY number"""
         )
         return [
             Repair(

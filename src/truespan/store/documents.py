@@ -161,12 +161,7 @@ class Documents(Part):
 
     @retry_on_conflict
     def relabel(
-        self,
-        scope: Scope,
-        document: int,
-        *,
-        tags: Sequence[str],
-        **labels: str | None,
+        self, scope: Scope, document: int, *, tags: Sequence[str], **labels: str | None
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks: `language`,
         `version`, `source_url`, `metadata` and `origin`."""
@@ -199,7 +194,7 @@ class Documents(Part):
             changed = redact(session, document) if erase else {}
             session.execute(
                 """UPDATE revisions SET state = 'retired' WHERE document =
-                     (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
+                     (SELECT key FROM documents WHERE world_id = :world AND number = :document)"""
             )
             session.touch_world()
         return changed
@@ -211,7 +206,7 @@ class Documents(Part):
         ).all(  # CROSS keeps SQLite to the few retired revisions first, which have their own index.
             """SELECT d.number, r.number FROM revisions r CROSS JOIN documents d
                WHERE r.state = 'retired' AND d.key = r.document AND d.world_id = :world
-               ORDER BY 1, 2""",
+               ORDER BY 1, 2"""
         )
         return [RevisionRef(*row) for row in rows]
 
@@ -221,7 +216,7 @@ class Documents(Part):
             """SELECT DISTINCT d.doc_id FROM documents d
                WHERE d.world_id = :world AND d.deleted_at IS NOT NULL AND NOT EXISTS
                  (SELECT 1 FROM documents n WHERE n.world_id = :world AND n.doc_id = d.doc_id
-                   AND n.deleted_at IS NULL) ORDER BY 1""",
+                   AND n.deleted_at IS NULL) ORDER BY 1"""
         )
         return [row[0] for row in rows]
 

@@ -56,17 +56,11 @@ class Erasures(Part):
                WHERE urgent >= :urgent ORDER BY number""",
             urgent=urgent,
         )
-        erasures = [
-            Erasure(
-                number,
-                ErasureKind(kind),
-                WorldId(world),
-                generation,
-                read_generation(generation, profile, None).profile if profile else None,
-                bool(urgent),
-            )
-            for number, kind, world, generation, profile, urgent in rows
-        ]
+        erasures = []
+        for number, kind, world, generation, profile, urgent in rows:
+            known = read_generation(generation, profile, None).profile if profile else None
+            found = (number, ErasureKind(kind), WorldId(world), generation, known, bool(urgent))
+            erasures.append(Erasure(*found))
         return sorted(erasures, key=lambda erasure: _ORDER[erasure.kind])
 
     @retry_on_conflict

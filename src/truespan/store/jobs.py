@@ -90,7 +90,7 @@ class Jobs(Part):
                 equal = session.value(
                     """SELECT id FROM jobs WHERE world_id = :world AND kind = :kind
                          AND ((state = 'queued' AND request = :request) OR created_at >= :since)
-                       ORDER BY key DESC LIMIT 1""",
+                       ORDER BY key DESC LIMIT 1"""
                 )
                 if equal is not None:
                     found = read_jobs(session.all(WITH_SHARES, job=equal))
@@ -98,13 +98,11 @@ class Jobs(Part):
             session.insert("jobs", **values, state=state.value, phase=Phase.READING.value)
             # Per kind, so that a frequent kind does not push out a rare one.
             session.execute(
-                f"DELETE FROM jobs WHERE world_id = :world AND key IN ({_OLD})",
-                kept=KEPT_JOBS,
+                f"DELETE FROM jobs WHERE world_id = :world AND key IN ({_OLD})", kept=KEPT_JOBS
             )
             # Of older jobs the numbers are enough; their documents would outgrow the library.
             session.execute(
-                f"DELETE FROM job_documents WHERE job IN ({_OLD})",
-                kept=KEPT_WITH_DOCUMENTS,
+                f"DELETE FROM job_documents WHERE job IN ({_OLD})", kept=KEPT_WITH_DOCUMENTS
             )
         return Job(**values, state=state, phase=Phase.READING, finished_at=None)
 

@@ -206,12 +206,10 @@ class PostgresSession(Session):
 
 
 class PostgresDatabase(Database):
-    """A database of the store, used by many machines at once.
-
-    The world of a transaction is set inside it and ends with it, so that nothing of one request can
-    be left on a connection for the next. Row security then hides the rows of other worlds, also
-    from a statement that forgot to name its world.
-    """
+    """A database of the store, used by many machines at once. The world of a transaction is set
+    inside it and ends with it, so that nothing of one request can be left on a connection for the
+    next. Row security then hides the rows of other worlds, also from a statement that forgot to
+    name its world."""
 
     def __init__(self, address: Address) -> None:
         """Check the server, our role and its policies; raises as `require_usable` does."""

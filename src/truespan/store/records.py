@@ -161,7 +161,7 @@ class Records(Part):
     def probes(self, scope: Scope) -> dict[str, Vector]:
         """Return the vectors of known texts that were stored for the generation."""
         rows = self._db.at(scope).all(
-            "SELECT probe, vector FROM probes WHERE world_id = :world AND generation = :generation",
+            "SELECT probe, vector FROM probes WHERE world_id = :world AND generation = :generation"
         )
         return {probe: Vector(vector) for probe, vector in rows}
 
@@ -245,7 +245,7 @@ class Records(Part):
             )
             session.execute(
                 """DELETE FROM usage WHERE world_id = :world AND key <= (SELECT key FROM usage
-                     WHERE world_id = :world ORDER BY key DESC LIMIT 1 OFFSET :most)""",
+                     WHERE world_id = :world ORDER BY key DESC LIMIT 1 OFFSET :most)"""
             )
         return record
 

@@ -133,7 +133,7 @@ class Scrub(Part):
         revisions = self._db.at(scope).all(
             """SELECT r.key, d.number, r.number FROM revisions r
                JOIN documents d ON d.key = r.document
-               WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key""",
+               WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key"""
         )
         for key, *numbers in revisions:
             with self._db.read(scope) as session:
@@ -184,7 +184,7 @@ class Scrub(Part):
                  count(*) FILTER (WHERE s.state = 'quarantined')
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN states s ON s.revision = r.key AND s.generation = :generation
-               WHERE d.world_id = :world AND d.deleted_at IS NULL""",
+               WHERE d.world_id = :world AND d.deleted_at IS NULL"""
         )
         return (row[0], row[1]) if row else (0, 0)
 

@@ -163,11 +163,9 @@ class Session(Statements):
 
 class Database(ABC):
     """Gives transactions and runs single statements, each for a scope or for the id of a world.
-
-    Further values are bound to every statement of the transaction. A transaction for a world
-    raises `WorldNotFound` when the world does not exist; a single statement then has no rows. With
-    `shared`, the tables that belong to no world can be used too.
-    """
+    Further values are bound to every statement of the transaction. A transaction for a world raises
+    `WorldNotFound` when the world does not exist; a single statement then has no rows. With
+    `shared`, the tables that belong to no world can be used too."""
 
     def at(self, scope: Scope | str, **values: Any) -> Statements:
         """Return what runs single statements with these values, each in one round trip."""

@@ -137,7 +137,7 @@ class Shares(Part):
             session.lock_name("truespan.claims", scope.world)
             others = session.all(
                 """SELECT claims FROM jobs WHERE world_id = :world AND state = 'running'
-                     AND claims <> '[]' AND id <> :job""",
+                     AND claims <> '[]' AND id <> :job"""
             )
             if any(not set(doc_ids).isdisjoint(json.loads(claims)) for (claims,) in others):
                 return False

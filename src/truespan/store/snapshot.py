@@ -107,13 +107,13 @@ def prepare_snapshot(store: Path) -> None:
     Raises:
         BackupInvalid: it is not the store of a library, or a damaged one.
     """
-    database: SqliteDatabase | None = None
     try:
-        database = SqliteDatabase(store, reserve=0)
-        with database.write_every_world() as session:
-            with closing(SqliteDatabase(Path(":memory:"), reserve=0)) as own:
-                known = _list_schema(own.connection)
-            if _list_schema(database.connection) != known:
+        with (
+            closing(SqliteDatabase(store, reserve=0)) as database,
+            closing(SqliteDatabase(Path(":memory:"), reserve=0)) as own,
+            database.write_every_world() as session,
+        ):
+            if _list_schema(database.connection) != _list_schema(own.connection):
                 raise BackupInvalid("The backup's store was not written by Truespan.")
             if session.all("PRAGMA quick_check(1)") != [("ok",)]:
                 raise BackupInvalid("The backup's store is damaged.")
@@ -133,9 +133,6 @@ def prepare_snapshot(store: Path) -> None:
         raise
     except (apsw.Error, TruespanError, DuplicateRow, MissingRow, InvalidRow):
         raise BackupInvalid("The backup's store cannot be opened.") from None
-    finally:
-        if database is not None:
-            database.close()
 
 
 @contextmanager

@@ -147,10 +147,10 @@ class Worlds(Part):
                    FROM documents d
                    JOIN revisions r ON r.document = d.key AND r.state = 'active'
                    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
-                   WHERE d.world_id = :world AND d.deleted_at IS NULL""",
+                   WHERE d.world_id = :world AND d.deleted_at IS NULL"""
             )
             repairs = session.value(
-                "SELECT count(*) FROM repairs WHERE world_id = :world AND generation = :generation",
+                "SELECT count(*) FROM repairs WHERE world_id = :world AND generation = :generation"
             )
             vectors = session.value("SELECT count(*) FROM vectors WHERE world_id = :world")
         pending = chunks - embedded - quarantined
@@ -295,7 +295,7 @@ class Worlds(Part):
         """Return generations that were retired and whose rows remain."""
         rows = self._db.at(scope).all(
             """SELECT number, profile, chunking FROM generations
-               WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number""",
+               WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number"""
         )
         return [read_generation(*row) for row in rows]
 

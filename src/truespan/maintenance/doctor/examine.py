@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain, islice
@@ -61,13 +62,8 @@ def compare_chunk(chunk: PendingChunk, found: bytes | None, *, placed: bool = Tr
     """Return the most serious difference between a chunk and its point; None if they agree.
     `placed` is false if the chunk's row is damaged, so that its place is unknown."""
     place = PointPlace(
-        chunk.document,
-        chunk.first_sid,
-        chunk.last_sid,
-        chunk.reach,
-        chunk.chapter.casefold(),
-        chunk.section.casefold(),
-        chunk.kind.value,
+        *(chunk.document, chunk.first_sid, chunk.last_sid, chunk.reach),
+        *(chunk.chapter.casefold(), chunk.section.casefold(), chunk.kind.value),
     )
     parts = [(found or b"")[at : at + DIGEST] for at in (0, DIGEST, 2 * DIGEST)]
     if chunk.vector is None:
@@ -141,36 +137,28 @@ MAX_TENANTS = 20_000
 """How many tenants of a collection are listed; the rest is found once these are deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanReport:
-    """All collections of an index, and the tenants of those that could be read."""
-
-    collections: Sequence[str]
-    held: Mapping[str, Holdings]
-
-
-def survey(index: VectorIndex, scopes: Sequence[Scope]) -> OrphanReport:
-    """List the tenants in the collections of the scopes' profiles."""
+def survey(index: VectorIndex, scopes: Sequence[Scope]) -> dict[str, Holdings]:
+    """Return the tenants in the collections of the scopes' profiles that can be read."""
     held: dict[str, Holdings] = {}
     for scope in scopes:
         if scope.profile.id not in held:
-            try:
+            # One that cannot be read is reported already as an unreadable index.
+            with suppress(IndexRefused, IndexSchemaMismatch):
                 held[scope.profile.id] = index.tenants(scope, limit=MAX_TENANTS)
-            except (IndexRefused, IndexSchemaMismatch):
-                # Reported already as an unreadable index.
-                continue
-    return OrphanReport(index.collections(), held)
+    return held
 
 
-def unclaimed(seen: OrphanReport, scopes: Sequence[Scope]) -> Iterator[Item]:
+def unclaimed(
+    collections: Sequence[str], holdings: Mapping[str, Holdings], scopes: Sequence[Scope]
+) -> Iterator[Item]:
     """Give what no generation claims. Read the scopes after the survey: otherwise a new world would
     look like a deleted one."""
     profiles = {scope.profile.id for scope in scopes}
     tenants = {scope.tenant for scope in scopes}
-    for name in seen.collections:
+    for name in collections:
         if name not in profiles:
             yield Item(Finding.UNUSED_COLLECTION, Action.DISCARD, name)
-    for profile, held in seen.held.items():
+    for profile, held in holdings.items():
         for tenant, points in held.tenants.items():
             if tenant not in tenants:
                 subject = f"{profile} {tenant}"
