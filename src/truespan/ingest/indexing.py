@@ -325,84 +325,65 @@ class ReindexReport:
 
 def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) -> ReindexReport:
     """Index every document in one generation; raises GenerationNotFound if that is removed."""
-    return _Build(deps, scope, log or RunLog()).run()
+    store, log, indexer = deps.store, log or RunLog(), Indexer(deps, scope)
+    report, counts = ReindexReport(scope.generation.number), indexer.counts
+    chunks = total = 0
+    # Revisions not to try again: they failed, or are gone.
+    done: set[RevisionRef] = set()
 
+    def require_generation() -> None:
+        records = store.kept_generations(scope)
+        if all(record.generation.number != report.generation for record in records):
+            deps.index.drop(scope)
+            deps.index.flush(scope)
+            raise GenerationNotFound(report.generation)
 
-class _Build:
-    """The state of building one generation."""
+    def fail(ref: RevisionRef, code: str, message: str) -> None:
+        if ref not in done:
+            done.add(ref)
+            report.failures.append(Failure(f"document {ref.document}", code, message))
+            log.line("warning", f"document {ref.document}: {code}")
 
-    def __init__(self, deps: IngestDeps, scope: Scope, log: RunLog) -> None:
-        self._store, self._index = deps.store, deps.index
-        self._scope = scope
-        self._indexer = Indexer(deps, scope)
-        self._log = log
-        self._done: set[RevisionRef] = set()
-        """Revisions not to try again: they failed, or are gone."""
-        self._chunks = self._total = 0
-        self.report = ReindexReport(scope.generation.number)
-
-    def run(self) -> ReindexReport:
-        self._log.enter(Phase.EMBEDDING)
-        while True:
-            missing = set(self._store.missing_chunks(self._scope))
-            left = missing.union(self._store.unfinished(self._scope)) - self._done
-            if not left:
-                break
-            refs = sorted(left, key=lambda ref: (ref.document, ref.revision))
-            self._total = self.report.documents + len(refs)
-            for start in range(0, len(refs), REINDEX_GROUP):
-                self._fill(refs[start : start + REINDEX_GROUP], missing)
-        self._require_generation()
-        counts = self._indexer.counts
-        self.report.embedded, self.report.reused = counts.embedded, counts.reused
-        self.report.chunks = counts.written
-        return self.report
-
-    def _fill(self, refs: Sequence[RevisionRef], missing: set[RevisionRef]) -> None:
-        chunked: list[RevisionRef] = []
-        for ref in refs:
-            try:
-                if ref not in missing or self._indexer.rechunk(ref):
-                    chunked.append(ref)
-                else:
-                    # It was replaced or deleted meanwhile.
-                    self._done.add(ref)
-            except StoreDamaged as error:
-                self._fail(ref, error.code, str(error))
-        if len(chunked) < len(refs):
-            self._require_generation()
-        outcome = self._indexer.fill(chunked, self._show)
-        for ref, remark in sorted(outcome.remarks.items(), key=lambda item: item[0].document):
-            self.report.warnings.append(f"document {ref.document}: {REMARKS[remark][1]}")
-        for ref, remark in outcome.rejected.items():
-            self._fail(ref, *REMARKS[remark])
-        self.report.documents += len(refs)
-        # What is still pending would not succeed at once either: it counts as a failure.
-        for ref in set(chunked).intersection(self._store.unfinished(self._scope)):
-            self._fail(ref, "provider_bad_reply", "A part of it could not be embedded.")
-        self._show(0, refs[-1])
-
-    def _require_generation(self) -> None:
-        number = self._scope.generation.number
-        records = self._store.kept_generations(self._scope)
-        if all(record.generation.number != number for record in records):
-            self._index.drop(self._scope)
-            self._index.flush(self._scope)
-            raise GenerationNotFound(number)
-
-    def _fail(self, ref: RevisionRef, code: str, message: str) -> None:
-        if ref not in self._done:
-            self._done.add(ref)
-            self.report.failures.append(Failure(f"document {ref.document}", code, message))
-            self._log.line("warning", f"document {ref.document}: {code}")
-
-    def _show(self, chunks: int, ref: RevisionRef) -> None:
-        self._chunks += chunks
-        counts = self._indexer.counts
-        done, name = self.report.documents, f"document {ref.document}"
-        fraction = done / self._total if self._total else 1.0
-        self._log.progress(
-            Progress(
-                fraction, done, self._total, self._chunks, counts.embedded, name, counts.reused
-            )
+    def show(count: int, ref: RevisionRef) -> None:
+        nonlocal chunks
+        chunks += count
+        documents, current = report.documents, f"document {ref.document}"
+        fraction = documents / total if total else 1.0
+        log.progress(
+            Progress(fraction, documents, total, chunks, counts.embedded, current, counts.reused)
         )
+
+    log.enter(Phase.EMBEDDING)
+    while True:
+        missing = set(store.missing_chunks(scope))
+        left = missing.union(store.unfinished(scope)) - done
+        if not left:
+            break
+        total = report.documents + len(left)
+        ordered = iter(sorted(left, key=lambda ref: (ref.document, ref.revision)))
+        while refs := list(islice(ordered, REINDEX_GROUP)):
+            chunked: list[RevisionRef] = []
+            for ref in refs:
+                try:
+                    if ref not in missing or indexer.rechunk(ref):
+                        chunked.append(ref)
+                    else:
+                        # It was replaced or deleted meanwhile.
+                        done.add(ref)
+                except StoreDamaged as error:
+                    fail(ref, error.code, str(error))
+            if len(chunked) < len(refs):
+                require_generation()
+            outcome = indexer.fill(chunked, show)
+            for ref, remark in sorted(outcome.remarks.items(), key=lambda item: item[0].document):
+                report.warnings.append(f"document {ref.document}: {REMARKS[remark][1]}")
+            for ref, remark in outcome.rejected.items():
+                fail(ref, *REMARKS[remark])
+            report.documents += len(refs)
+            # What is still pending would not succeed at once either: it counts as a failure.
+            for ref in set(chunked).intersection(store.unfinished(scope)):
+                fail(ref, "provider_bad_reply", "A part of it could not be embedded.")
+            show(0, refs[-1])
+    require_generation()
+    report.chunks, report.embedded, report.reused = counts.written, counts.embedded, counts.reused
+    return report

@@ -43,10 +43,7 @@ def split_path(path: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """A pattern of paths, matched name by name while folders are entered.
-
-    As in a shell, only a part that begins with a dot matches a hidden name.
-    """
+    """A pattern of paths, matched name by name while folders are entered."""
 
     _parts: tuple[Callable[[str], bool] | None, ...]
     """The test of each part for a name; None is `**`, any number of folders."""
@@ -100,6 +97,7 @@ class PathPattern:
 def _name_test(part: str) -> Callable[[str], bool]:
     if not has_wildcard(part):
         return part.__eq__
+    # As in a shell, only a part that begins with a dot matches a hidden name.
     match, hidden = re.compile(translate(part)).match, part.startswith(".")
     return lambda name: (hidden or not _is_hidden(name)) and match(name) is not None
 
