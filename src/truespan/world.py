@@ -183,9 +183,8 @@ class World:
         """Return context for a query, a selection or both, within the token budget.
 
         With `fused`, the words of the query count for the order as well. The filters are those of
-        `FilterArguments`; None stands for any. Language and version default to "en" and "1.0".
-
-        If the provider, the index or the store fails, the bundle has the status `error`.
+        `FilterArguments`; None stands for any. Language and version default to "en" and "1.0". If
+        the provider, the index or the store fails, the bundle has the status `error`.
 
         Raises:
             InvalidSettings: before anything is read.
@@ -215,9 +214,7 @@ class World:
     def answer(
         self, query: str, *, fused: bool = False, **filters: Unpack[FilterArguments]
     ) -> Answer:
-        """Answer a question from the documents of the world, or say that they do not.
-
-        The filters are those of `FilterArguments`; without them all documents are used.
+        """Answer a question from the documents that the filters leave, or say that they do not.
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
@@ -299,11 +296,9 @@ class World:
     ) -> IngestReport:
         """Ingest files and folders, or the documents of a manifest, into the world.
 
-        The options are those of `IngestArguments`, such as `kind`, `tags` and `prune`.
-
-        Unchanged documents cost nothing. With `prune`, documents below the given folders whose
-        files are gone are deleted; `on_prune` is called with them before. The run is a job:
-        `report.job` is its id.
+        The options are those of `IngestArguments`, such as `kind`, `tags` and `prune`. Unchanged
+        documents cost nothing. With `prune`, documents below the given folders whose files are
+        gone are deleted; `on_prune` is called with them before. `report.job` is the id of the run.
 
         With `update_alias`, a new generation is then built of all documents, and the domain, or
         the world's default, is moved to it: only if no document failed and the `golden` queries,
@@ -350,10 +345,7 @@ class World:
         manifest: str | PurePath | None = None,
         **options: Unpack[IngestArguments],
     ) -> DryRun:
-        """Return what `ingest` would do and what it would cost; nothing is spent or written.
-
-        For an empty world the provider is asked for its model.
-        """
+        """Return what `ingest` would do and cost; at most the provider is asked for its model."""
         checked = IngestOptions.from_arguments(**options)
         jobs = self._ingest_jobs(self.access.planned_scope())
         return jobs.plan(jobs.request(paths, manifest, checked))

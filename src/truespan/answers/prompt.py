@@ -124,26 +124,23 @@ class _Taken:
     chunks: int = 0
     characters: int = 0
     distinct: int = 0
-    _spans: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    _covered: CoveredText = field(default_factory=CoveredText)
 
     def add(self, candidate: Candidate) -> None:
         self.distinct += self.new_in(candidate)
         self.chunks += 1
         self.characters += candidate.characters
         if candidate.start is not None:
-            span = (candidate.start, candidate.start + candidate.characters)
-            self._spans.setdefault(candidate.document, []).append(span)
+            end = candidate.start + candidate.characters
+            self._covered.add(candidate.document, candidate.start, end)
 
     def new_in(self, candidate: Candidate) -> int:
         """Return how many characters of a candidate no chosen one covers."""
         if candidate.start is None:
             return candidate.characters
-        begin, end = candidate.start, candidate.start + candidate.characters
-        new = candidate.characters
-        for first, last in sorted(self._spans.get(candidate.document, ())):
-            new -= max(0, min(last, end) - max(first, begin))
-            begin = max(begin, last)
-        return new
+        end = candidate.start + candidate.characters
+        new = self._covered.uncovered(candidate.document, candidate.start, end)
+        return sum(last - first for first, last in new)
 
 
 _LONGEST_LABEL = 120

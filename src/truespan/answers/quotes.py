@@ -48,9 +48,8 @@ _LEFT_OPEN = re.compile(r"(?<!\w)(?:“|„|\"|(?<!`)``(?!`))(?=[^\s“”„\"`
 
 def quotes_in(answer: str) -> Iterator[Span]:
     """Yield each quote with its span, in order; none lies within another."""
-    blocks = [(found.start(), found.end()) for found in _BLOCK.finditer(answer)]
-    spans = [(start, end, _BLOCK_MARK.sub("", answer[start:end])) for start, end in blocks]
-    rest = _blanked(answer, blocks)
+    spans = [(*found.span(), _BLOCK_MARK.sub("", found[0])) for found in _BLOCK.finditer(answer)]
+    rest = _blank(answer, _BLOCK)
     closed = _outermost([*_nested(rest), *_flat(rest)])
     spans += [*closed, *_left_open(rest, closed)]
     yield from (span for span in sorted(spans) if any(char.isalnum() for char in span[2]))
@@ -70,7 +69,7 @@ def _flat(text: str) -> Iterator[Span]:
 def _nested(text: str) -> Iterator[Span]:
     """Yield quotes between marks that nest, inner ones included."""
     # The closing mark of a German quote is the opening one of an English one.
-    text = _blanked(text, [(found.start(), found.end()) for found in _LOW.finditer(text)])
+    text = _blank(text, _LOW)
     for opening, closing in _NESTING:
         begun: list[int] = []
         for found in re.finditer(f"[{opening}{closing}]", text):
@@ -106,16 +105,12 @@ def _outermost(spans: Sequence[Span]) -> list[Span]:
 
 
 def _span(found: re.Match[str]) -> Span:
-    return found.start(), found.end(), next(group for group in found.groups() if group is not None)
+    return *found.span(), next(group for group in found.groups() if group is not None)
 
 
-def _blanked(answer: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the answer with line breaks in place of some spans, so that offsets stay the same."""
-    pieces, reached = [], 0
-    for start, end in spans:
-        pieces += [answer[reached:start], "\n" * (end - start)]
-        reached = end
-    return "".join([*pieces, answer[reached:]])
+def _blank(answer: str, pattern: re.Pattern[str]) -> str:
+    """Return the answer with line breaks in place of matches, so that offsets stay the same."""
+    return pattern.sub(lambda found: "\n" * len(found[0]), answer)
 
 
 SidsOf: TypeAlias = Callable[[Visible, int, int, int], tuple[int, int]]

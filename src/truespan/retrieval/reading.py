@@ -82,10 +82,7 @@ class ReaderRetriever:
         return Reason(WhyNot.OUTRANKED if chunk_id in known else WhyNot.ABSENT)
 
     def find_candidates(self, request: ReadingRequest, rules: Rules) -> Retrieved:
-        """Return the best chunks of the read part at or above the floor, for an answer.
-
-        Raises as `retrieve` does, and also when a service fails.
-        """
+        """Return the best chunks of the read part at or above the floor, for an answer."""
         world, attempt = self._admit(request), Attempt()
 
         def fill(latest: World) -> None:

@@ -54,10 +54,7 @@ class Retriever:
         )
 
     def why_not(self, request: RetrievalRequest, chunk_id: ChunkId) -> Reason:
-        """Return why a chunk is not among the results of a request.
-
-        Raises as `retrieve` does, and also when a service fails.
-        """
+        """Return why a chunk is not among the results; raises also when a service fails."""
         world, attempt = self._begin(request)
         try:
             self._run(world, attempt, request, near_misses=False)

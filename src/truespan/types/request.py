@@ -87,12 +87,8 @@ class FilterArguments(TypedDict, total=False):
 
 
 FILTER_ARGUMENTS = {
-    "chapter_filter": "chapter",
-    "section_filter": "section",
-    "language_constraint": "language",
-    "version_constraint": "version",
-    "documents": "documents",
-    "tags": "tags",
+    name: name.removesuffix("_filter").removesuffix("_constraint")
+    for name in FilterArguments.__annotations__
 }
 """The member of `Filters` behind each argument."""
 
