@@ -31,7 +31,7 @@ from bench.scifact import (
 from truespan.evaluation.compare import randomisation_test
 from truespan.library import Library
 from truespan.types.bundle import Passage
-from truespan.types.words import FUSED_WEIGHT
+from truespan.types.request import FUSED_WEIGHT
 from truespan.world import World
 
 WEIGHTS = tuple(step / 20 for step in range(2, 19))

@@ -32,8 +32,8 @@ from truespan.types.answer import AnswerRules
 from truespan.types.job import MOST_CRASHES
 from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
+from truespan.types.request import FUSED_WEIGHT
 from truespan.types.scope import Scope
-from truespan.types.words import FUSED_WEIGHT
 
 if TYPE_CHECKING:
     from truespan.store import Store

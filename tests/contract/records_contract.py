@@ -15,6 +15,7 @@ from truespan.errors import JobNotFound, NotAllowed, RecordNotFound, WorldNotFou
 from truespan.types.answer import Usage
 from truespan.types.chunk import ChunkState
 from truespan.types.decision import AnswerMode
+from truespan.types.document import CountedRevision
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
 from truespan.types.job import (
     DocumentState,
@@ -29,7 +30,6 @@ from truespan.types.profile import Calibration
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb
 from truespan.types.token import KEPT_SECONDS, TokenRecord
 from truespan.types.trust import FailureKind, VerificationFailure
-from truespan.types.words import CountedRevision
 
 HOSTILE = (
     "'; DROP TABLE chunks; --",

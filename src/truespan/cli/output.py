@@ -22,7 +22,7 @@ from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldSta
 from truespan.types.reading import ReadingPosition
 from truespan.types.scope import World
 from truespan.types.token import TokenRecord, TokenState
-from truespan.types.words import FusedScore
+from truespan.types.trust import FusedScore
 
 BAR_WIDTH = 12
 SCALE_WIDTH = 50

@@ -19,9 +19,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 from unicodedata import category, is_normalized, normalize
 
+from truespan.types.document import CountedRevision, WordCatalog, WordEntry
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
-from truespan.types.words import CountedRevision, WordCatalog, WordEntry
 
 if TYPE_CHECKING:
     import numpy as np

@@ -31,8 +31,7 @@ from truespan.types.chunk import Vector
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope, Unlimited, World
 from truespan.types.telemetry import Stage
-from truespan.types.trust import Hit, VerificationFailure, Verified
-from truespan.types.words import FusedScore
+from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
 
 POOL = 100
 """How many candidates words contribute, and how many similarity does. Callers cannot change it."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from truespan.errors import DomainNotFound, GenerationNotFound, StoreBusy, WorldNotFound
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.types.request import FUSED_WEIGHT
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
-from truespan.types.words import FUSED_WEIGHT
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from truespan.types.job import MOST_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
+from truespan.types.request import FUSED_WEIGHT
 from truespan.types.token import ProviderKey
-from truespan.types.words import FUSED_WEIGHT
 
 MEBIBYTE = 1 << 20
 LARGEST = 1_000_000_000

@@ -16,10 +16,18 @@ from typing import Final, Generic, TypeVar
 
 from truespan.store.rows import revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
-from truespan.types.document import CatalogEntry, DocumentCatalog, RevisionRef
+from truespan.types.document import (
+    CatalogEntry,
+    CountableChunk,
+    CountedRevision,
+    DocumentCatalog,
+    Postings,
+    RevisionRef,
+    WordCatalog,
+    WordEntry,
+)
 from truespan.types.ids import TextHash
 from truespan.types.scope import Scope, World, admits
-from truespan.types.words import CountableChunk, CountedRevision, Postings, WordCatalog, WordEntry
 
 T = TypeVar("T")
 

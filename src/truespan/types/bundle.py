@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, TextHash, WorldId
-from truespan.types.words import FusedScore
+from truespan.types.trust import FusedScore
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from enum import StrEnum
 
 from truespan.types.chunk import ChunkKind, DocumentLabel, FigureMark, StoredChunk
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.words import FusedScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,17 @@ class Hit:
     chunk_id: ChunkId
     score: float
     text_hash: TextHash
+
+
+@dataclass(frozen=True, slots=True)
+class FusedScore:
+    """How the words of a query and its similarity together rank a chunk.
+
+    `blend` is None for a chunk past the candidates that were blended: it follows by similarity.
+    """
+
+    bm25: float
+    blend: float | None
 
 
 @dataclass(frozen=True, slots=True)
