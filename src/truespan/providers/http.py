@@ -308,7 +308,6 @@ class JsonClient:
         self, connection: Connection, response: HTTPResponse, token: CancelToken
     ) -> Iterator[bytes]:
         """Yield each line without its line break, also an unterminated last one."""
-        too_long = ProviderBadReply(f"{self.server} sent a reply that is too long.")
         room = self.bounds.body_bytes
         # Counted here, because not every version of `http.client` counts what is read like this.
         left = room + 1 if response.length is None else response.length
@@ -334,7 +333,7 @@ class JsonClient:
                 pending.clear()
             pending += rest
             if room < 0 or len(pending) > self.bounds.line_bytes:
-                raise too_long
+                raise ProviderBadReply(f"{self.server} sent a reply that is too long.")
             yield from (line.removesuffix(b"\r") for line in lines)
         if pending:
             yield bytes(pending).removesuffix(b"\r")
