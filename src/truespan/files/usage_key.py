@@ -6,6 +6,7 @@ import errno
 import hmac
 import os
 import secrets
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,7 +34,15 @@ class UsageKey:
     def _load(self) -> bytes:
         try:
             if not self._path.exists():
-                self._create()
+                # A draft is linked, so that a key that is created meanwhile stays.
+                draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}")
+                try:
+                    with create_file(draft) as file:
+                        file.write(secrets.token_hex(32).encode())
+                    with suppress(FileExistsError):
+                        os.link(draft, self._path)
+                finally:
+                    draft.unlink(missing_ok=True)
             key = self._path.read_bytes().strip()
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -45,15 +54,3 @@ class UsageKey:
                 advice="Remove it to create a new key; old and new hashes then differ.",
             )
         return key
-
-    def _create(self) -> None:
-        """Write a new key to a draft and link it; a key created meanwhile stays."""
-        draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}")
-        try:
-            with create_file(draft) as file:
-                file.write(secrets.token_hex(32).encode())
-            os.link(draft, self._path)
-        except FileExistsError:
-            return
-        finally:
-            draft.unlink(missing_ok=True)

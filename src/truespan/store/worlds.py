@@ -86,12 +86,8 @@ class Worlds(Part):
                 return None
             if isinstance(selector, str):
                 return _find_aliased(session, named, selector)
-            if selector is None:
-                [rows] = session.in_each([named[0]], _DEFAULT_GENERATION)
-            else:
-                [rows] = session.in_each(
-                    [named[0]], _NUMBERED_GENERATION, number=selector, aliased=False
-                )
+            statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
+            [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
         return _read_world(named[0], named[1], rows[0], selector) if rows else None
 
     def find_domain(self, authority: Authority, key: str) -> World | None:

@@ -152,8 +152,6 @@ _POINT_ACTIONS = CHUNK_ACTIONS | {Action.EMBED}
 Line = tuple[str, str]
 """A level, `info` or `warning`, and a text."""
 
-_LEVELS = {Verdict.OK: "info", Verdict.WARNING: "warning", Verdict.PROBLEM: "warning"}
-
 
 def plan_lines(plan: Plan, *, will_apply: bool = False) -> Iterator[Line]:
     """Give the findings of a plan, as warnings unless it will be applied."""
@@ -166,7 +164,8 @@ def plan_lines(plan: Plan, *, will_apply: bool = False) -> Iterator[Line]:
             yield from _items(name, entry.items, level)
     yield from _items("of no world", plan.leftovers, level)
     for check in plan.self_test:
-        yield _LEVELS[check.verdict], f"{check.name}: {check.says}"
+        own_level = "info" if check.verdict is Verdict.OK else "warning"
+        yield own_level, f"{check.name}: {check.says}"
 
 
 def result_lines(result: RepairResult) -> Iterator[Line]:
