@@ -11,16 +11,9 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from truespan.errors import SourceEmpty, SourceEncrypted, SourceNotText, SourceUnsupported
+from truespan.errors import SourceEmpty, SourceNotText
 from truespan.parsing.clean import clean
-from truespan.parsing.detect import (
-    Format,
-    decode,
-    format_of,
-    is_encrypted_office,
-    promises_text,
-    supported,
-)
+from truespan.parsing.detect import Format, decode, explain_refusal, format_of, supported
 from truespan.types.source import DocumentKind
 from truespan.types.text import Loaded
 
@@ -40,10 +33,8 @@ def load(name: str, data: bytes, *, images: bool = False) -> Loaded:
     """
     shown = PurePath(name).name
     found = format_of(name, data)
-    if found is None and is_encrypted_office(data):
-        raise SourceEncrypted(shown)
     if found is None:
-        raise SourceNotText(shown) if promises_text(shown) else SourceUnsupported(shown)
+        raise explain_refusal(shown, data)
     loaded = _load(found, shown, data, images)
     if not any(clean(block.text).strip() for block in loaded.blocks):
         raise SourceEmpty(shown)
@@ -52,8 +43,7 @@ def load(name: str, data: bytes, *, images: bool = False) -> Loaded:
 
 def usual_kind(name: str, data: bytes) -> DocumentKind:
     """Return the kind of a source by default: an EPUB is a book, read from front to back."""
-    is_book = format_of(name, data) is Format.EPUB
-    return DocumentKind.BOOK if is_book else DocumentKind.DOCUMENT
+    return DocumentKind.BOOK if format_of(name, data) is Format.EPUB else DocumentKind.DOCUMENT
 
 
 def may_have_pictures(name: str, data: bytes) -> bool:

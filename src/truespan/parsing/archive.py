@@ -151,9 +151,8 @@ def _find_starts(
             raise SourceBroken(name)
         mark, flags, name_size, extra_size = _LOCAL.unpack_from(data, header)
         start = header + _LOCAL.size
-        member = data[start : start + name_size].decode(
-            "utf-8" if flags & _UTF_8 else "cp437", "replace"
-        )
+        encoding = "utf-8" if flags & _UTF_8 else "cp437"
+        member = data[start : start + name_size].decode(encoding, "replace")
         if mark != _LOCAL_MARK or member != entry.orig_filename:
             raise SourceBroken(name)
         starts[header] = start + name_size + extra_size

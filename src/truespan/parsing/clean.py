@@ -12,10 +12,6 @@ import re
 CLEANING_VERSION = 1
 """Increased whenever the result for some text changes."""
 
-_MARKER = "[FIGURE:"
-_ESCAPED_MARKER = "[ FIGURE:"
-"""A marker that the author wrote stays readable but is not a marker any more."""
-
 _INVISIBLE = (
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # controls; tab and the line ends are not among them
     "\xad"  # soft hyphen
@@ -86,4 +82,4 @@ def clean(text: str) -> str:
     if not plain:
         text = _OUT_OF_PLACE.sub("", _UNSEEN.sub("", _LINE_ENDS.sub("\n", text)))
     # Last, because taking out characters can bring the parts of a marker together.
-    return text.replace(_MARKER, _ESCAPED_MARKER)
+    return text.replace("[FIGURE:", "[ FIGURE:")

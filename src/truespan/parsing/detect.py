@@ -6,6 +6,8 @@ import codecs
 import re
 from enum import StrEnum
 
+from truespan.errors import SourceEncrypted, SourceNotText, SourceRefused, SourceUnsupported
+
 
 class Format(StrEnum):
     """The formats that have a parser."""
@@ -73,13 +75,12 @@ def format_of(name: str, data: bytes) -> Format | None:
     return named
 
 
-def is_encrypted_office(data: bytes) -> bool:
-    return data.startswith(_OLD_OFFICE) and _ENCRYPTED in data
-
-
-def promises_text(name: str) -> bool:
-    """Return whether the ending of a name belongs to a format that is written as text."""
-    return _ENDINGS.get(_ending(name)) in (Format.TEXT, Format.MARKDOWN, Format.HTML)
+def explain_refusal(name: str, data: bytes) -> SourceRefused:
+    """Return the error for a source that `format_of` does not know."""
+    if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
+        return SourceEncrypted(name)
+    promises_text = _ENDINGS.get(_ending(name)) in (Format.TEXT, Format.MARKDOWN, Format.HTML)
+    return SourceNotText(name) if promises_text else SourceUnsupported(name)
 
 
 def _ending(name: str) -> str:

@@ -24,9 +24,6 @@ _FRONT_MATTER = re.compile(
 _TITLE = re.compile(r"^title[^\S\n]*:[^\S\n]+(?P<value>\S.*)$", re.MULTILINE | re.IGNORECASE)
 
 
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-
-
 class _Piece(NamedTuple):
     """A block that has no place yet; `level` is that of a heading, else 0."""
 
@@ -102,7 +99,7 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
                     yield _Piece(BlockKind.LIST, text)
                 elif quotes:
                     yield _Piece(BlockKind.QUOTE, text)
-                elif opened in _HEADINGS:
+                elif opened.startswith("h"):
                     yield _Piece(BlockKind.HEADING, " ".join(text.split()), int(opened[1]))
                 else:
                     yield _Piece(BlockKind.PARAGRAPH, text)

@@ -49,12 +49,9 @@ _RESOURCE_LIMIT = 114
 
 
 def parse_xml(name: str, data: bytes) -> etree._Element:
-    """Return the root of the XML document `data`, without comments and processing instructions.
+    """Return the root of an XML document, without comments and processing instructions.
 
-    Raises:
-        SourceBroken: it is not well-formed.
-        SourceTooLarge: a text or a value in it is longer than the parser allows.
-        SourceUnsafe: it has a document type, or nests deeper than any document.
+    It must be well-formed, without a document type, and not deeper or longer than documents are.
     """
     wide = data.startswith(_WIDE)
     document = _to_utf8(name, data) if wide else data
@@ -66,12 +63,8 @@ def parse_xml(name: str, data: bytes) -> etree._Element:
 def parse_xhtml(name: str, data: bytes) -> etree._Element:
     """Return the root of a page; as HTML where it is not well-formed XML.
 
-    Read tags with `local`: their namespace depends on how the page was parsed.
-
-    Raises:
-        SourceBroken: its bytes are not text, or there is no element in it.
-        SourceTooLarge: a text or a value in it is longer than the parser allows.
-        SourceUnsafe: its document type declares something, or it nests too deep.
+    Read tags with `local`: their namespace depends on how the page was parsed. A document type that
+    declares something is unsafe.
     """
     page = _CONTROLS.sub("", _decode_page(name, data))
     if found := _PAGE_DOCTYPE.match(page):

@@ -134,9 +134,6 @@ def move_offsets(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
     return found
 
 
-Words = Mapping[str, Sequence[str]]
-"""Words to search for, each under a part of it that can be searched for first."""
-
 _PSEUDONYM_DIGITS = 10
 """Hexadecimal digits of a pseudonym. Among a million values, two share one by chance in half of all
 libraries, which reveals nothing about either."""
@@ -191,15 +188,15 @@ def to_lower(view: str) -> str:
     return lower
 
 
-def group_words(words: Iterable[str], parts: Sequence[str]) -> Words:
-    """Group words by the first of some parts that they contain; the rest under ""."""
+def group_words(words: Iterable[str], parts: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Group words for `find_words` by the first of some parts that they contain, or by ""."""
     grouped: dict[str, list[str]] = {part: [] for part in (*parts, "")}
     for word in words:
         grouped[next(part for part in grouped if part in word)].append(word)
     return grouped
 
 
-def find_words(view: str, words: Words) -> Iterator[tuple[int, str]]:
+def find_words(view: str, words: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, str]]:
     """Yield each position of some words with the word; this is faster than any pattern."""
     for part, group in words.items():
         if part in view:

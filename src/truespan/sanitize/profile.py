@@ -112,10 +112,9 @@ class ProfileRule:
         """Yield what the pattern finds in each part of a text that is not hidden."""
         for stretch in _SEEN.finditer(view):
             for found in self.pattern.finditer(view, stretch.start(), stretch.end()):
-                value = (found[1] if self.pattern.groups else found[0]) or ""
-                if self.validator and not NAMED[self.validator](
-                    "".join(filter(str.isalnum, value))
-                ):
+                part = (found[1] if self.pattern.groups else found[0]) or ""
+                value = "".join(filter(str.isalnum, part))
+                if self.validator and not NAMED[self.validator](value):
                     continue
                 context = to_lower(text_before(view, found.start(), _REACH)) if self.context else ""
                 if not self.context or any(word in context for word in self.context):

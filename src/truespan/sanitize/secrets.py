@@ -117,8 +117,6 @@ def _has_random_part(key: str) -> bool:
     return len(longest) >= 16 and any(map(str.isdigit, longest)) and looks_random(longest)
 
 
-# Private keys
-
 _PEM_LENGTH = 20_000
 _PEM_BEGIN = re.compile("-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile("-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -144,8 +142,6 @@ def _private_keys(view: str) -> Iterator[Finding]:
         if lines:
             yield Finding(first + lines.start(), end.end(), API_KEY, "api_key.private_key")
 
-
-# Passwords
 
 _WORDS_BEFORE = (
     "password|passwd|passphrase|passcode|passwort|kennwort|pwd|mot de passe|contraseña|contrasena"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -107,10 +108,7 @@ def join(passages: Iterable[Passage], separator: str) -> Passage:
     return Passage(separator.join(texts), tuple(figures))
 
 
-_PRIVATE = 0xF000
-_LARGEST = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
-
+_PRIVATE, _SURROGATES = 0xF000, range(0xD800, 0xE000)
 _GREEK = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
 _GREEK |= dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
 _MATHS = {
@@ -142,7 +140,7 @@ def read_symbol(font: str, code: str) -> str:
     index = number - _PRIVATE if number >= _PRIVATE else number
     if index in known:
         return known[index]
-    valid = 0x20 <= number <= _LARGEST and number not in _SURROGATES
+    valid = 0x20 <= number <= sys.maxunicode and number not in _SURROGATES
     return chr(number) if valid else ""
 
 

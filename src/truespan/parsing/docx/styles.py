@@ -219,12 +219,9 @@ class Lists:
                 counts[deeper] = None
         level = instance.levels.get(index, _Level())
         # A restart applies once: the items that follow continue from it.
-        restart = instance.restarts.pop(index, None)
         previous = counts[index]
-        count = (
-            restart if restart is not None else level.start if previous is None else previous + 1
-        )
-        counts[index] = count
+        following = level.start if previous is None else previous + 1
+        counts[index] = instance.restarts.pop(index, following)
         if level.form in ("bullet", "none"):
             return "-" if level.form == "bullet" else ""
 

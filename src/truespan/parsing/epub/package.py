@@ -47,9 +47,8 @@ class Item:
 
     @property
     def is_page(self) -> bool:
-        if self.media_type in _PAGES:
-            return True
-        return not self.media_type and bool(_PAGE_ENDING.search(self.member or ""))
+        has_ending = not self.media_type and _PAGE_ENDING.search(self.member or "")
+        return self.media_type in _PAGES or bool(has_ending)
 
     @property
     def is_image(self) -> bool:

@@ -115,9 +115,8 @@ class Pictures:
 
             def decode_image() -> Image | None:
                 extension = _extension_of(found["type"])
-                if extension is None or "base64" not in found["options"].lower():
-                    return None
-                if (len(source) - found.end()) * 3 // 4 > LARGEST_IMAGE:
+                is_small = (len(source) - found.end()) * 3 // 4 <= LARGEST_IMAGE
+                if not extension or not is_small or "base64" not in found["options"].lower():
                     return None
                 try:
                     content = binascii.a2b_base64(unquote_to_bytes(source[found.end() :]))

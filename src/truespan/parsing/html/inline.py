@@ -308,10 +308,7 @@ _LONGEST_MARK, _LONGEST_BACK_LINK = 20, 40
 
 
 LinkPurpose = Literal["reference", "back", "within"]
-"""What a link is for, as far as its attributes tell.
-
-One that leads to a place within the document may lead to a note.
-"""
+"""What a link is for, by its attributes. One within the document may lead to a note."""
 
 
 def find_purpose(attributes: Attributes) -> LinkPurpose | None:

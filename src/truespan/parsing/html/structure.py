@@ -164,8 +164,7 @@ _OWN_BLOCKS = frozenset({BlockKind.HEADING, BlockKind.TABLE, BlockKind.CODE})
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """A table while it is read. Pieces outside its cells become rows, except captions before all
-    rows."""
+    """A table while it is read. Pieces outside of cells become rows, except leading captions."""
 
     layout: bool = False
     captions: list[Piece] = field(default_factory=list)

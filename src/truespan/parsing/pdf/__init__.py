@@ -5,6 +5,7 @@ Form fields, annotations and attachments are not read, and no scripts are run.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 from bisect import bisect_left
@@ -97,8 +98,7 @@ def _load_pages(name: str, document: pdfium.PdfDocument) -> Loaded:
 
 
 def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, bool] | None:
-    """Return the lines of a page, whether it was rotated, and whether it holds a picture instead of
-    text; None if it cannot be read."""
+    """Return the lines, whether the page was rotated, and whether it is a picture; None if broken."""
     try:
         page = document[number]
     except pdfium.PdfiumError:
@@ -106,20 +106,16 @@ def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], b
     try:
         pieces, rotated = read_lines(page)
         letters = sum(len(piece.text) for piece in pieces)
-        is_picture = letters < _HARDLY_ANY_TEXT and _has_picture(page)
+        is_picture = False
+        if letters < _HARDLY_ANY_TEXT:
+            with contextlib.suppress(pdfium.PdfiumError):
+                objects = islice(page.get_objects(max_depth=3), _MOST_OBJECTS)
+                is_picture = any(isinstance(item, pdfium.PdfImage) for item in objects)
         return sort_lines(pieces), rotated, is_picture
     except pdfium.PdfiumError:
         return None
     finally:
         page.close()
-
-
-def _has_picture(page: pdfium.PdfPage) -> bool:
-    try:
-        objects = islice(page.get_objects(max_depth=3), _MOST_OBJECTS)
-        return any(isinstance(item, pdfium.PdfImage) for item in objects)
-    except pdfium.PdfiumError:
-        return False
 
 
 def _read_entry(mark: pdfium.PdfBookmark) -> Entry:

@@ -28,6 +28,7 @@ _SOFT_HYPHEN = "\xad"
 _WORD = re.compile(rf"[^\s{_HYPHEN_AT_END}]+[{_HYPHEN_AT_END}]?|[{_HYPHEN_AT_END}]|[\r\n]+")
 _WIDE_GAP = 1.5
 """A gap wider than a space, in line heights: what follows may be another column."""
+_Box = tuple[float, float, float, float]
 _SAMPLES = 40
 _EDGE = 2.0
 
@@ -145,9 +146,7 @@ def _read_words(textpage: pdfium.PdfTextPage, characters: str, rotation: int) ->
         yield _Word(text, *finite, ends_line=ends_line)
 
 
-def _rotate(
-    box: tuple[float, float, float, float], quarters: int
-) -> tuple[float, float, float, float]:
+def _rotate(box: _Box, quarters: int) -> _Box:
     """Return a box on the page rotated so that its text is upright."""
     left, bottom, right, top = box
     match quarters:
