@@ -98,7 +98,7 @@ def _load_pages(name: str, document: pdfium.PdfDocument) -> Loaded:
 
 
 def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, bool] | None:
-    """Return the lines, whether the page was rotated, and whether it is a picture; None if broken."""
+    """Return the lines, whether the page was rotated and is a picture; None if it is broken."""
     try:
         page = document[number]
     except pdfium.PdfiumError:
