@@ -7,7 +7,6 @@ Must hold: after the first piece nothing is requested again, and no error quotes
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -50,10 +49,8 @@ _CHARACTERS_PER_TOKEN = 32
 _COMPLETE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
 _TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
 _FILTERED = frozenset({"content_filter", "safety", "refusal"})
-_WITHHELD = re.compile(
-    r"content[_ ](?:filter|policy|management)|safety|responsible ?ai|moderation", re.IGNORECASE
-)
-_CANNOT_CHAT = re.compile(r"does not support chat|not a chat model", re.IGNORECASE)
+_WITHHELD = r"content[_ ](?:filter|policy|management)|safety|responsible ?ai|moderation"
+_CANNOT_CHAT = r"does not support chat|not a chat model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +176,11 @@ class HttpChat(ABC):
 
     def _known_failure(self, reply: Reply) -> ServiceError | ModelUnavailable | None:
         """Return the error for a complaint whose text says more than its status."""
-        words = reply.words
         if reply.status in (400, 404, 500) and reply.names_no_model:
             return ModelUnavailable(
                 f"{reply.server} has no model {self._model!r}.", advice=self._missing_advice()
             )
-        if _CANNOT_CHAT.search(words):
+        if reply.says(_CANNOT_CHAT):
             return ModelUnavailable(
                 f"The model cannot chat ({reply.server}).", advice="Choose another model."
             )
@@ -194,7 +190,7 @@ class HttpChat(ABC):
                 f"The question with its context is too long for the model ({reply.server}).",
                 advice="Ask for less context, or choose a model with a larger context.",
             )
-        if refusal is None and reply.status == 400 and _WITHHELD.search(words):
+        if refusal is None and reply.status == 400 and reply.says(_WITHHELD):
             return self._filtered()
         return refusal
 

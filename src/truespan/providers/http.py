@@ -45,24 +45,20 @@ _PIECE = 1 << 16
 _LONGEST_COMPLAINT = 20_000
 """Characters of an error reply that are examined; no readable message is longer."""
 
-_BATCH_TOO_LARGE = re.compile(
+_BATCH_TOO_LARGE = (
     r"max_tokens_per_request|tokens per request"
     r"|array_above_max_length|array too long"
     r"|maximum allowed batch size|batch size.{0,40}(?:exceed|too large)"
     r"|at most \d+ requests can be in one batch"
-    r"|payload size exceeds|request too large|request entity too large",
-    re.IGNORECASE,
+    r"|payload size exceeds|request too large|request entity too large"
 )
-_TEXT_TOO_LONG = re.compile(
+_TEXT_TOO_LONG = (
     r"context_length_exceeded|exceed_context_size|maximum context length"
     r"|exceeds? .{0,60}context (?:length|size)|larger than the max\w* context"
     r"|too large to process|must have less than \d+ tokens"
-    r"|input token count.{0,40}exceeds|maximum (?:input|sequence) length",
-    re.IGNORECASE,
+    r"|input token count.{0,40}exceeds|maximum (?:input|sequence) length"
 )
-_NO_SUCH_MODEL = re.compile(
-    r"model_not_found|\bmodels?\b.{0,200}\b(?:not found|does not exist|not exist)", re.IGNORECASE
-)
+_NO_SUCH_MODEL = r"model_not_found|\bmodels?\b.{0,200}\b(?:not found|does not exist|not exist)"
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may be temporary."""
 LONGEST_PAUSE = 300.0
@@ -87,7 +83,7 @@ class Reply:
     @property
     def denied(self) -> bool:
         """Return whether the key was denied; Google calls an invalid key a bad request."""
-        invalid = self.status == 400 and "API_KEY_INVALID" in self.words
+        invalid = self.status == 400 and self.says("API_KEY_INVALID")
         return invalid or self.status in (401, 403)
 
     @property
@@ -106,19 +102,22 @@ class Reply:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return ""
 
+    def says(self, pattern: str) -> bool:
+        """Return whether the texts match a pattern. It is compiled only then, after a failure."""
+        return re.search(pattern, self.words, re.IGNORECASE) is not None
+
     @property
     def names_no_model(self) -> bool:
         """Return whether the reply says that there is no such model."""
-        return _NO_SUCH_MODEL.search(self.words) is not None
+        return self.says(_NO_SUCH_MODEL)
 
     def size_refusal(self) -> ProviderRefused | None:
         """Return the error for a reply that says that the request or a text in it is too large."""
-        words = self.words
-        if self.status == 413 or _BATCH_TOO_LARGE.search(words):
+        if self.status == 413 or self.says(_BATCH_TOO_LARGE):
             return BatchTooLarge(
                 f"A request is too large for {self.server} (status {self.status})."
             )
-        if _TEXT_TOO_LONG.search(words):
+        if self.says(_TEXT_TOO_LONG):
             return TextTooLong(
                 f"A text is too long for the model ({self.server}).",
                 advice="Nothing was cut off; shorten the query, or choose smaller chunks.",

@@ -70,8 +70,7 @@ _CHARACTERS_PER_TOKEN = 4
 _BOUNDS = Bounds(read_seconds=300.0, total_seconds=300.0)
 """Nothing arrives while a model is loaded, or before the last text of a batch is done."""
 
-_NOT_FINITE = re.compile(r"\bnan\b|\binf\b|unsupported value", re.IGNORECASE)
-_NO_EMBEDDINGS = re.compile(r"does not support embed", re.IGNORECASE)
+_NOT_FINITE = r"\bnan\b|\binf\b|unsupported value"
 
 
 class _Installed(msgspec.Struct):
@@ -157,10 +156,9 @@ class OllamaEmbedder(HttpEmbedder):
             raise self._missing_model()
         if (refusal := reply.size_refusal()) is not None:
             raise refusal
-        complaint = reply.words
-        if _NOT_FINITE.search(complaint):
+        if reply.says(_NOT_FINITE):
             raise _NotFinite
-        if _NO_EMBEDDINGS.search(complaint):
+        if reply.says("does not support embed"):
             raise ModelUnavailable(
                 f"The model {self._model!r} cannot embed ({self._client.server}).",
                 advice="Set ollama_model to an embedding model.",

@@ -9,7 +9,6 @@ reason and the end mark, and a key goes into one header only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -142,9 +141,7 @@ class OpenAiEmbedder(HttpEmbedder):
 
 _END = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_NO_TEMPERATURE = re.compile(
-    r"\btemperature\b.{0,80}\bsupport|unsupported.{0,80}\btemperature\b", re.IGNORECASE | re.DOTALL
-)
+_NO_TEMPERATURE = r"(?s)\btemperature\b.{0,80}\bsupport|unsupported.{0,80}\btemperature\b"
 
 
 class _Delta(msgspec.Struct):
@@ -252,10 +249,9 @@ def _accepted_parameters(parameters: _Parameters, reply: StreamedReply) -> _Para
     """Return the parameters that a complaint asks for; unchanged if it names none."""
     if reply.status not in (400, 422):
         return parameters
-    words = reply.words
-    if "max_completion_tokens" in words and parameters.limit == "max_tokens":
+    if "max_completion_tokens" in reply.words and parameters.limit == "max_tokens":
         return parameters._replace(limit="max_completion_tokens")
-    if parameters.temperature and _NO_TEMPERATURE.search(words):
+    if parameters.temperature and reply.says(_NO_TEMPERATURE):
         return parameters._replace(temperature=False)
     return parameters
 
