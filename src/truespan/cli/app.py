@@ -77,7 +77,6 @@ def _version(
 
 
 def folder_of(library: Path | None) -> Path:
-    """Return the folder that is named, or the default one."""
     from truespan.settings import default_library
 
     return library or default_library()

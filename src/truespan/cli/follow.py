@@ -71,11 +71,7 @@ _SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3
 
 
 def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
-    """Show the progress of a job until it ends, and return the exit code; do not wait if `leave`.
-
-    Raises:
-        Interrupted: following was stopped; the job continues.
-    """
+    """Show the progress of a job until it ends, unless `leave`; return the exit code."""
     if leave:
         echo(to_json({"job": job}) if as_json else f"Queued as job {job.id}.")
         return 0

@@ -64,11 +64,8 @@ class AuthPolicy:
     """Requests a token may send per minute; 0 for no limit."""
 
     def check_host(self, hosts: Iterable[bytes]) -> str:
-        """Return the host of a request.
-
-        DNS rebinding lets a page of another site reach this server, but only under that site's
-        name.
-        """
+        """Return the host of a request."""
+        # DNS rebinding lets a page of another site reach this server, but only under its name.
         values = [host.decode("latin-1") for host in hosts]
         name = _strip_port(values[0]) if len(values) == 1 else ""
         if name in self.hosts or (self.any_address and _parse_address(name) is not None):

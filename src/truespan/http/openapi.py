@@ -306,12 +306,10 @@ def _parameters(operation: Operation) -> list[Schema]:
 def _properties(kind: type) -> dict[str, Schema]:
     """Return the schemas of a type's members, without null: query strings and forms have none."""
     properties = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
-
-    def without_null(schema: Schema) -> Schema:
+    for name, schema in properties.items():
         others = [part for part in schema.get("anyOf", ()) if part.get("type") != "null"]
-        return others[0] if others else schema
-
-    return {name: without_null(schema) for name, schema in properties.items()}
+        properties[name] = others[0] if others else schema
+    return properties
 
 
 def _success(operation: Operation, references: dict[Any, Schema]) -> Schema:

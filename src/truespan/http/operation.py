@@ -91,10 +91,7 @@ Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """One operation of the API. Its handler runs on a thread and may block.
-
-    The types are those of the handler's signature.
-    """
+    """One operation, with the types of its handler's signature. The handler may block."""
 
     method: str
     path: str
@@ -164,10 +161,7 @@ class Operation:
 
 
 class Routes:
-    """The operations of one topic, and errors that they have in common.
-
-    Handlers register with `get`, `post`, `put` and `delete`.
-    """
+    """The operations of one topic, which handlers register, and the errors of all of them."""
 
     def __init__(self, topic: str, description: str, *errors: type[TruespanError]) -> None:
         self.topic = topic

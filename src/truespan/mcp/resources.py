@@ -122,10 +122,8 @@ def list_resources(provider: ResourceProvider, cursor: str | None, subject: Any)
     if cursor is not None and not re.fullmatch("[0-9]{1,18}", cursor):
         raise InvalidSettings("The cursor is not one that this server returned.")
     after = -1 if cursor is None else int(cursor)
-    remaining = sorted(
-        (entry for entry in provider.list(subject) if entry.document > after),
-        key=lambda entry: entry.document,
-    )
+    remaining = [entry for entry in provider.list(subject) if entry.document > after]
+    remaining.sort(key=lambda entry: entry.document)
     page = remaining[:PAGE_SIZE]
     entries = [
         {
@@ -161,10 +159,7 @@ def read_resource(provider: ResourceProvider, uri: str, subject: Any) -> dict[st
 def _read_text(
     provider: ResourceProvider, subject: Any, reference: str, first: int, last: int
 ) -> str:
-    """Return exactly these sentences, with an empty line where a paragraph or line ended.
-
-    A part of them would not be what the URI names.
-    """
+    """Return exactly these sentences: a part of them would not be what the URI names."""
     if not first <= last <= LAST_FIRST:
         raise _not_found()
     if last - first >= MOST_PAGE_SENTENCES:
@@ -174,6 +169,7 @@ def _read_text(
         raise _not_found()
     text = sentences[0].text
     for before, after in pairwise(sentences):
+        # An empty line where a paragraph or line ended.
         text += (" " if after.start - before.end < 2 else "\n\n") + after.text
     return text
 
@@ -190,10 +186,5 @@ def complete_argument(
     if name in ("doc_id", "book"):
         documents = provider.list(subject)
         values = [entry.doc_id for entry in documents if entry.doc_id.startswith(prefix)]
-    return {
-        "completion": {
-            "values": values[:MAX_COMPLETIONS],
-            "hasMore": len(values) > MAX_COMPLETIONS,
-        },
-        "resultType": "complete",
-    }
+    shown = {"values": values[:MAX_COMPLETIONS], "hasMore": len(values) > MAX_COMPLETIONS}
+    return {"completion": shown, "resultType": "complete"}

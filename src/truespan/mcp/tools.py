@@ -175,29 +175,21 @@ def _render_position(position: ReadingPosition) -> str:
 
 def _render_reading(bundle: ContextBundle) -> list[str]:
     found, readable = bundle.metadata.returned_count, bundle.metadata.funnel.in_scope
-    return _render_context(
-        bundle.context,
-        f"{bundle.status}: {found} of {readable} chunks that have been read, "
-        f"{bundle.total_tokens} tokens, in reading order.",
-        bundle.metadata.warnings,
-    )
+    summary = f"{bundle.status}: {found} of {readable} chunks that have been read, "
+    summary += f"{bundle.total_tokens} tokens, in reading order."
+    return _render_context(bundle.context, summary, bundle.metadata.warnings)
 
 
 def _render_bundle(bundle: ContextBundle) -> list[str]:
-    funnel = bundle.metadata.funnel
-    summary = (
-        f"{bundle.status}: {funnel.returned} of {funnel.in_scope} chunks in scope, "
-        f"{bundle.total_tokens} tokens."
-    )
-    return _render_context(bundle.context, summary, bundle.metadata.warnings)
+    funnel, tokens = bundle.metadata.funnel, bundle.total_tokens
+    counts = f"{funnel.returned} of {funnel.in_scope} chunks in scope, {tokens} tokens."
+    return _render_context(bundle.context, f"{bundle.status}: {counts}", bundle.metadata.warnings)
 
 
 def _render_search(result: SearchResult) -> list[str]:
     funnel = result.funnel
-    summary = (
-        f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above "
-        f"{result.floor:g}, {funnel.verified} verified, {funnel.returned} shown."
-    )
+    summary = f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above "
+    summary += f"{result.floor:g}, {funnel.verified} verified, {funnel.returned} shown."
     return _render_context(result.context, summary, result.warnings)
 
 

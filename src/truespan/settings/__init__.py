@@ -25,11 +25,7 @@ _OTHER_VARIABLES = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
 
 
 def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of a library.
-
-    Raises:
-        InvalidConfiguration: a name is unknown or a value is invalid.
-    """
+    """Return the settings of a library; unknown names and invalid values are refused."""
     try:
         values = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -61,9 +61,14 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
         raise _invalid(name, value, source) from None
     if isinstance(plain, float) and not math.isfinite(plain):
         raise _invalid(name, value, source)
-    if bounds.title in ("url", "url or blank"):
-        optional = bounds.title == "url or blank"
-        if not (_is_url(str(plain)) or (optional and not plain)):
+    if bounds.title == "url" or (bounds.title == "url or blank" and plain):
+        # A scheme, a host, and no part for a password. The client of the service checks the rest.
+        try:
+            url = urlsplit(str(plain))
+        except ValueError:
+            raise _invalid(name, value, source) from None
+        extra = url.query or url.fragment or "@" in url.netloc
+        if url.scheme not in ("http", "https") or not url.hostname or extra:
             raise _invalid(name, value, source)
     return plain
 
@@ -118,44 +123,32 @@ def refuse_passwords(values: Mapping[str, Any]) -> None:
             )
 
 
-def _is_url(value: str) -> bool:
-    """Return whether a value has an allowed scheme and a host, and no part for a password.
-
-    The client of the service checks the rest of it.
-    """
-    try:
-        parts = urlsplit(value)
-    except ValueError:
-        return False
-    extra = parts.query or parts.fragment or "@" in parts.netloc
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
-
-
 def read_chunkings(tables: Any) -> dict[str, ChunkingProfile]:
     """Return the standard chunking profiles and those of a settings file."""
     if not isinstance(tables, dict):
         raise InvalidConfiguration("The setting chunking must be tables: [chunking.NAME].")
-    return STANDARD_CHUNKING | {name: _chunking(name, table) for name, table in tables.items()}
-
-
-def _chunking(name: str, table: Any) -> ChunkingProfile:
-    where = f"[chunking.{name}]"
-    if name in STANDARD_CHUNKING:
-        raise InvalidConfiguration(f"{where}: this name is taken.", advice="Choose another name.")
-    table = _require_fields(where, table, CHUNKING_FIELDS)
-    try:
-        strategy = Strategy(table.get("strategy", "window"))
-        mode = OverlapMode(table.get("overlap_mode", "shared"))
-    except ValueError:
-        raise InvalidConfiguration(f"{where}: no such strategy or overlap mode.") from None
-    standard = STANDARD_CHUNKING[strategy.value]
-    sizes = {"size": standard.size, "overlap": standard.overlap}
-    if not isinstance(table.get("dedupe", False), bool):
-        raise InvalidConfiguration(f"{where}: dedupe must be true or false.")
-    try:
-        return ChunkingProfile(name, **sizes | table | {"strategy": strategy, "overlap_mode": mode})
-    except InvalidConfiguration as error:
-        raise InvalidConfiguration(f"{where}: {error.message}", advice=error.advice) from None
+    profiles = dict(STANDARD_CHUNKING)
+    for name, given in tables.items():
+        where = f"[chunking.{name}]"
+        if name in STANDARD_CHUNKING:
+            reason = f"{where}: this name is taken."
+            raise InvalidConfiguration(reason, advice="Choose another name.")
+        table = _require_fields(where, given, CHUNKING_FIELDS)
+        try:
+            strategy = Strategy(table.get("strategy", "window"))
+            mode = OverlapMode(table.get("overlap_mode", "shared"))
+        except ValueError:
+            raise InvalidConfiguration(f"{where}: no such strategy or overlap mode.") from None
+        if not isinstance(table.get("dedupe", False), bool):
+            raise InvalidConfiguration(f"{where}: dedupe must be true or false.")
+        standard = STANDARD_CHUNKING[strategy.value]
+        sizes: dict[str, Any] = {"size": standard.size, "overlap": standard.overlap}
+        chosen = sizes | table | {"strategy": strategy, "overlap_mode": mode}
+        try:
+            profiles[name] = ChunkingProfile(name, **chosen)
+        except InvalidConfiguration as error:
+            raise InvalidConfiguration(f"{where}: {error.message}", advice=error.advice) from None
+    return profiles
 
 
 def read_embeddings(tables: Any) -> dict[str, dict[str, Any]]:
@@ -182,8 +175,7 @@ def read_embeddings(tables: Any) -> dict[str, dict[str, Any]]:
 def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tuple[ProviderKey, ...]:
     """Return the keys that the settings name, and the usual variables of other providers.
 
-    Raises:
-        InvalidConfiguration: an entry is invalid; the message never contains a key.
+    No error message contains a key.
     """
     if not isinstance(tables, list):
         raise InvalidConfiguration("The setting keys must be tables: [[keys]].")
@@ -215,13 +207,9 @@ def _key(number: int, table: Any, folder: Path, environment: Mapping[str, str]) 
     names = models if isinstance(models, list) else []
     if models is not None and (names is not models or not all(isinstance(m, str) for m in names)):
         raise InvalidConfiguration(f"{where}: models must be a list of names.")
-    secret = _secret(where, table, folder, environment) if enabled else Secret("")
-    return ProviderKey(provider, name, secret, enabled, None if models is None else tuple(names))
-
-
-def _secret(
-    where: str, table: Mapping[str, Any], folder: Path, environment: Mapping[str, str]
-) -> Secret:
+    chosen = None if models is None else tuple(names)
+    if not enabled:
+        return ProviderKey(provider, name, Secret(""), enabled, chosen)
     sources = [source for source in ("env", "file") if isinstance(table.get(source), str)]
     if len(sources) != 1:
         raise InvalidConfiguration(f"{where} needs either env or file for the key.")
@@ -235,7 +223,7 @@ def _secret(
             raise InvalidConfiguration(f"{where}: the key file cannot be read.") from None
     if not value.strip():
         raise InvalidConfiguration(f"{where}: the key is blank or missing.")
-    return Secret(value.strip())
+    return ProviderKey(provider, name, Secret(value.strip()), enabled, chosen)
 
 
 def _require_fields(where: str, table: Any, known: tuple[str, ...]) -> dict[str, Any]:

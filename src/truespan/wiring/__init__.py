@@ -45,7 +45,7 @@ from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import FigureFlags
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
-from truespan.wiring.environment import LibraryEnvironment
+from truespan.wiring.environment import check_environment
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
@@ -113,7 +113,6 @@ def open_library(
     make_embedder = partial(
         providers.make_embedder, wordpiece=wordpiece, clock=clock, cooldowns=store, paces=paces
     )
-    environment = LibraryEnvironment(folder, settings, store, index, model, clock)
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
     return Library(
         Components(
@@ -163,7 +162,9 @@ def open_library(
             mark_query=UsageKey(folder / storage.USAGE_KEY_FILE).mark,
             observer=all_observers,
             metrics=exposition,
-            check_environment=environment.checks,
+            check_environment=partial(
+                check_environment, folder, settings, store, index, model, clock
+            ),
         ),
         authority,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from truespan.errors import TruespanError
@@ -23,53 +22,46 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryEnvironment:
-    """Checks the environment of a library; nothing is read before `checks` is called."""
+def check_environment(
+    folder: Path,
+    settings: Settings,
+    store: Store,
+    index: VectorIndex,
+    model: LocalModel,
+    clock: Clock,
+) -> list[Check]:
+    """Return every check of a library's environment. None contains a key or a text of it."""
+    provider, keyless = settings.embedding_provider, settings.openai_keyless
+    return [
+        Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
+        *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=clock.now()),
+        *store.soundness(),
+        _check_index("index server" if settings.index_url else "index process", index),
+        _check_model(provider, model),
+        _check_keys(settings, provider, "embedding", keyless),
+        _check_chat(settings),
+        Check("versions", Verdict.OK, ", ".join(_versions())),
+    ]
 
-    folder: Path
-    settings: Settings
-    store: Store
-    index: VectorIndex
-    model: LocalModel
-    clock: Clock
 
-    def checks(self) -> list[Check]:
-        """Return every check. None contains a key or a text of the library."""
-        settings, reserve = self.settings, self.settings.disk_reserve
-        return [
-            Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
-            *file_checks(self.folder, FILE_NAME, reserve=reserve, now=self.clock.now()),
-            *self.store.soundness(),
-            self._check_index(),
-            self._check_model(),
-            _check_keys(
-                settings, settings.embedding_provider, "embedding", settings.openai_keyless
-            ),
-            _check_chat(settings),
-            Check("versions", Verdict.OK, ", ".join(_versions())),
-        ]
+def _check_index(name: str, index: VectorIndex) -> Check:
+    try:
+        count = len(index.collections())
+    except TruespanError as error:
+        return Check(name, Verdict.PROBLEM, error.message, error.advice)
+    collections = "1 collection" if count == 1 else f"{count} collections"
+    return Check(name, Verdict.OK, f"answers, with {collections}")
 
-    def _check_index(self) -> Check:
-        name = "index server" if self.settings.index_url else "index process"
-        try:
-            count = len(self.index.collections())
-        except TruespanError as error:
-            return Check(name, Verdict.PROBLEM, error.message, error.advice)
-        collections = "1 collection" if count == 1 else f"{count} collections"
-        return Check(name, Verdict.OK, f"answers, with {collections}")
 
-    def _check_model(self) -> Check:
-        provider = self.settings.embedding_provider
-        if provider != "local":
-            return Check("embedding model", Verdict.OK, f"of {provider}, not checked here")
-        try:
-            for name in (NETWORK_FILE, TOKENIZER_FILE):
-                self.model.read(name)
-        except TruespanError as error:
-            return Check("embedding model", Verdict.PROBLEM, error.message, error.advice)
-        says = f"files match their digests, {self.model.revision[:19]}"
-        return Check("embedding model", Verdict.OK, says)
+def _check_model(provider: str, model: LocalModel) -> Check:
+    if provider != "local":
+        return Check("embedding model", Verdict.OK, f"of {provider}, not checked here")
+    try:
+        for name in (NETWORK_FILE, TOKENIZER_FILE):
+            model.read(name)
+    except TruespanError as error:
+        return Check("embedding model", Verdict.PROBLEM, error.message, error.advice)
+    return Check("embedding model", Verdict.OK, f"files match their digests, {model.revision[:19]}")
 
 
 def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:

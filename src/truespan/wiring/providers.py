@@ -52,10 +52,7 @@ def make_embedder(
     cooldowns: Cooldowns,
     paces: RateLimitStore | None,
 ) -> Embedder:
-    """Return the configured embedder; it connects when it is first used.
-
-    With `paces`, all processes share its rate limit.
-    """
+    """Return the configured embedder; with `paces`, all processes share its rate limit."""
     provider = settings.embedding_provider
     if provider == "local":
         return LocalEmbedder(model, threads=settings.embedding_threads or None)
@@ -150,10 +147,7 @@ def chat_choices(settings: Settings) -> tuple[ChatChoice | None, ChatChoice | No
 
 
 def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModels:
-    """Return the configured chat models; they connect when first used.
-
-    Raises as `chat_choices` does.
-    """
+    """Return the configured chat models; they connect when first used."""
 
     def deferred(choice: ChatChoice | None) -> ChatModel | None:
         if choice is None:
