@@ -1,4 +1,4 @@
-"""The roles that a library is built from: each has a fake, or more than one implementation."""
+"""The roles that a library is built from, so that its parts need not know who fills them."""
 
 from __future__ import annotations
 

@@ -88,12 +88,10 @@ class Packed:
 
     chosen: list[Visible] = field(default_factory=list)
     left_out: dict[str, list[Visible]] = field(default_factory=dict)
+    missing: int = 0
+    """How many more chunks are needed at least; 0 once choosing has ended."""
     last: float | None = None
     """The score at which choosing ended; None if there was nothing left to choose from."""
-
-    def missing(self, k: int) -> int:
-        """Return how many more chunks are needed at least; 0 once choosing has ended."""
-        return k - len(self.chosen) if self.last is None else 0
 
 
 def pack(
@@ -126,7 +124,8 @@ def pack(
             packed.left_out.setdefault(reason, []).append(part)
         if len(packed.chosen) == k or len(packed.left_out.get(OVER_BUDGET, ())) == PATIENCE:
             packed.last = part.score
-            break
+            return packed
+    packed.missing = k - len(packed.chosen)
     return packed
 
 

@@ -97,12 +97,7 @@ class ReaderRetriever:
                 above = (part for part in visible if reaches(part.score, floor))
                 return shortlist(above, ANSWER_TOP_K, settings.exclude_chunk_types_from_llm)
 
-            def progress(visible: list[Visible]) -> tuple[int, float | None]:
-                selected = select(visible)
-                return selected.missing, selected.last
-
-            k = min(ANSWER_TOP_K, attempt.in_scope)
-            attempt.fetched = search.fetch(k, floor, progress)
+            attempt.fetched = search.fetch(min(ANSWER_TOP_K, attempt.in_scope), floor, select)
             attempt.chunks = select(search.rank(attempt.fetched)).chunks
 
         self.pipeline.run(world, attempt, fill)
@@ -127,11 +122,7 @@ class ReaderRetriever:
             def pack_visible(visible: list[Visible]) -> Packed:
                 return pack(visible, k=k, budget=MAX_CONTEXT_TOKENS)
 
-            def progress(visible: list[Visible]) -> tuple[int, float | None]:
-                packed = pack_visible(visible)
-                return packed.missing(k), packed.last
-
-            attempt.fetched = search.fetch(k, None, progress)
+            attempt.fetched = search.fetch(k, None, pack_visible)
             attempt.steps += ["searched", "filtered", "ranked"]
             readable = search.rank(attempt.fetched)
             with self.pipeline.trace.stage(Stage.PACKED):
@@ -163,10 +154,8 @@ class ReaderRetriever:
             # A caller who may not see the world's documents cannot tell a missing document from one
             # without a position, so that names cannot be guessed.
             if book is not None and authority.may(Verb.READ, world.id):
-                catalog = store.document_catalog(scope, world) if scope else ()
-                if not any(
-                    book in (str(entry.number), entry.doc_id, entry.name) for entry in catalog
-                ):
+                catalog = store.document_catalog(scope, world) if scope else None
+                if catalog is None or not catalog.named([book]):
                     raise DocumentNotFound(book)
             attempt.warnings.append(NO_POSITION)
             return None
@@ -209,21 +198,17 @@ class BookSearch:
         self,
         k: int,
         floor: float | None,
-        progress: Callable[[list[Visible]], tuple[int, float | None]],
+        select: Callable[[list[Visible]], Packed | Shortlist],
     ) -> Fetched:
-        """Fetch and verify until nothing is missing that could be among the best `k`.
-
-        `progress` returns how many of the visible chunks are missing at least, and the score at
-        which there were enough; None while there are not.
-        """
+        """Fetch and verify until nothing is missing that could be among the best `k`."""
 
         def missing(verified: list[Verified], seen_down_to: float) -> int:
-            still, last = progress(rank_visible([*self._reveal(verified), *self.tail]))
-            if last is None:
-                return still
+            selected = select(rank_visible([*self._reveal(verified), *self.tail]))
+            if selected.last is None:
+                return selected.missing
             # Parts of the tail may have taken the places of stored chunks not fetched yet. The
             # index computes in single precision, hence the margin.
-            return int(seen_down_to >= last - ROUNDING)
+            return int(seen_down_to >= selected.last - ROUNDING)
 
         least = None if floor is None else max(floor - ROUNDING, 0.0)
         return fetch_by_similarity(

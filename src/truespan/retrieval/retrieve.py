@@ -160,7 +160,7 @@ class Retriever:
             ranking,
             k=k,
             floor=RELEVANCE_FLOOR,
-            missing=lambda verified, _: pack_verified(verified, NULL_OBSERVER).missing(k),
+            missing=lambda verified, _: pack_verified(verified, NULL_OBSERVER).missing,
             words=request.query if request.fused else None,
         )
         attempt.steps += ["searched", "filtered", "ranked"]
