@@ -394,43 +394,33 @@ class QueueWorker:
         known = context.job.priority in set(Urgency)
         urgency = Urgency(context.job.priority) if known else Urgency.INGEST
         order = JobOrder(WorldId(world), job, urgency)
-        if self._is_ending():
-            self._put_back(order)
-            return
-        pauses = [0.0]
-        last = context.job.attempts + 1 >= self.queue.limits.tries
-        outcome = self._outcome(order, last=last, later=pauses.append)
-        with self._lock:
-            self.runs += 1
-        if outcome is Outcome.OVER:
-            return
+        outcome, pauses = Outcome.STOPPED, [0.0]
+        if not self._is_ending():
+            last = context.job.attempts + 1 >= self.queue.limits.tries
+            try:
+                outcome = self.worker.run(order, self._is_ending, last=last, later=pauses.append)
+            except TruespanError as error:
+                # The end could not even be recorded, so the job is not over.
+                _log.warning("The job %s failed with %s.", job, error.code)
+                outcome = Outcome.AGAIN if error.retryable and not last else Outcome.OVER
+            except Exception as error:
+                # One failing job must not stop the others; its record says how it ended.
+                _log.error("The job %s failed with %s.", job, type(error).__name__)
+                outcome = Outcome.OVER
+            with self._lock:
+                self.runs += 1
         if outcome is Outcome.STOPPED:
-            self._put_back(order)
+            # Submitted again, so that a stop does not count as an attempt; and only once this
+            # process fetches no more orders, because it would get this one again.
+            self._draining.wait(_DRAINED_SECONDS)
+            self.queue.submit(order)
         elif outcome is Outcome.LATER:
             self.queue.submit(order, delay=LATER_SECONDS)
-        elif not self.queue.is_ordered(job):
+        elif outcome is Outcome.AGAIN and not self.queue.is_ordered(job):
             raise TryLater(max(pauses))
 
     def _is_ending(self) -> bool:
         return self.stopping() or self._draining.is_set()
-
-    def _put_back(self, order: JobOrder) -> None:
-        """Submit an order again, so that a stop does not count as an attempt."""
-        # Wait until this process fetches no more orders: it would get this one again.
-        self._draining.wait(_DRAINED_SECONDS)
-        self.queue.submit(order)
-
-    def _outcome(self, order: JobOrder, *, last: bool, later: Callable[[float], None]) -> Outcome:
-        try:
-            return self.worker.run(order, self._is_ending, last=last, later=later)
-        except TruespanError as error:
-            # The end could not even be recorded, so the job is not over.
-            _log.warning("The job %s failed with %s.", order.job, error.code)
-            return Outcome.AGAIN if error.retryable and not last else Outcome.OVER
-        except Exception as error:
-            # One failing job must not stop the others; its record says how it ended.
-            _log.error("The job %s failed with %s.", order.job, type(error).__name__)
-            return Outcome.OVER
 
 
 def _is_outage(error: ConnectorException) -> bool:
