@@ -170,11 +170,9 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
 
 
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
-    """Judge whether no mean falls by more than `allowed_drop` and nothing escaped comparison.
-
-    A drop within the allowance passes even if it is no chance, and one beyond it fails even if it
-    may be: what is asked is how much worse answers may get, not how sure anybody is.
-    """
+    """Judge whether no mean falls by more than `allowed_drop` and nothing escaped comparison."""
+    # A drop within the allowance passes even if it is no chance, and one beyond it fails even if it
+    # may be: what is asked is how much worse answers may get, not how sure anybody is.
     if not 0.0 <= allowed_drop <= 1.0:
         raise InvalidSettings("The allowed drop must lie between 0.0 and 1.0.")
     left_out = {
@@ -209,11 +207,9 @@ def gate_generation(
     least_hit_rate: float = 0.0,
     seed: int = SEED,
 ) -> Verdict:
-    """Judge a generation beside the one it would replace, or alone when it is the first.
-
-    Alone it must have run every query, one at least of which is judged. Either way its hit rate
-    must reach `least_hit_rate`, and some query must have found what it expects.
-    """
+    """Judge a generation beside the one it would replace, or alone when it is the first."""
+    # Alone it must have run every query, one at least of which is judged. Either way its hit rate
+    # must reach `least_hit_rate`, and some query must have found what it expects.
     if not 0.0 <= least_hit_rate <= 1.0:
         raise InvalidSettings("The least hit rate must lie between 0.0 and 1.0.")
     reasons: list[Notice] = []
@@ -236,22 +232,18 @@ def gate_generation(
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Return how likely so uneven a split is, or a more uneven one, if both were as likely.
-
-    Exact and two-sided; queries that did not change tell nothing and are left out.
-    """
+    """Return how likely so uneven a split is, or a more uneven one, if both were as likely."""
+    # Exact and two-sided; queries that did not change tell nothing and are left out.
     count = better + worse
     tail = sum(comb(count, place) for place in range(min(better, worse) + 1))
     return min(1.0, 2 * tail / 2**count)
 
 
 def randomisation_test(differences: Sequence[float], *, seed: int, rounds: int = ROUNDS) -> float:
-    """Return how likely so large a mean difference is if each difference might as well be reversed.
-
-    Two-sided. With few differences every way of reversing them is tried; with more, as many as
-    there are `rounds`, chosen by `seed` alone. Sums are of whole numbers, so that neither the
-    order of adding nor the machine decides a tie.
-    """
+    """Return how likely so large a mean difference is if each might as well be reversed."""
+    # Two-sided. With few differences every way of reversing them is tried; with more, as many as
+    # there are `rounds`, chosen by `seed` alone. Sums are of whole numbers, so that neither the
+    # order of adding nor the machine decides a tie.
     whole = [round(value * _SCALE) for value in differences if abs(value) > EQUAL_WITHIN]
     if len(whole) <= _EXACT_UP_TO:
         return _exact(whole)

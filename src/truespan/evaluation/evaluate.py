@@ -125,10 +125,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How many queries there were of which kind, and the means over those that are judged.
-
-    Empty and failed queries count with nothing found, so that a failure cannot improve a metric.
-    """
+    """How many queries there were of which kind, and the means over those that are judged."""
 
     queries: int
     judged: int
@@ -139,6 +136,7 @@ class Totals:
     with_documents: int
     with_phrases: int
     metrics: QueryMetrics
+    """Empty and failed queries count with nothing found: a failure cannot improve a metric."""
     seconds: float | None = field(default=None, compare=False)
 
 
@@ -317,11 +315,9 @@ _MICRO = 1_000_000
 
 
 def trec_run(evaluation: Evaluation, tag: str = "truespan") -> str:
-    """Return the rankings, one document a line: query, Q0, document, rank, score, tag.
-
-    Readers of such files rank by score and break ties in their own way. So each score is made a
-    little less than the one before where it is not already, and our order survives.
-    """
+    """Return the rankings, one document a line: query, Q0, document, rank, score, tag."""
+    # Readers of such files rank by score and break ties in their own way. So each score is made a
+    # little less than the one before where it is not already, and our order survives.
     lines = []
     for result in evaluation.results:
         above: int | None = None

@@ -250,6 +250,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 MOST_ROWS = 1000
 NAMES_SHOWN = 3
 _WORDS = ("query", "state", "first found")
+_HEADS = ("id", "query", "state", *LABELS.values(), "best relevant", "best other", "first found")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --quiet: #5a5a5a;
@@ -303,8 +304,11 @@ def report_page(
         _table("Means over the judged queries", ("metric", "mean"), means),
         *(_comparison(comparison, verdict) if comparison else ()),
         *_scores(evaluation, calibration),
-        *_queries(evaluation),
+        element("h2", {}, text("Queries")),
+        _table("Every query", _HEADS, map(_query_row, evaluation.results[:MOST_ROWS])),
     ]
+    if (left := len(evaluation.results) - MOST_ROWS) > 0:
+        parts.append(_paragraph(f"{left} more queries are in the JSON form."))
     main = element("main", {}, Markup("\n".join(parts)))
     page = element("html", {"lang": "en"}, head, Markup("\n"), element("body", {}, main))
     return f"<!doctype html>\n{page}\n"
@@ -331,14 +335,6 @@ def _scores(evaluation: Evaluation, calibration: Curve | None) -> Iterable[Marku
         yield from map(_paragraph, calibration_lines(calibration))
         if calibration.curve:
             yield _threshold_plot(calibration.curve, calibration.proposal)
-
-
-def _queries(evaluation: Evaluation) -> Iterable[Markup]:
-    yield element("h2", {}, text("Queries"))
-    heads = ("id", "query", "state", *LABELS.values(), "best relevant", "best other", "first found")
-    yield _table("Every query", heads, map(_query_row, evaluation.results[:MOST_ROWS]))
-    if (left := len(evaluation.results) - MOST_ROWS) > 0:
-        yield _paragraph(f"{left} more queries are in the JSON form.")
 
 
 def _query_row(result: QueryResult) -> list[Markup]:

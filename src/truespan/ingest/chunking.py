@@ -72,11 +72,9 @@ def chunk_spans(
 
 
 def widest(count: Callable[[int], int], width: int, limit: int) -> int:
-    """Return nearly the largest width with `count(width) <= limit`, where `width` has more.
-
-    It is at least 1, whatever that counts. Only widths up to `width` are counted, so nothing after
-    them influences the result.
-    """
+    """Return nearly the largest width with `count(width) <= limit`, where `width` has more."""
+    # It is at least 1, whatever that counts. Only widths up to `width` are counted, so nothing
+    # after them influences the result.
     fits, over = 1, width
     probe = width * limit // max(count(width), 1)
     while over - fits > max(1, width // _SLACK):
@@ -93,11 +91,9 @@ def widest(count: Callable[[int], int], width: int, limit: int) -> int:
 def _window_spans(
     text: str, sentences: Sequence[Sentence], tokens: TokenMap, profile: ChunkingProfile, limit: int
 ) -> list[Span]:
-    """Return windows of `size` characters, each beginning `overlap` before the end of the last.
-
-    A chunk depends on its whole window and on the text continuing after it, so its reach is the
-    first sentence that ends after the window.
-    """
+    """Return windows of `size` characters, each beginning `overlap` before the end of the last."""
+    # A chunk depends on its whole window and on the text continuing after it, so its reach is the
+    # first sentence that ends after the window.
     size, separate = profile.size, profile.overlap_mode is OverlapMode.SEPARATE
     shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
     ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
@@ -117,11 +113,8 @@ def _window_spans(
 def quick_windows(
     text: str, stop: int, size: int, overlap: int
 ) -> tuple[list[int], list[int]] | None:
-    """Return the starts and ends that `windows` yields if no window is too long or blank.
-
-    Nearly every text is like that, and a loop without calls is several times faster. None if the
-    text needs `windows`.
-    """
+    """Return the starts and ends that `windows` yields; None if one is too long or blank."""
+    # Nearly every text has none such, and a loop without calls is several times faster.
     rfind = text.rfind
     past_half, past_third = size // 2 + 1, size * 3 // 10 + 1
     starts: list[int] = []
@@ -170,12 +163,10 @@ def _all_fit(starts: list[int], ends: list[int], tokens: TokenMap, limit: int) -
 def windows(
     text: str, start: int, stop: int, size: int, overlap: int, tokens: TokenMap, limit: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word.
-
-    A window of too many tokens is narrowed, and its overlap with it: otherwise the next one might
-    not advance. If a narrowed window holds nothing new, it starts without overlap. Windows of only
-    white space are skipped.
-    """
+    """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word."""
+    # A window of too many tokens is narrowed, and its overlap with it: otherwise the next one might
+    # not advance. If a narrowed window holds nothing new, it starts without overlap. Windows of
+    # white space only are skipped.
     covered = start
     while start < stop:
         bound = min(start + size, stop)
@@ -262,11 +253,9 @@ class _SentenceChunker:
             start = end if separate else max(start + 1, end - self.profile.overlap)
 
     def _fill(self, first: int, stop: int) -> int:
-        """Return the end of the longest run from `first` that fits; `first` if none does.
-
-        It is searched from the front, so the result depends on no sentence after the first one
-        that does not fit.
-        """
+        """Return the end of the longest run from `first` that fits; `first` if none does."""
+        # It is searched from the front, so the result depends on no sentence after the first one
+        # that does not fit.
         most = stop
         if self.profile.pack is None:
             most = min(stop, first + self.profile.size)
@@ -291,10 +280,8 @@ class _SentenceChunker:
         return self.sentences[max(chapter, first - self.profile.overlap)].start
 
     def _parts(self, chapter: int, sid: int) -> Iterator[Span]:
-        """Split a sentence that is too long; the parts depend on nothing after it.
-
-        Parts after the first follow parts of the same sentence and have no separate overlap.
-        """
+        """Split a sentence that is too long; the parts depend on nothing after it."""
+        # Parts after the first follow parts of the same sentence and have no separate overlap.
         _, start, stop = self.sentences[sid]
         size = self.profile.pack or min(stop - start, _LONGEST_TOKEN * self.limit)
         context = self._context(chapter, sid)

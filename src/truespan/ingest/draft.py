@@ -88,12 +88,10 @@ class Preparation:
     def recipe(
         self, declared: DocumentOptions, counter: TokenCounter, *, pictures: bool = True
     ) -> str:
-        """Return a digest of everything that is done to a source's bytes.
-
-        The same bytes under the same recipe give the same revision, so nothing needs to be done
-        again. `pictures` says whether the source can contain any. The model's input limit is not
-        part of the recipe: it belongs to a generation, not to a revision.
-        """
+        """Return a digest of everything that is done to a source's bytes."""
+        # The same bytes under the same recipe give the same revision, so nothing needs to be done
+        # again. `pictures` says whether the source can contain any. The model's input limit is not
+        # part of the recipe: it belongs to a generation, not to a revision.
         flags = self.figures
         steps = {
             "cleaning": CLEANING_VERSION,
@@ -240,11 +238,9 @@ def _notes(
 def measure_sentences(
     canonical: CanonicalText, sentences: Sequence[Sentence], tokens: TokenMap
 ) -> tuple[MeasuredSentence, ...]:
-    """Return each sentence with the digest and token count that later reads are checked against.
-
-    Nearly all sentences have white space on both sides, where counts add up: their counts are
-    differences of the map's totals. Sentences that touch a neighbour are counted individually.
-    """
+    """Return each sentence with the digest and token count that later reads are checked against."""
+    # Nearly all sentences have white space on both sides, where counts add up: their counts are
+    # differences of the map's totals. Sentences that touch a neighbour are counted individually.
     _, starts, ends = np.asarray(sentences, dtype=np.int64).T
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
     counts = totals[np.searchsorted(units, ends)] - totals[np.searchsorted(units, starts)]

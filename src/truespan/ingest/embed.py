@@ -231,11 +231,9 @@ def most_canaries(items: int) -> int:
 
 
 def canary_places(texts: Sequence[str], room: int) -> list[int]:
-    """Return where the canaries go among the texts, ascending; none in a batch of one text.
-
-    No place mirrors itself or the other, and the two are not half the batch apart: otherwise a
-    batch that comes back reversed or rotated would look right.
-    """
+    """Return where the canaries go among the texts, ascending; none in a batch of one text."""
+    # No place mirrors itself or the other, and the two are not half the batch apart: otherwise a
+    # batch that comes back reversed or rotated would look right.
     count = min(room, 2 if len(texts) >= _ENOUGH_FOR_TWO else 1)
     if len(texts) < 2 or count < 1:
         return []
@@ -283,10 +281,8 @@ def embed_too_long(
     limit: int,
     dimensions: int,
 ) -> tuple[Vector | None, Remark]:
-    """Return a vector for a text that the provider refused as too long, or None, and a remark.
-
-    `limit` is the model's input limit. The parts become smaller until the provider accepts them.
-    """
+    """Return a vector for a text that the provider refused as too long, or None, and a remark."""
+    # `limit` is the model's. The parts become smaller until the provider accepts them.
     if policy is OnTokenLimit.SKIP:
         return None, Remark.TOO_LONG
     counted = counter.count(text)
@@ -437,12 +433,10 @@ LEAST_SIMILARITY = 0.999
 def check_drift(
     embedder: Embedder, clock: Clock, earlier: Mapping[str, Vector] | None = None
 ) -> dict[str, Vector]:
-    """Embed the probes, compare them with their earlier vectors, and return the vectors to store.
-
-    Earlier vectors are never replaced: a model that changes a little each time would otherwise
-    drift without limit. Each probe is sent alone, because the other texts of a request can change
-    a vector slightly. Raises ModelDrifted if the vector of a probe has changed.
-    """
+    """Return the vectors of the probes to store; raises ModelDrifted if one has changed."""
+    # Earlier vectors are never replaced: a model that changes a little each time would otherwise
+    # drift without limit. Each probe is sent alone, because the other texts of a request can change
+    # a vector slightly.
     stored = dict(earlier or {})
     for name, text in PROBES.items():
         [vector] = _send(embedder, [text], clock)

@@ -119,11 +119,9 @@ _MEANT = {"id": "doc_id", "file": "path", "url": "source_url", **_OTHER_NAMES}
 
 
 def path_fault(path: str) -> str | None:
-    """Say why a path cannot be used in a manifest; None if it can.
-
-    A manifest must mean the same on every system, so what any system takes for a way out of the
-    folder is refused on all: a backslash is a separator on some, and so is a drive.
-    """
+    """Say why a path cannot be used in a manifest; None if it can."""
+    # A manifest must mean the same on every system, so what any system takes for a way out of the
+    # folder is refused on all: a backslash is a separator on some, and so is a drive.
     is_absolute = path.startswith("/") or _DRIVE.match(path)
     # Windows drops dots and spaces at the end of a name: '.. ' and '...' lead out there too.
     leads_out = any(name.startswith("..") and not name.strip(". ") for name in path.split("/"))
@@ -186,11 +184,7 @@ _TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
 
 
 def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tuple[Entry, ...]:
-    """Return the entries of a manifest; `profiles` are the chunking profiles a line may name.
-
-    Raises:
-        ManifestInvalid: with every line that cannot be used, and why.
-    """
+    """Return the entries of a manifest, whose lines may name `profiles`; raises ManifestInvalid."""
     checks: dict[str, Callable[[Any], Any]] = {
         **{field: FIELD_CHECKS[name] for field, name in _DECLARED_FIELDS.items()},
         "path": _check_path,

@@ -83,15 +83,21 @@ def derive_metadata(source: Derivable) -> str:
 
 
 def keywords(text: str) -> list[str]:
-    """Return the words that a text uses most often and most evenly, without common words.
-
-    A word is ranked by its count times the number of tenths of the text it occurs in, so that a
-    single scene does not represent a book.
-    """
+    """Return the words that a text uses most often and most evenly, without common words."""
+    # A word is ranked by its count times the number of tenths of the text it occurs in, so that a
+    # single scene does not represent a book.
     counts: Counter[str] = Counter()
     spread: Counter[str] = Counter()
     spellings: Counter[str] = Counter()
-    for sample in _samples(text):
+    # The beginning of each tenth of the text, in whole words.
+    width = -(-len(text) // _PARTS) or 1
+    for start in range(0, len(text), width):
+        end = start + min(width, _SAMPLE)
+        sample = text[start:end]
+        if start and not text[start - 1].isspace():
+            sample = sample.partition(" ")[2]
+        if end < len(text) and not text[end].isspace():
+            sample = sample.rpartition(" ")[0]
         words = _WORD.findall(_MARKERS.sub(" ", sample))
         found = Counter(map(str.casefold, words))
         spellings.update(words)
@@ -106,18 +112,3 @@ def keywords(text: str) -> list[str]:
     for spelling in spellings:
         spelled.get(spelling.casefold(), []).append(spelling)
     return [min(found, key=lambda word: (-spellings[word], word)) for found in spelled.values()]
-
-
-def _samples(text: str) -> list[str]:
-    """Return the beginning of each tenth of a text, in whole words."""
-    width = -(-len(text) // _PARTS) or 1
-    samples = []
-    for start in range(0, len(text), width):
-        end = start + min(width, _SAMPLE)
-        sample = text[start:end]
-        if start and not text[start - 1].isspace():
-            sample = sample.partition(" ")[2]
-        if end < len(text) and not text[end].isspace():
-            sample = sample.rpartition(" ")[0]
-        samples.append(sample)
-    return samples

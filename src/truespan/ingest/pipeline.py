@@ -65,10 +65,7 @@ class _DraftMaker:
         self._recipes: dict[tuple[DocumentOptions, bool], str] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
-        """Return the source with its complete declaration, and the draft of its next revision.
-
-        There is no draft if neither its bytes nor the recipe has changed. Raises SourceRefused.
-        """
+        """Return the source with all that is declared, and a draft unless nothing has changed."""
         deps, scope = self._deps, self._scope
         with deps.trace.stage(Stage.SOURCE):
             content = deps.read(source)

@@ -55,11 +55,9 @@ def estimate(
     *,
     price: float | None = None,
 ) -> Estimate:
-    """Return the requests and the cost of embedding `items` texts of `tokens` tokens in all.
-
-    `limits` are the embedder's own, reduced by the operator's. `price` is the configured price of
-    a million tokens. The few requests that check the provider are not counted.
-    """
+    """Return the requests and the cost of embedding `items` texts of `tokens` tokens in all."""
+    # `limits` are the embedder's own, reduced by the operator's, and `price` is the configured one
+    # of a million tokens. The few requests that check the provider are not counted.
     return _estimate(tokens, items, limits, price_of(profile) if price is None else price)
 
 

@@ -179,11 +179,9 @@ def detector_name() -> str:
 
 
 def detect_language(text: str) -> str | None:
-    """Return the code of the language that a text begins in; None if it is unclear.
-
-    It is unclear with fewer than 20 letters (7 of Chinese, Japanese or Korean), or if no language
-    is clearly the most likely, as in tables and programs.
-    """
+    """Return the code of the language that a text begins in; None if it is unclear."""
+    # It is unclear with fewer than 20 letters (7 of Chinese, Japanese or Korean), or if no language
+    # is clearly the most likely, as in tables and programs.
     sample = text[:SAMPLE]
     letters = sum(3 if char >= _DENSE else 1 for char in sample if char.isalpha())
     if letters < _FEWEST_LETTERS:
@@ -201,10 +199,8 @@ def normal_language(code: str) -> str:
 
 @cache
 def _classifier() -> Callable[[str], tuple[str, float]]:
-    """Return the detector, created when first needed: that takes half a second and 70 MB.
-
-    It is rebuilt with the wanted languages only; filtering them would keep all in memory.
-    """
+    """Return the detector, created when first needed: that takes half a second and 70 MB."""
+    # It is rebuilt with the wanted languages only; filtering them would keep all in memory.
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     whole = LanguageIdentifier.from_model_file(MODEL_FILE)

@@ -357,12 +357,10 @@ class QueueWorker:
             await working
 
     async def _send_heartbeats(self, worker: StoppableWorker, connector: PsycopgConnector) -> None:
-        """Send heartbeats, and requeue the orders of workers that send none.
-
-        procrastinate's own heartbeats end with the first that fails, and when it stops fetching,
-        while jobs still run. A worker that is no longer registered requeues nothing: it would
-        requeue what it is running itself.
-        """
+        """Send heartbeats, and requeue the orders of workers that send none."""
+        # procrastinate's own heartbeats end with the first that fails, and when it stops fetching,
+        # while jobs still run. A worker that is no longer registered requeues nothing: it would
+        # requeue what it is running itself.
         while True:
             await asyncio.sleep(self.queue.limits.stalled_seconds / 4)
             with suppress(ConnectorException):

@@ -20,10 +20,7 @@ _log.addHandler(logging.NullHandler())
 
 
 class JobThread:
-    """Runs jobs one after another on its own thread, which starts with the first job.
-
-    Jobs that are left at `close` are recorded as interrupted, so that the next process finds them.
-    """
+    """Runs jobs one after another on its own thread, which starts with the first job."""
 
     queue_id = None
     """Queued jobs belong to this process."""
@@ -85,6 +82,7 @@ class JobThread:
             self._queue.put(None)
         if thread is not None:
             thread.join(self._closing_seconds)
+        # They are recorded as interrupted, so that the next process finds them.
         for order in (*left, self._current):
             if order is not None:
                 self._leave(order)

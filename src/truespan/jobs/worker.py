@@ -59,11 +59,7 @@ class LibraryWorker:
         last: bool = True,
         later: Callable[[float], None] = ignore_delay,
     ) -> Outcome:
-        """Run a queued job and record how it ended, even if it failed.
-
-        `last` says that the queue tries no more. `later` is called with the seconds that a
-        provider asked to wait.
-        """
+        """Run a queued job and record how it ended, even if it failed."""
         world, scope, job = self._find(order)
         if scope is None or job is None:
             return Outcome.OVER
@@ -119,7 +115,8 @@ class LibraryWorker:
         last: bool,
         later: Callable[[float], None],
     ) -> Outcome:
-        components = self._components
+        components, own = self._components, self._components.processes.own()
+        store, clock = components.store, components.clock
 
         def is_requeued(error: TruespanError) -> bool:
             retry = isinstance(error, Interrupted) or (error.retryable and not last)
@@ -128,13 +125,7 @@ class LibraryWorker:
         try:
             with components.observer.request(_REQUESTS.get(job.kind, Request.INGEST)) as trace:
                 log = JobLog(
-                    components.store,
-                    scope,
-                    job.id,
-                    components.clock,
-                    trace=trace,
-                    stopping=stopping,
-                    process=components.processes.own(),
+                    store, scope, job.id, clock, stopping=stopping, trace=trace, process=own
                 )
                 with log.record_end(is_requeued):
                     result = _run_kind(world, job, log, trace, self._checks_of(job))

@@ -165,11 +165,9 @@ def submit_shares(components: Components, scope: Scope, job: str) -> None:
 
 
 def settle_job(components: Components, scope: Scope, job: str) -> None:
-    """End a job with shares if they are over; submit it again if only its end is left to do.
-
-    Called after every share, however it ended. If a process dies in between, `resume_waiting`
-    does this later.
-    """
+    """End a job with shares if they are over; submit it again if only its end is left to do."""
+    # Called after every share, however it ended. If a process dies in between, `resume_waiting`
+    # does this later.
     all_done = components.store.settle_job(scope, job, owner=components.job_owner)
     record = components.store.job(scope, job)
     if record is None:
@@ -249,10 +247,8 @@ def discard_uploads(components: Components, scope: Scope, job: Job) -> None:
 
 
 def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
-    """Delete the uploads of a cancelled job, and the revisions that it staged.
-
-    What cannot be written now stays, including the uploads; the next start tries again.
-    """
+    """Delete the uploads of a cancelled job, and the revisions that it staged."""
+    # What cannot be written now stays, including the uploads; the next start tries again.
     batch, uploads, store = upload_batch(job), components.uploads, components.store
     if batch is None or uploads is None:
         return
