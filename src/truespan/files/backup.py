@@ -77,9 +77,6 @@ NamesServer = Callable[[Path], bool]
 """Tells whether a settings file names a server, which another library may use."""
 
 
-# The archive
-
-
 def describe_file(name: str, path: Path) -> Member:
     digest, size = hash_file(path)
     return Member(name, size, digest)
@@ -184,9 +181,6 @@ def _map_errors(path: Path) -> Iterator[None]:
         raise BackupInvalid("The file is not a backup, or is damaged.") from None
 
 
-# Writing
-
-
 @dataclass(frozen=True, slots=True)
 class BackupWriter:
     """Writes backups of one library. `settings` and `keys` are files by their names in a backup."""
@@ -272,9 +266,6 @@ def _require_free_name(target: Path, *, replace: bool) -> None:
         )
     if not target.parent.is_dir():
         raise InvalidSettings(f"There is no folder {target.parent}.")
-
-
-# Restoring
 
 
 def restore_to_folder(
@@ -417,9 +408,6 @@ def _require_empty(folder: Path) -> None:
         raise InvalidSettings(
             f"{folder} is not empty.", advice="Restore into a folder that is new or empty."
         )
-
-
-# Files
 
 
 def _claim_folder(folder: Path) -> FileLock:

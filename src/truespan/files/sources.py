@@ -35,8 +35,6 @@ class _Claim:
 
 @dataclass(slots=True)
 class _ManifestSearch:
-    """The search for the files of one manifest, and the faults found so far."""
-
     manifest: str
     is_supported: Callable[[str], bool]
     jail: Jail = field(init=False)

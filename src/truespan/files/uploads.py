@@ -84,7 +84,6 @@ class UploadFolder:
         return bool(_read_list(self._home(world, batch)))
 
     def read(self, source: Source) -> bytes:
-        """Return the bytes of a source that `find` returned."""
         world, batch, file = source.upload.split("/")
         path = self._home(WorldId(world), batch).absolute() / _check_name(file)
         return read_file(str(path), source.name, jailed=False, max_bytes=self._max_bytes)

@@ -76,11 +76,9 @@ class Receipt:
     digest: str = ""
 
     def with_digest(self) -> Receipt:
-        """Return the receipt with a digest of all its other fields."""
         return replace(self, digest=digest_of(self.to_json()))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the receipt as a JSON object."""
         fields = asdict(self)
         fields["assets"] = self.assets._asdict()
         fields["uploads"] = self.uploads._asdict()

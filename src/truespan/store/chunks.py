@@ -81,8 +81,6 @@ _OF_REVISION: Final = f"""
 
 
 class Chunks(Part):
-    """The part of the store that knows chunks and their states."""
-
     def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
         """Return what is known of each id in the scope's world and generation, in one read. Chunks
         of documents outside the scope are among them: a hit that is merely out of scope must not be

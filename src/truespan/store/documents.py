@@ -50,8 +50,6 @@ _KIND, _TAGS, _DECLARED, _QUARANTINED, _STATED, _SKIPPED = 4, 8, 10, 18, 21, 24
 
 
 class Documents(Part):
-    """The part of the store that knows documents and revisions."""
-
     def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
         """Return every document that is not deleted, by number; of some ids only, if given."""
         statement: LiteralString = _LIST

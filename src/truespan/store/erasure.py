@@ -47,8 +47,6 @@ _SHARED_HASHES = """
 
 
 class Erasures(Part):
-    """The part of the store that removes content for good."""
-
     def erasures(self, *, urgent: bool = False) -> list[Erasure]:
         """Return what is queued, in the order of execution; with `urgent`, only urgent entries."""
         rows = self._db.shared.all(

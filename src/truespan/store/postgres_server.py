@@ -104,9 +104,6 @@ _POLICY_CONDITION = (
 """How PostgreSQL spells the one condition that we make policies of."""
 
 
-# Connections
-
-
 @contextmanager
 def map_errors() -> Iterator[None]:
     """Turn the engine's errors into ours. Its messages are dropped: they quote values."""
@@ -194,9 +191,6 @@ def role_of(url: Secret) -> str:
     if not name:
         raise InvalidConfiguration("store_url must name the role that the application connects as.")
     return str(name)
-
-
-# What must hold before the store is used
 
 
 def require_usable(url: Secret, seconds: float = 30.0) -> None:
@@ -319,9 +313,6 @@ def check_server(connection: Connection) -> list[Check]:
         except TruespanError as error:
             checks.append(Check(name, Verdict.PROBLEM, error.message, error.advice))
     return checks
-
-
-# Setup
 
 
 class Prepared(NamedTuple):

@@ -42,8 +42,6 @@ _WHOLE: Final = f"""FROM states WHERE world_id = :world AND revision = {REVISION
 
 
 class Readers(Part):
-    """The part of the store that knows how far readers are, and what they read."""
-
     @retry_on_conflict
     def set_position(
         self, scope: Scope, reader: str, revision: RevisionRef, sid: int, *, current: bool

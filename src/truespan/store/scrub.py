@@ -70,7 +70,6 @@ class Scrub(Part):
     """The part of the store that checks itself. Only the methods that say so change anything."""
 
     def soundness(self) -> list[Check]:
-        """Return what the engine says of its own files, or of its server and our role there."""
         return self._db.check()
 
     def expected_among(self, scope: Scope, ids: Sequence[ChunkId]) -> list[PendingChunk]:

@@ -158,7 +158,6 @@ class StoreRows:
         self._writable = False
 
     def identity(self) -> str:
-        """Return a text that no other store has, however it is reached."""
         return self._db.identity()
 
     def size(self) -> int:

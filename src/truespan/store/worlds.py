@@ -42,8 +42,6 @@ _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts
 
 
 class Worlds(Part):
-    """The part of the store that knows worlds, their generations, and what names each one."""
-
     def create_world(self, authority: Authority, name: str) -> World:
         """Make an empty world; it gets its first generation with its first document."""
         world = WorldId(str(uuid4()))

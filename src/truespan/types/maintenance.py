@@ -217,7 +217,6 @@ NO_FILES = RemovedFiles(0, 0)
 
 
 def sum_files(removed: Iterable[RemovedFiles]) -> RemovedFiles:
-    """Return the sum of removed files."""
     return RemovedFiles(*map(sum, zip(NO_FILES, *removed, strict=True)))
 
 

@@ -137,7 +137,6 @@ class GenerationPlan:
     items: list[Item] = field(default_factory=list)
 
     def counts(self) -> dict[Finding, int]:
-        """Return the number of each finding that occurs."""
         return count_findings(self.items)
 
 
@@ -158,17 +157,14 @@ class WorldPlan:
             yield from generation.items
 
     def counts(self) -> dict[Finding, int]:
-        """Return the number of each finding that occurs."""
         return count_findings(self.all_items())
 
     @property
     def checked_chunks(self) -> int:
-        """Return the number of chunks that were checked."""
         return sum(generation.checked_chunks for generation in self.generations)
 
     @property
     def checked_points(self) -> int:
-        """Return the number of points that were checked."""
         return sum(generation.checked_points for generation in self.generations)
 
     @property
@@ -188,7 +184,6 @@ class Plan(dict[str, WorldPlan]):
         self.self_test: list[Check] = []
 
     def all_items(self) -> Iterator[Item]:
-        """Give every item."""
         yield from self.leftovers
         for world in self.values():
             yield from world.all_items()
@@ -212,7 +207,6 @@ class Plan(dict[str, WorldPlan]):
 
 
 def count_findings(items: Iterable[Item]) -> dict[Finding, int]:
-    """Return the number of each finding."""
     counts: dict[Finding, int] = {}
     for item in items:
         counts[item.finding] = counts.get(item.finding, 0) + item.count
