@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.answers.decide import count_words, decide, evidence_to_json, search_floor
 from truespan.answers.respond import RecordUsage, Responder
@@ -26,8 +28,7 @@ NOT_RECORDED = Notice(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Answerer:
+class Answerer(Struct, frozen=True):
     """Answers one query of an authority, however its candidates are found."""
 
     components: Components

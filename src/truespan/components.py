@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from truespan.errors import InvalidSettings, ProfileMismatch
 from truespan.ingest.draft import Preparation
@@ -39,16 +40,14 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class OtherEmbedder:
+class OtherEmbedder(Struct, frozen=True):
     """An embedder that a generation may have been built with, created when first needed."""
 
     provider: str
     embedder: Callable[[], Embedder]
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(Struct, frozen=True):
     """Everything that a library and its worlds work with."""
 
     store: Store

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.components import Components
 from truespan.errors import (
@@ -60,8 +62,7 @@ _QUEUE_WARNING_RATIO = 0.8
 """The doctor warns when the queue is filled above this part of its limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doctor:
+class Doctor(Struct, frozen=True):
     """Examines a library on behalf of an authority, and repairs it."""
 
     components: Components

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from truespan.errors import ChunkNotFound, DocumentNotFound, ImageNotFound, WorldNotFound
 from truespan.jobs.world_jobs import remove_uploads
@@ -31,8 +32,7 @@ _NUMBER = re.compile("[1-9][0-9]{0,17}")
 """The only spelling of a document's number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Documents:
+class Documents(Struct, frozen=True):
     """The documents of one world. A document is named by number, doc id or unique file name."""
 
     _access: WorldAccess

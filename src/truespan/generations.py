@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.doctor import check_generation
 from truespan.errors import (
@@ -36,8 +38,7 @@ MAX_PROMOTION_ATTEMPTS = 5
 OnProgress = Callable[[Progress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Promotion:
+class Promotion(Struct, frozen=True):
     """Which generation an alias names now and named before. `domain` is None for the default."""
 
     generation: int
@@ -47,8 +48,7 @@ class Promotion:
     """The result of the golden queries; None when none were asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Generations:
+class Generations(Struct, frozen=True):
     """The generations of one world. Changing them needs the right to administer the world."""
 
     _access: WorldAccess

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import PurePath
+
+from msgspec.structs import replace
 
 from truespan.components import Components
 from truespan.errors import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from truespan.errors import Interrupted, TruespanError
 from truespan.types.telemetry import CounterName, Request, Stage
@@ -84,8 +85,7 @@ def combine_observers(*observers: Observer) -> Observer:
     return _CombinedObserver(active) if active else NULL_OBSERVER
 
 
-@dataclass(frozen=True, slots=True)
-class _CombinedObserver:
+class _CombinedObserver(Struct, frozen=True):
     observers: Sequence[Observer]
 
     def request(self, name: Request, /) -> _CombinedTrace:

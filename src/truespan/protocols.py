@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from truespan.types.answer import Message
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
@@ -53,8 +54,7 @@ class TokenCounter(Protocol):
     def count(self, text: str) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingLimits:
+class EmbeddingLimits(Struct, frozen=True):
     """What one request to a provider may hold, and how many may be under way."""
 
     items: int = 2048
@@ -153,8 +153,7 @@ class ChatModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ChatModels:
+class ChatModels(Struct, frozen=True):
     """The model that answers, and the one that is asked when the decision says so."""
 
     primary: ChatModel | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from truespan.answering import Answerer, final_answer
 from truespan.documents import Documents
@@ -35,8 +36,7 @@ from truespan.world_access import WorldAccess
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Struct, frozen=True):
     """One reader of a world. What it returns depends on what was read, and on nothing else."""
 
     _access: WorldAccess

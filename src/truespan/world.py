@@ -6,9 +6,10 @@ Collaborators are imported where they are used, so that a search imports only wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Unpack
+
+from msgspec.structs import replace
 
 from truespan.components import Components
 from truespan.documents import Documents

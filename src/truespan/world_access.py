@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from truespan.components import Components
 from truespan.errors import InvalidSettings, NotAllowed, WorldNotFound
@@ -17,8 +18,7 @@ from truespan.types.scope import World as WorldRecord
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class WorldAccess:
+class WorldAccess(Struct, frozen=True):
     """Reads the record of a world anew for each request, and checks what the authority allows."""
 
     components: Components

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import PurePath
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, TruespanError
 from truespan.evaluation.calibrate import (
@@ -48,8 +50,7 @@ SAMPLED_QUERIES = 100
 """So many passages are compared with so many queries to see how unrelated pairs score."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorldEvaluation:
+class WorldEvaluation(Struct, frozen=True):
     """Golden queries for the generations of one world."""
 
     _access: WorldAccess

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import re
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from msgspec.structs import fields
 
 import truespan
 from tests.support.docs_reader import (
@@ -124,7 +125,7 @@ def test_the_settings_page_lists_every_setting_with_its_default() -> None:
 
     assert listed == {
         entry.name: as_in_a_file(entry.default)
-        for entry in fields(Settings)
+        for entry in dataclasses.fields(Settings)
         if entry.name not in TABLES
     }
     assert all(spelled in prose_of(DOCS / "settings.md") for spelled in TABLES.values())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 import truespan
 from tests.support.docs_reader import DOCS, sections_of, table_rows

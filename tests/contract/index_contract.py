@@ -6,10 +6,10 @@ index may be shared by all tests of the module: each makes its own worlds, as pr
 
 import math
 import struct
-from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from truespan.errors import IndexRefused, IndexSchemaMismatch

@@ -6,10 +6,10 @@ A test module for an adapter derives a class from `StoreContract` and says which
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.drafts import draft
 from tests.promises import proves

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.providers import Answer, Asked, PassingClock, Raw, Reaction

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import qdrant_edge
+from msgspec.structs import replace
 
 from tests.contract.index_contract import (
     COSINE,

@@ -1,9 +1,9 @@
 """Edge, the server's adapter and brute force give the same hits in the same order."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tools.compare_indexes import Agreement, agree, difference
 
 from tests.promises import proves

@@ -1,9 +1,9 @@
 """How collections on a server are made, shared, completed and erased; and approximation."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.index_contract import COSINE, EAST, new_scope, vector
 from tests.contract.test_qdrant_requests import opened_once, prepared, searched

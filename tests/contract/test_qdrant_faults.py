@@ -3,11 +3,11 @@
 import logging
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
+from msgspec.structs import replace
 from qdrant_client.common import client_exceptions
 from qdrant_client.http import exceptions as http_exceptions
 

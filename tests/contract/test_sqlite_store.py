@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import asdict
 
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract

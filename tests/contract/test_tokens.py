@@ -7,13 +7,13 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from tests.support.leftover_search import contents
 from tests.support.sample_texts import story

@@ -7,10 +7,10 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.integrations.library import CITED, QUESTION, Shelf, shelf_in
 from tests.support.docs_reader import DOCS, sections_of, table_rows

@@ -7,10 +7,10 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.interfaces.http_client import Client, Response, read_reply, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form

@@ -7,11 +7,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.tenants import BOUNDARY, form

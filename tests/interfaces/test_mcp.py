@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
+from msgspec.structs import fields
 
 import truespan
 from tests.interfaces.mcp_clients import (

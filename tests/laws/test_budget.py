@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.laws.examples import examples
 from tests.promises import proves
@@ -152,9 +153,7 @@ def test_the_context_says_every_place_once_and_nothing_that_was_not_chosen(
 def _spelled(part: Visible) -> Visible:
     places = range(part.start, part.end)
     text = "".join(chr(0x4E00 + 200 * part.document + place) for place in places)
-    return Visible(
-        **{name: getattr(part, name) for name in Visible.__slots__ if name != "text"}, text=text
-    )
+    return replace(part, text=text)
 
 
 # Whole bundles, recounted by somebody else

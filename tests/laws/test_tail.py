@@ -8,12 +8,12 @@ sentences and chapters that begin anywhere; the others are books.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from tests.laws.texts import (
     LIMITS,

@@ -222,7 +222,7 @@ def test_threads_that_share_a_counter_get_the_counts_of_one_alone() -> None:
 
 
 def test_the_name_tells_which_tokenizer_counted() -> None:
-    assert MODEL.digest("tokenizer.json")[:16] in COUNTER.name
+    assert MODEL.digests["tokenizer.json"][:16] in COUNTER.name
 
 
 # Any counter

@@ -206,7 +206,7 @@ def _Mapped() -> Any:  # noqa: N802 -- it makes an index
         """An index that gives dot products on the scale of similarities, as the real one does."""
 
         def search(self, scope: Any, vector: Any, *, limit: int, floor: Any) -> Any:
-            from dataclasses import replace
+            from msgspec.structs import replace
 
             hits = super().search(scope, vector, limit=10_000, floor=None)
             mapped = [replace(hit, score=(hit.score + 1) / 2) for hit in hits]

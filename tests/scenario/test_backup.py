@@ -7,11 +7,11 @@ import json
 import random
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import truespan
 from tests.promises import proves

@@ -6,7 +6,6 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import FrameType
@@ -14,6 +13,7 @@ from typing import Any, cast
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 import truespan
 from tests.promises import proves

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, REPORT

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import logging
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import Place, place

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support import docx_maker
@@ -210,7 +211,7 @@ def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) 
     here.store.close()
 
     full = sqlite_store(tmp_path / "store.db", here.clock, reserve=1 << 60)
-    object.__setattr__(here.library._components, "store", full)
+    msgspec.structs.force_setattr(here.library._components, "store", full)
 
     again = here.library.world("world")
     assert [again.search(query).results for query in asked] == before

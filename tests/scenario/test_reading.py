@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored

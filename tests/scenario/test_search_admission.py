@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from tests.promises import proves
 from tests.support.worlds import WORDS, MemoryIndex, WordEmbedder, other_profile, place

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 
 from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of

@@ -6,9 +6,11 @@ import math
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
 from truespan.library import Library

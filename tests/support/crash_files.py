@@ -10,9 +10,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+
+from msgspec.structs import replace
 
 from tests.contract.index_contract import COSINE
 from tests.support.forked_process import forked

@@ -6,8 +6,10 @@ import random
 import struct
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.support.worlds import Place, other_profile, vector_of
 from truespan.maintenance.doctor.plan import Finding

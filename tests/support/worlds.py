@@ -7,12 +7,14 @@ import re
 import secrets
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec.structs import replace
 
 from truespan.components import Components, OtherEmbedder
 from truespan.files.assets import AssetFolder

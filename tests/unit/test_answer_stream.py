@@ -261,7 +261,7 @@ def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: E
         def record_usage(self, *_: Any, **__: Any) -> str:
             raise trouble
 
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     busy: Any = Busy()
     answer = Library(replace(room.library._components, store=busy)).world("world").answer(QUESTION)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import product
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from truespan.errors import IndexUnavailable, InvalidSettings
 from truespan.evaluation.compare import (

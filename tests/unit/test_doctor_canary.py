@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.worlds import MemoryIndex, Place, place
 from truespan.errors import IndexUnavailable, PromotionRefused, StorageFull, TruespanError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidSettings
 from truespan.evaluation.evaluate import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
 from truespan.errors import InvalidSettings

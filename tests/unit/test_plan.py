@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings, SourceEmpty
 from truespan.ingest.plan import DocumentOutcome, DryRun, Estimate, documents_to_remove, plan_run

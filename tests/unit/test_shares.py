@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.share_fixtures import (
@@ -450,7 +451,7 @@ def test_two_jobs_that_name_the_same_files_do_not_carry_them_in_at_once(
     first = world.submit_ingest(folder)
     spread(works, one, world, first)
     second = world.submit_ingest(folder)
-    object.__setattr__(two._components, "processes", Elsewhere())
+    msgspec.structs.force_setattr(two._components, "processes", Elsewhere())
     seen: list[JobState] = []
 
     def meanwhile() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from truespan.retrieval.pipeline import emptied_by_defaults, narrow_scope
 from truespan.types.document import CatalogEntry, DocumentCatalog

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.worlds import place, vector_of
 from tests.unit.test_workers import Works, died_under, submitted
@@ -445,7 +446,7 @@ def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> 
     world = filled(works, opened)
     assert of_kind(world, DOCTOR) == []
     for one in works.opened:
-        object.__setattr__(one._components, "doctor_hours", 24)
+        msgspec.structs.force_setattr(one._components, "doctor_hours", 24)
 
     assert (opened.work(once=True), opened.work(once=True)) == (1, 0)
     [first] = of_kind(world, DOCTOR)
@@ -455,7 +456,7 @@ def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> 
         admin.execute("UPDATE truespan.jobs SET created_at = created_at - 25 * 3600")
     others = [works.open() for _ in range(3)]
     for one in others:
-        object.__setattr__(one._components, "doctor_hours", 24)
+        msgspec.structs.force_setattr(one._components, "doctor_hours", 24)
     threads = [
         threading.Thread(target=lambda one=one: one.work(once=True), daemon=True) for one in others
     ]

@@ -6,12 +6,13 @@ import io
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
@@ -353,7 +354,7 @@ def test_whoever_lost_a_job_to_another_stops_and_changes_nothing(works: Works) -
         if len(calls) == 1:
             works.die()
             # In another process it would have another name.
-            object.__setattr__(other._components, "processes", Elsewhere())
+            msgspec.structs.force_setattr(other._components, "processes", Elsewhere())
             other.work(once=True)
             raise ProviderRefused("Nobody is to hear of this any more.")
 

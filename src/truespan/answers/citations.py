@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from truespan.types.answer import Citation
 from truespan.types.bundle import Notice
@@ -35,8 +36,7 @@ GROUP = re.compile(
 _RANGE = re.compile(rf"({_MINUS}?)(\d+)(?:\s*{_DASH}\s*(\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Citations:
+class Citations(Struct, frozen=True):
     """The citations of an answer in order of first use, and warnings about them."""
 
     found: tuple[Citation, ...]

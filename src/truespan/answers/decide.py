@@ -10,10 +10,10 @@ second decision differs from the first only if a reply could not be used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from truespan.answers.prompt import Choice, best_of, choose, rank
 from truespan.errors import InvalidSettings, TruespanError
@@ -153,8 +153,7 @@ def _refusal(evidence: Evidence) -> Refusal | None:
 RECORD_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """A repeated decision, and whether it equals the recorded one.
 
     `same` is None if only the evidence was recorded, so that there is nothing to compare with.

@@ -12,9 +12,10 @@ chunks share does not count twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from math import inf
+
+from msgspec import Struct, field
 
 from truespan.answers.reply import NO_CONTEXT
 from truespan.retrieval.pack import CoveredText
@@ -74,8 +75,7 @@ def best_of(ranked: Sequence[Candidate], settings: DecisionSettings) -> float | 
     return max(usable, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The verdict on each candidate, by rank; how many were chosen, and their characters."""
 
     considered: tuple[Considered, ...]
@@ -117,8 +117,7 @@ def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, lo
     return CHOSEN if taken.chunks < settings.max_chunks else WhyNot.OUTRANKED
 
 
-@dataclass(slots=True)
-class _Taken:
+class _Taken(Struct):
     """What was chosen so far: whole chunks, and the distinct characters in them."""
 
     chunks: int = 0

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 from unicodedata import category
+
+from msgspec import Struct
 
 from truespan.answers.citations import CLOSERS, GROUP, OPENERS
 from truespan.answers.prompt import unrepeated_spans
@@ -120,8 +121,7 @@ _LEFT_OUT = ("[...]", "[…]", "[...", "[…", "...]", "…]", "...", "…")
 """Marks of omission at the ends of a quote."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quotes:
+class Quotes(Struct, frozen=True):
     """The quotes of an answer in order, and the spans of it that are words of a source."""
 
     found: tuple[Quote, ...]
@@ -148,8 +148,7 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
     return Quotes(tuple(found), tuple(literal), (warning,) if wrong else ())
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """The folded text of sources that overlap or touch.
 
     Folded character `i` came from the character `origins[i]` of the text, which begins at `start`.

@@ -9,7 +9,9 @@ happened. No event is sent before the mode is decided.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.answers.citations import citation, find_citations
 from truespan.answers.decide import count_words, decide
@@ -63,8 +65,7 @@ RecordUsage = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
 """Writes evidence and duration to the usage log; returns the record's id and warnings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Responder:
+class Responder(Struct, frozen=True):
     """Answers one question from what was retrieved for it.
 
     `record` is called for an answered request, and for no other.

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from typer import echo
@@ -176,8 +175,7 @@ def _wait(world: World, job: Job, *, hidden: bool) -> Job:
             if latest.state.is_over:
                 return latest
             if on_progress is not None:
-                names = (entry.name for entry in fields(Progress))
-                counts = members(latest.counts, *names)
+                counts = members(latest.counts, *Progress.__struct_fields__)
                 counts["current"] = counts["current"] or str(latest.state)
                 on_progress(Progress(**counts))
             try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import to_builtins
 from typer import echo
 
 from truespan.answers.decide import Replay
@@ -399,7 +399,7 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
 
 def token_data(record: TokenRecord, state: TokenState) -> dict[str, Any]:
     names = {name: allowed_names(getattr(record, name)) for name in ("worlds", "verbs", "readers")}
-    return asdict(record) | names | {"state": state}
+    return to_builtins(record) | names | {"state": state}
 
 
 def describe_token(record: TokenRecord, worlds: Iterable[World]) -> str:

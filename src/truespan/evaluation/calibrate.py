@@ -7,9 +7,10 @@ another. If the scores do not separate relevant from irrelevant hits, nothing is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import ceil, floor, isfinite
+
+from msgspec import Struct
 
 from truespan.errors import InvalidSettings
 from truespan.evaluation.evaluate import Evaluation, ScoredHit, scored_hits
@@ -25,8 +26,7 @@ QUANTILES = 100
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(Struct, frozen=True):
     """What is left when only hits scoring `threshold` or more are kept."""
 
     threshold: float
@@ -43,8 +43,7 @@ class CurvePoint:
         return 2 * self.precision * self.recall / both if both else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A floor and two thresholds, each at least the one before."""
 
     floor: float
@@ -53,8 +52,7 @@ class Proposal:
     """None where precision reaches the wanted share nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """The curve, how well scores separate, and what follows from it; None when nothing does."""
 
     relevant: int
@@ -65,8 +63,7 @@ class Curve:
     notes: tuple[Notice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Unrelated:
+class Unrelated(Struct, frozen=True):
     """How similar unrelated pairs are under one profile, as quantiles at equal steps."""
 
     quantiles: tuple[float, ...]
@@ -195,8 +192,7 @@ GATE = 5 / 6
 _DECIMALS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationReport:
+class CalibrationReport(Struct, frozen=True):
     """What golden queries show about a profile, and the proposal, if there is one."""
 
     profile: str

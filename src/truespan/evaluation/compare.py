@@ -8,10 +8,11 @@ comparison that silently leaves queries out means nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import shake_256
 from itertools import compress
 from math import comb
+
+from msgspec import Struct
 
 from truespan.errors import InvalidSettings
 from truespan.evaluation.evaluate import (
@@ -35,8 +36,7 @@ _SCALE = 10**9
 _LOWEST_BIT = bytes(value & 1 for value in range(256))
 
 
-@dataclass(frozen=True, slots=True)
-class QueryChange:
+class QueryChange(Struct, frozen=True):
     """One query in both evaluations."""
 
     id: str
@@ -47,8 +47,7 @@ class QueryChange:
     """New less old of its nDCG, or of its reciprocal rank where only phrases are expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricChange:
+class MetricChange(Struct, frozen=True):
     """One metric over the queries that have it, and whether its change could be chance."""
 
     name: str
@@ -67,8 +66,7 @@ class MetricChange:
         return self.new - self.old
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The changes from one evaluation to another, over the queries they share."""
 
     old_name: str
@@ -87,8 +85,7 @@ class Comparison:
     """Ids that both have, with another question or other expectations."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Whether the new evaluation may replace the old, and every reason against it."""
 
     passed: bool

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum, log2
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import Interrupted, InvalidSettings, TruespanError
 from truespan.evaluation.golden import Expected, GoldenQuery, normalize_text, question_digest
@@ -23,8 +26,7 @@ from truespan.types.bundle import Notice
 NDCG_CUT = 10
 
 
-@dataclass(frozen=True, slots=True)
-class QueryMetrics:
+class QueryMetrics(Struct, frozen=True):
     """The metrics of one query; None where there is nothing to judge by.
 
     A query that expects documents has all but `phrase_hit`, one that expects phrases has that; hit
@@ -39,7 +41,7 @@ class QueryMetrics:
     phrase_hit: float | None = None
 
 
-NAMES = tuple(field.name for field in fields(QueryMetrics))
+NAMES = QueryMetrics.__struct_fields__
 """Every metric, in the order in which tables show them."""
 LABELS = {
     "hit": "hit rate",
@@ -51,8 +53,7 @@ LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One passage that a search returned: the key and name of its document, score and text."""
 
     document: str
@@ -77,8 +78,7 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class RankedDocument:
+class RankedDocument(Struct, frozen=True):
     """A document with the score of its best passage; without a grade if it was not judged."""
 
     document: str
@@ -87,8 +87,7 @@ class RankedDocument:
     grade: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredHit:
+class ScoredHit(Struct, frozen=True):
     """A similarity, and whether the passage or document was relevant."""
 
     score: float
@@ -140,8 +139,7 @@ class Totals:
     seconds: float | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """Golden queries as one generation answered them."""
 
     name: str

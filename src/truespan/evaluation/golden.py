@@ -12,12 +12,14 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
@@ -36,8 +38,7 @@ _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _TYPES = {str: "a string", int: "a whole number", list: "a list", dict: "a mapping"}
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """A document that should be found, by number, doc id or name, and how relevant it is."""
 
     document: str
@@ -45,8 +46,7 @@ class Expected:
     """0 means that the document was judged irrelevant."""
 
 
-@dataclass(frozen=True, slots=True)
-class GoldenQuery:
+class GoldenQuery(Struct, frozen=True):
     """A query, and what a good search returns for it among its first `top_k`."""
 
     id: str

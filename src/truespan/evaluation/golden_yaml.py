@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _AMBIGUOUS = re.compile(
@@ -29,8 +30,7 @@ class Refused(Exception):
     """What is wrong: the number of a line, and what it holds that is not accepted here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One mapping of the list: its first line, its fields, and the line of each of its keys."""
 
     line: int

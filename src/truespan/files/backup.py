@@ -7,17 +7,18 @@ all. The index is not part of a backup: it is rebuilt.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from filecmp import cmp
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import msgspec
+from msgspec import Struct
 
 from truespan.errors import (
     BackupInvalid,
@@ -181,8 +182,7 @@ def _map_errors(path: Path) -> Iterator[None]:
         raise BackupInvalid("The file is not a backup, or is damaged.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class BackupWriter:
+class BackupWriter(Struct, frozen=True):
     """Writes backups of one library. `settings` and `keys` are files by their names in a backup."""
 
     store: FileSnapshots | ServerSnapshots
@@ -207,7 +207,7 @@ class BackupWriter:
             extra = {**(self.settings if settings else {}), **(self.keys if keys else {})}
             sources |= {name: file for name, file in extra.items() if file.is_file()}
             members = tuple(describe_file(name, file) for name, file in sources.items())
-            manifest = dataclasses.replace(manifest, members=members)
+            manifest = msgspec.structs.replace(manifest, members=members)
             written = work / "backup"
             write_archive(written, manifest, sources)
             read_archive(written, manifest.schema)

@@ -14,8 +14,9 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
 from truespan.ingest.manifest import PathPattern, path_fault, split_path
@@ -115,8 +116,7 @@ class PathRefused(Exception):
     """Why a path of a manifest cannot be used, in words that follow the path."""
 
 
-@dataclass(frozen=True, slots=True)
-class JailedPath:
+class JailedPath(Struct, frozen=True):
     """A file or folder inside the jail; `path` has no links in it."""
 
     path: str
@@ -127,8 +127,7 @@ class JailedPath:
         return stat.S_ISDIR(self.status.st_mode)
 
 
-@dataclass(frozen=True, slots=True)
-class Jail:
+class Jail(Struct, frozen=True):
     """A folder that the paths of a manifest must not leave; `root` has no links in it."""
 
     root: str

@@ -6,8 +6,12 @@ import os
 import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import ManifestInvalid, SourceMissing
 from truespan.files.jail import (
@@ -24,8 +28,7 @@ from truespan.ingest.manifest import ANY_DEPTH, PathPattern, has_wildcard, quote
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(Struct, frozen=True):
     entry: Entry
     source: Source
 
@@ -211,14 +214,13 @@ class FileSources:
         return True
 
 
-@dataclass(slots=True)
-class _PathSearch:
+class _PathSearch(Struct):
     is_supported: Callable[[str], bool]
     declared: DocumentOptions
-    sources: dict[str, Source] = field(default_factory=dict)
-    passed_over: set[str] = field(default_factory=set)
-    unmatched: list[str] = field(default_factory=list)
-    roots: list[Root] = field(default_factory=list)
+    sources: dict[str, Source] = msgspec.field(default_factory=dict)
+    passed_over: set[str] = msgspec.field(default_factory=set)
+    unmatched: list[str] = msgspec.field(default_factory=list)
+    roots: list[Root] = msgspec.field(default_factory=list)
 
     def add(self, path: str) -> None:
         real = _resolve(path)

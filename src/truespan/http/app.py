@@ -8,13 +8,14 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -52,8 +53,7 @@ _StoredReply = tuple[int, tuple[tuple[str, str], ...], str, bytes]
 """A reply as stored under its idempotency key: status, headers, media type and body."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits in bytes and seconds."""
 
     body: int = 1 << 20
@@ -63,8 +63,7 @@ class Limits:
     upload_seconds: float = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class AppContext(replies.StreamContext):
+class AppContext(replies.StreamContext, frozen=True):
     """What all endpoints of a server share."""
 
     library: Library
@@ -73,8 +72,7 @@ class AppContext(replies.StreamContext):
     default_world: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A parsed request."""
 
     scope: Scope
@@ -95,8 +93,7 @@ class Request:
             raise errors.InvalidSettings(f"The header {name.decode()} is not UTF-8.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """The operations of one path by method; an ASGI application."""
 
     app: AppContext
@@ -248,8 +245,7 @@ class Endpoint:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticatedApp:
+class AuthenticatedApp(Struct, frozen=True):
     """Authenticates callers of an ASGI application that answers requests itself."""
 
     app: AppContext
@@ -298,8 +294,7 @@ def _fingerprint(scope: Scope, body: bytes) -> bytes:
     return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(Struct, frozen=True):
     """How a server answers requests."""
 
     auth: AuthPolicy = field(default_factory=AuthPolicy)
@@ -313,8 +308,7 @@ class ServerOptions:
     """Whether MCP may use sessions, which live in one process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(Struct, frozen=True):
     """The application, and whether any of its calls is still running."""
 
     asgi: ASGIApp

@@ -6,9 +6,9 @@ import ipaddress
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truespan import errors
@@ -51,8 +51,7 @@ _PREFLIGHT = Reply(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AuthPolicy:
+class AuthPolicy(Struct, frozen=True):
     """Which hosts and origins are accepted, whether a token is needed, and the rate limit."""
 
     hosts: frozenset[str] = LOOPBACK
@@ -84,8 +83,7 @@ class AuthPolicy:
         return None
 
 
-@dataclass(slots=True)
-class Authenticator:
+class Authenticator(Struct):
     """Identifies callers by their tokens and limits their rates. Threads may share it."""
 
     library: Library
@@ -127,8 +125,7 @@ class Authenticator:
             raise errors.TooManyRequests((level + 1 - size) * 60 / size)
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
+class Gateway(Struct, frozen=True):
     """Checks host and origin, adds the headers of every reply, and logs; wraps an ASGI app."""
 
     inner: ASGIApp

@@ -6,13 +6,12 @@ import asyncio
 import errno
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Annotated, Any, BinaryIO, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive, Scope
@@ -146,8 +145,7 @@ class Declaration(Arguments, frozen=True, kw_only=True):
     tags: list[Label] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """An upload: files, and the declared properties of the documents."""
 
     files: tuple[tuple[str, BinaryIO], ...]

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from truespan.errors import TruespanError
 from truespan.http.bodies import Form
 from truespan.types.token import Principal
@@ -29,8 +31,7 @@ Value = TypeVar("Value")
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(Struct, frozen=True):
     """A request as a handler sees it: parsed, validated, and with its caller's authority."""
 
     library: Library
@@ -50,8 +51,7 @@ class CallContext:
         return self.library.domain(self.domain, world=self.path["world"])
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[Value]):
+class Reply(Struct, Generic[Value], frozen=True):
     """A complete reply: a value to encode as JSON, or bytes of another media type."""
 
     value: Value
@@ -60,16 +60,14 @@ class Reply(Generic[Value]):
     media_type: str = JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """A server-sent event."""
 
     name: str
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """A reply sent event by event. The headers are sent before the first event."""
 
     events: Iterator[Event]
@@ -78,8 +76,7 @@ class Events:
     """Stops the work that produces the events."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobStream(Generic[Value]):
+class JobStream(Struct, Generic[Value], frozen=True):
     """A job's state whenever it changes. `poll` returns it, and whether the job is finished."""
 
     poll: Callable[[], tuple[Event, bool]]

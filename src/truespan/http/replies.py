@@ -7,11 +7,11 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 from starlette.types import Receive, Send
 
 from truespan.errors import MethodNotAllowed, Overloaded, TruespanError, Unauthorized
@@ -28,8 +28,7 @@ HEARTBEAT_SECONDS = 15.0
 _ENCODER = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True, slots=True)
-class StreamContext:
+class StreamContext(Struct, frozen=True):
     """What streams of events need: threads, and whom to tell of an unexpected exception."""
 
     pool: Pool

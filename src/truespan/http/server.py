@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -23,6 +22,8 @@ from typing import Any
 
 import msgspec
 import uvicorn
+from msgspec import Struct, field
+from msgspec.structs import replace
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import truespan
@@ -110,8 +111,7 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[?[0-9a-f:.]+\]?", re.ASCII
 _ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 -- compared here; bound only if the operator says so.
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """What to serve, and where."""
 
     folder: Path

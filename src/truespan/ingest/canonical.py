@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from truespan.parsing.clean import clean
 from truespan.types.text import Block, BlockKind, CanonicalText, FigureSpot, PageStart, Place
@@ -76,8 +77,7 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
     )
 
 
-@dataclass(slots=True)
-class _CleanBlock:
+class _CleanBlock(Struct):
     """The final text of a block, with the offsets of its figures and pages."""
 
     text: str

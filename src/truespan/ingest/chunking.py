@@ -16,12 +16,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
+from msgspec import Struct
 
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import CanonicalText, Sentence, Span, TokenMap
@@ -207,8 +207,7 @@ def _break(text: str, start: int, stop: int) -> int:
     return end
 
 
-@dataclass(slots=True)
-class _SentenceChunker:
+class _SentenceChunker(Struct):
     """Makes spans of `size` sentences that share `overlap`, or of as many as `pack` holds.
 
     A sentence that no chunk can hold is split where a window would be; each part is a span. Ranges
@@ -319,8 +318,7 @@ def _token_spans(
     return spans
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenChunker:
+class _TokenChunker(Struct, frozen=True):
     """Finds the chunks of one text, which ends with a word at `stop`."""
 
     text: str

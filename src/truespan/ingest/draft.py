@@ -6,10 +6,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 
 import numpy as np
+from msgspec import Struct, field, to_builtins
 
 from truespan.errors import InvalidSettings, SourceEmpty
 from truespan.ingest.canonical import assemble
@@ -60,8 +60,7 @@ def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
     return tuple(unique.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Preparation:
+class Preparation(Struct, frozen=True):
     """How sources are processed, apart from what callers declare about them."""
 
     figures: FigureFlags = field(default_factory=FigureFlags)
@@ -97,7 +96,7 @@ class Preparation:
             "cleaning": CLEANING_VERSION,
             "loader": LOADER_VERSION,
             "segmenter": segmenter_name(),
-            "chunking": asdict(self.chunking_for(declared)),
+            "chunking": to_builtins(self.chunking_for(declared)),
             "counter": counter.name,
             "kind": declared.kind or DocumentKind.DOCUMENT,
             "title": declared.title,

@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from hashlib import sha256
@@ -20,6 +19,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct, field
 
 from truespan.errors import (
     BatchTooLarge,
@@ -310,8 +310,7 @@ def embed_too_long(
     return None, Remark.BAD_VECTOR
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedBatch:
+class EmbeddedBatch(Struct, frozen=True):
     """Vectors that passed every check."""
 
     vectors: dict[TextHash, Vector] = field(default_factory=dict)
@@ -371,8 +370,7 @@ def embed_texts(
                 future.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class _BatchEmbedder:
+class _BatchEmbedder(Struct, frozen=True):
     embedder: Embedder
     limits: EmbeddingLimits
     clock: Clock

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatch, StoreDamaged
 from truespan.ingest.draft import text_chunks
@@ -42,8 +44,7 @@ OnChunks = Callable[[int, RevisionRef], None]
 """Receives how many more chunks have a vector, and the revision of the last of them."""
 
 
-@dataclass(slots=True)
-class IndexCounts:
+class IndexCounts(Struct):
     """What an indexer did so far; `written` counts points that were flushed and marked."""
 
     written: int = 0
@@ -51,8 +52,7 @@ class IndexCounts:
     reused: int = 0
 
 
-@dataclass(slots=True)
-class IndexOutcome:
+class IndexOutcome(Struct):
     """The revisions that became active, and remarks on parts of others."""
 
     activated: list[RevisionRef] = field(default_factory=list)
@@ -309,8 +309,7 @@ def embed_pending(
     return indexer.counts.written
 
 
-@dataclass(slots=True)
-class ReindexReport:
+class ReindexReport(Struct):
     """What building a generation did. `failures` name documents by their number."""
 
     generation: int

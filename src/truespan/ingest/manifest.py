@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import translate
 from functools import partial
 from math import isfinite
 from typing import Any
+
+from msgspec import Struct
 
 from truespan.errors import ManifestInvalid
 from truespan.types.source import (
@@ -41,8 +42,7 @@ def split_path(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-@dataclass(frozen=True, slots=True)
-class PathPattern:
+class PathPattern(Struct, frozen=True):
     """A pattern of paths, matched name by name while folders are entered."""
 
     _parts: tuple[Callable[[str], bool] | None, ...]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 
 import msgspec
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from truespan.errors import AssetsTaken, SourceMissing, SourceRefused, TruespanError
 from truespan.ingest.draft import DEFAULT_VERSION, make_draft
@@ -102,8 +103,7 @@ class _DraftMaker:
         return source, draft
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """Documents that are staged and indexed together."""
 
     drafts: list[Draft] = field(default_factory=list)
@@ -308,8 +308,7 @@ LEAST_SHARES = 8
 """A request of few documents is split finer, so that several workers have something to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class IngestRequest:
+class IngestRequest(Struct, frozen=True):
     """What to ingest: paths, or a manifest, or a batch of `uploads` by its name."""
 
     paths: tuple[str, ...] = ()
@@ -319,7 +318,7 @@ class IngestRequest:
 
     def to_json(self) -> str:
         """Return the request as it is stored with its job."""
-        fields = asdict(self)
+        fields = to_builtins(self)
         options = fields.pop("options")
         return json.dumps({**fields, **options}, sort_keys=True)
 
@@ -417,7 +416,7 @@ def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
 
 def share_to_json(sources: Sequence[Source]) -> JobShare:
     """Return a share as it is stored with its job."""
-    request = json.dumps({"sources": [asdict(source) for source in sources]}, sort_keys=True)
+    request = json.dumps({"sources": [to_builtins(source) for source in sources]}, sort_keys=True)
     # An empty file counts too: no share has the size 0.
     size = sum(max(source.size, 1) for source in sources)
     return JobShare(request, len(sources), size)

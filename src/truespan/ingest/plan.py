@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings, SourceRefused
 from truespan.ingest.embed import room_for_texts
@@ -31,8 +33,7 @@ FREE = frozenset({"local", "fastembed", "ollama"})
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """The provider's part of a run. `cost` is in US dollars; None if the price is unknown."""
 
     requests: int
@@ -149,8 +150,7 @@ class DocumentOutcome(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedDocument:
+class PlannedDocument(Struct, frozen=True):
     """One source in a plan; an unchanged one has no counts."""
 
     name: str
@@ -165,8 +165,7 @@ class PlannedDocument:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(Struct, frozen=True):
     """What a run would do."""
 
     rows: tuple[PlannedDocument, ...]

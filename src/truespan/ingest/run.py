@@ -8,8 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from truespan.errors import Cancelled, Interrupted, TruespanError
 from truespan.ingest.embed import Canary, Remark
@@ -72,8 +75,7 @@ REMARKS = {
 """The code and the message of each remark."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherGeneration:
+class OtherGeneration(Struct, frozen=True):
     """Another generation that new documents enter; `named` if an alias points to it."""
 
     scope: Scope
@@ -81,16 +83,14 @@ class OtherGeneration:
     named: bool
 
 
-@dataclass(slots=True)
-class ProviderCheck:
+class ProviderCheck(Struct):
     """The checks that a provider has passed, so that a job does not repeat them."""
 
     canary: Canary = field(default_factory=Canary)
     probed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IngestDeps:
+class IngestDeps(Struct, frozen=True):
     """The store, the index, the provider and the rest that ingestion uses, each as a port."""
 
     store: Store
@@ -117,8 +117,7 @@ class IngestDeps:
         return self.sources.read(source)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A source that did not become a document, and why."""
 
     name: str
@@ -126,8 +125,7 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a run has come: `fraction` is of the bytes to read, the rest are counts so far."""
 
     fraction: float
@@ -139,8 +137,7 @@ class Progress:
     reused: int = 0
 
 
-@dataclass(slots=True)
-class IngestReport:
+class IngestReport(Struct):
     """What a run did."""
 
     ingested: list[str] = field(default_factory=list)

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from msgspec import Struct
 from procrastinate import App, JobContext, PsycopgConnector, SyncPsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job
@@ -107,8 +107,7 @@ _DUE = """
 """Counts orders that could start now: not scheduled for later, and not running as a duplicate."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
+class QueueLimits(Struct, frozen=True):
     """Limits of the queue, of attempts at a job, and of a worker's silence."""
 
     waiting: int = 10_000
@@ -257,8 +256,7 @@ class StoppableWorker(Worker):
         await super()._shutdown(side_tasks)
 
 
-@dataclass
-class QueueWorker:
+class QueueWorker(Struct, dict=True):
     """Runs the orders of the queue in this process."""
 
     queue: ProcrastinateQueue

@@ -12,7 +12,9 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.components import Components
 from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, SourceMissing, TruespanError
@@ -44,8 +46,7 @@ _FINISHED = (JobState.DONE, JobState.CANCELLED)
 _log = logging.getLogger("truespan.jobs")
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
+class Jobs(Struct, frozen=True):
     """The jobs of one world; a world without a generation has none."""
 
     components: Components

@@ -6,9 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import asdict, replace
 
 from truespan.errors import (
     IndexKeyRefused,
@@ -37,8 +39,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class PointsRemoved:
+class PointsRemoved(Struct, frozen=True):
     """The number of points that were removed from one generation's index."""
 
     generation: int
@@ -46,8 +47,7 @@ class PointsRemoved:
     points: int
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """What a deletion did.
 
     `rows` counts the deleted rows by table, `redacted` the job records that named the document.
@@ -83,7 +83,7 @@ class Receipt:
         fields["assets"] = self.assets._asdict()
         fields["uploads"] = self.uploads._asdict()
         fields["check"] = self.check._asdict() if self.check else None
-        fields["points"] = list(fields["points"])
+        fields["points"] = to_builtins(self.points)
         return fields
 
 
@@ -101,8 +101,7 @@ _RETRIED_LATER = (
 """Errors after which an erasure stays queued."""
 
 
-@dataclass(slots=True)
-class ErasureReport:
+class ErasureReport(Struct):
     """The erasures that were done, and those still queued with their reason."""
 
     done: int = 0
@@ -118,8 +117,7 @@ _IMMEDIATE_KINDS = frozenset({ErasureKind.POINTS, ErasureKind.ASSETS})
 _NOT_REQUESTED = "asked_for_later"
 
 
-@dataclass(frozen=True, slots=True)
-class Remover:
+class Remover(Struct, frozen=True):
     """Deletes documents and worlds, erases them from files, and returns receipts."""
 
     store: Store

@@ -6,8 +6,10 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import TruespanError
 from truespan.observer import RequestTrace
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 
-@dataclass(slots=True)
-class RepairReport:
+class RepairReport(Struct):
     """What repairs did. `reembedded` counts chunks whose points were written again."""
 
     deleted_points: int = 0

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from truespan.mcp.tools import AnonymousAccess
 
 
-@dataclass(slots=True)
-class McpApp:
+class McpApp(Struct):
     """The ASGI application for `/mcp` and everything below; enter `lifetime` around its use.
 
     With several processes at one address `sessions` must be off, because a session lives in the

@@ -5,10 +5,9 @@ They contain no document text, so using one cannot show what the tools would not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from truespan.arguments import Arguments, Book, PositionArguments, arguments_schema
@@ -54,8 +53,7 @@ class CollectArguments(Arguments, frozen=True, kw_only=True):
     topic: Annotated[str, _text("The topic of the passages.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A prompt: its description, its arguments, and the text that precedes them in the message."""
 
     name: str

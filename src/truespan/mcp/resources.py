@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import Struct
 
 from truespan.errors import CallerError, DocumentNotFound, InvalidSettings, PositionNotFound
 from truespan.serialize import members
@@ -34,8 +34,7 @@ _URI = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentDescription:
+class DocumentDescription(Struct, frozen=True):
     """A document as its owner sees it: its labels and its outline."""
 
     document: int
@@ -50,8 +49,7 @@ class DocumentDescription:
     outline: tuple[OutlineEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceProvider:
+class ResourceProvider(Struct, frozen=True):
     """Lists and describes the documents that a role can see, and reads their sentences."""
 
     list: Callable[[Any], Sequence[DocumentDescription | ReadingPosition]]

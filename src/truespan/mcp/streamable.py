@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -19,6 +18,7 @@ from anyio import to_thread
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from msgspec import Struct, field
 
 from truespan.errors import CallerError, MethodNotAllowed, NotAllowed, RouteNotFound, TruespanError
 from truespan.http.replies import problem_reply, send_reply
@@ -50,8 +50,7 @@ TARGET = "truespan.mcp"
 _SESSION_ID = b"mcp-session-id"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What a request is for: a role, and its world or reader."""
 
     role: Role
@@ -138,8 +137,7 @@ def _only_reader(authority: Authority) -> str | None:
     raise CallerError("There is more than one reader.", advice="Name one: /mcp/WORLD/READER.")
 
 
-@dataclass(slots=True)
-class SessionLimiter:
+class SessionLimiter(Struct):
     """Ends a caller's oldest session when it opens too many.
 
     Sessions are counted from the replies of the server; an entry of an ended session is harmless.

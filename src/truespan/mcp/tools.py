@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from truespan.arguments import (
     Arguments,
@@ -39,8 +39,7 @@ HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CallerContext:
+class CallerContext(Struct, frozen=True):
     """A world opened with the caller's authority, and the reader if it is for one."""
 
     world: World
@@ -54,8 +53,7 @@ class CallerContext:
         return world if self.reader is None else world.reader(self.reader)
 
 
-@dataclass(frozen=True, slots=True)
-class AnonymousAccess:
+class AnonymousAccess(Struct, frozen=True):
     """What callers without a token may use; by default nothing.
 
     With a reader, that reader's tools; with `owner`, the owner's. A world restricts both to it.
@@ -66,24 +64,21 @@ class AnonymousAccess:
     owner: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BookList:
+class BookList(Struct, frozen=True):
     """The books in which the reader has a position."""
 
     books: tuple[ReadingPosition, ...]
     warnings: tuple[Notice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BookPosition:
+class BookPosition(Struct, frozen=True):
     """The reader's position in one book; null if none is recorded."""
 
     position: ReadingPosition | None
     warnings: tuple[Notice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDetail:
+class ErrorDetail(Struct, frozen=True):
     """Why a call failed. `code` is stable; `retryable` says whether to retry the same call."""
 
     code: str
@@ -92,15 +87,13 @@ class ErrorDetail:
     retryable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorResult:
+class ErrorResult(Struct, frozen=True):
     """The result of a call that was refused or failed."""
 
     error: ErrorDetail
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A tool: its description, its types, and the functions that run it and render its result."""
 
     name: str
@@ -129,8 +122,7 @@ class Tool:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """What a server offers to one kind of caller."""
 
     name: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LOWEST_LEVEL = 6
 
 
-@dataclass(slots=True)
-class HeadingPlaces:
+class HeadingPlaces(Struct):
     """The current chapter and section. It receives each block in order.
 
     A heading of level 1 that begins the document is its title, and until the next heading its

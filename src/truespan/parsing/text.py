@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.parsing.headings import parse_roman
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
@@ -101,8 +103,7 @@ _Rank = Literal["part", "chapter", "named", "numeral"]
 """What kind of heading it is; those of one rank follow one another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A recognised heading. `label` is its text on one line, `short` its kind and number."""
 
     rank: _Rank
@@ -192,8 +193,7 @@ def _is_prose(text: str) -> bool:
     return long and recognise(text.strip().partition("\n")[0]) is None
 
 
-@dataclass(slots=True)
-class _Contents:
+class _Contents(Struct):
     """A list of chapters or pictures while it is read, and what it has named so far."""
 
     names_chapters: bool = True
@@ -213,8 +213,7 @@ class _Contents:
         self.keys.add(self.key(heading))
 
 
-@dataclass(slots=True)
-class Outline:
+class Outline(Struct):
     """The current chapter and section. It receives each paragraph in order."""
 
     chapter: str | None = None

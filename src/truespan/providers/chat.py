@@ -10,10 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from truespan.errors import (
     ModelUnavailable,
@@ -53,8 +53,7 @@ _WITHHELD = r"content[_ ](?:filter|policy|management)|safety|responsible ?ai|mod
 _CANNOT_CHAT = r"does not support chat|not a chat model"
 
 
-@dataclass(frozen=True, slots=True)
-class ChatDialect:
+class ChatDialect(Struct, frozen=True):
     """How long and how freely a chat model may reply."""
 
     max_tokens: int = 1024

@@ -11,9 +11,10 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import ClassVar, NoReturn
+
+from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.ingest.embed import RateLimiter
@@ -26,8 +27,7 @@ from truespan.types.profile import Distance, EmbeddingProfile
 PROBE = "A short text from which the number of dimensions is learnt."
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPrefixes:
+class ModelPrefixes(Struct, frozen=True):
     """The texts that a model expects before a query and before a document."""
 
     query: str = ""
@@ -60,8 +60,7 @@ def prefixes_for(model: str) -> ModelPrefixes:
     return next(matches, ModelPrefixes())
 
 
-@dataclass(frozen=True, slots=True)
-class LearntModel:
+class LearntModel(Struct, frozen=True):
     """What is known about a model. `limit` is the tokens it reads, prefix included.
 
     `counted` tells whether the local counter counts as the model does.
@@ -138,8 +137,7 @@ class BaseEmbedder(ABC):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedderOptions:
+class EmbedderOptions(Struct, frozen=True):
     """Where an embedding provider is, its model, and how it is called."""
 
     base_url: str

@@ -9,11 +9,12 @@ may be too long are counted first, by the model's own count.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ProviderBadReply, TextTooLong
 from truespan.providers.embedder import (
@@ -125,7 +126,7 @@ class GoogleEmbedder(HttpEmbedder):
             # Google writes the pause into the body, without fractions: one second is added.
             delay = _DELAY.search(reply.words)
             pause = read_pause(str(int(delay[1]) + 1), self._clock.now()) if delay else None
-            return replace(reply, retry_after=pause)
+            return dataclasses.replace(reply, retry_after=pause)
 
         reply = self._keys.send(self._model, send)
         if reply.status == 404 and reply.size_refusal() is None:

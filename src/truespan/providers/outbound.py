@@ -12,10 +12,11 @@ import ipaddress
 import socket
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration
 from truespan.protocols import Clock
@@ -23,8 +24,7 @@ from truespan.protocols import Clock
 _PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """How long one request may take and how large its reply may be.
 
     A model may have to be loaded before the first byte arrives, so a single read may take long;

@@ -13,11 +13,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 from unicodedata import category, is_normalized, normalize
+
+from msgspec import Struct
 
 from truespan.types.document import CountedRevision, WordCatalog, WordEntry
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
@@ -154,8 +155,7 @@ MOST_RECENT = 1_000_000
 """Cached places of recent terms, sixteen bytes each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Revisions by their keys, and their chunks one after another.
 
     A chunk's place is where its revision starts, plus its index. `rows` says for each place which
@@ -300,8 +300,7 @@ def keep_counting(store: Store, scope: Scope) -> None:
             count_words(store, scope, world)
 
 
-@dataclass(frozen=True, slots=True)
-class WordScores:
+class WordScores(Struct, frozen=True):
     """The BM25 score of every chunk in scope; zero for one that has no word of the query."""
 
     scope: Scope

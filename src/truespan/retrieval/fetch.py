@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from truespan.protocols import VectorIndex
 from truespan.retrieval.query_vector import SCORE_DECIMALS
@@ -27,8 +28,7 @@ CountMissing: TypeAlias = Callable[[list[Verified], float], int]
 score at or above which every hit has been seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """The hits that were verified, and those that could not be."""
 
     verified: list[Verified] = field(default_factory=list)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings
 from truespan.retrieval.bm25 import WordScores, word_scores
@@ -37,8 +39,7 @@ POOL = 100
 """How many candidates words contribute, and how many similarity does. Callers cannot change it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FusedFetched(Fetched):
+class FusedFetched(Fetched, frozen=True):
     """The candidates with their blend, and what follows them by similarity.
 
     `least` is the similarity down to which candidates were taken, None for all there are; `named`
@@ -131,8 +132,7 @@ def fetch_fused(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Blend:
+class _Blend(Struct, frozen=True):
     """How two scores become one. `best` is the highest word score in scope."""
 
     weight: float
@@ -154,8 +154,7 @@ class _Blend:
         return replace(found, fused=FusedScore(_rounded(bm25), blend))
 
 
-@dataclass(frozen=True, slots=True)
-class _Pool:
+class _Pool(Struct, frozen=True):
     """The candidates with their blend, and the chunks that follow them.
 
     `lacking` is how many of the closest are still to be fetched, `least` the similarity where they

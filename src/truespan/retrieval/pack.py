@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.retrieval.fetch import Fetched
@@ -42,8 +43,7 @@ PATIENCE = 64
 """Candidates that may be too large for the rest of the budget before it counts as full."""
 
 
-@dataclass(slots=True)
-class CoveredText:
+class CoveredText(Struct):
     """Which parts of which documents are covered already, as code-point intervals.
 
     Repetition is a matter of place, never of equal text: two equal sentences in two places both
@@ -82,8 +82,7 @@ def render(parts: Iterable[Passage | Visible]) -> str:
     return SEPARATOR.join(pieces)
 
 
-@dataclass(slots=True)
-class Packed:
+class Packed(Struct):
     """The chosen chunks by rank, and those that were skipped, by reason."""
 
     chosen: list[Visible] = field(default_factory=list)
@@ -138,8 +137,7 @@ def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
     return None
 
 
-@dataclass(slots=True, kw_only=True)
-class BundleAttempt(Attempt):
+class BundleAttempt(Attempt, kw_only=True):
     """A pass through the stages that ends in a bundle, as far as it got."""
 
     query_type: str

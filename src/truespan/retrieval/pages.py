@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from truespan.errors import (
     DocumentNotFound,
@@ -51,8 +53,7 @@ _MEDIA_TYPES = {"jpg": "jpeg", "tif": "tiff"} | {
 a page of its own: SVG can contain scripts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Struct, frozen=True):
     """One revision, read page by page. Nothing past `until` is read, if that is given."""
 
     store: Store

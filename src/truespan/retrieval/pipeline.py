@@ -11,8 +11,10 @@ They differ in what they count as enough and in what they build from it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING
+
+from msgspec import NODEFAULT, Struct, field
+from msgspec.structs import fields, replace
 
 from truespan.errors import BlankQuery, NotAllowed, StorageFull, StoreBusy
 from truespan.observer import RequestTrace
@@ -48,8 +50,7 @@ REPAIR_NOT_RECORDED = Notice(
 )
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """One pass through the stages, as far as it got."""
 
     world: World | None = None
@@ -66,14 +67,13 @@ class Attempt:
     def restart(self) -> None:
         """Forget what an earlier pass found, since the world has changed."""
         for member in fields(self):
-            if member.default_factory is not MISSING:
+            if member.default_factory is not NODEFAULT:
                 setattr(self, member.name, member.default_factory())
-            elif member.default is not MISSING:
+            elif member.default is not NODEFAULT:
                 setattr(self, member.name, member.default)
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """The stages of retrieval for one caller and one world."""
 
     deps: RetrievalDeps

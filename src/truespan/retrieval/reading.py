@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from math import inf
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound
 from truespan.retrieval.fetch import Fetched, fetch_by_similarity
@@ -50,8 +52,7 @@ def find_position(positions: Sequence[Position], book: str | None) -> Position |
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderRetriever:
+class ReaderRetriever(Struct, frozen=True):
     """Retrieval for one reader of a world."""
 
     pipeline: Pipeline
@@ -181,8 +182,7 @@ class ReaderRetriever:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class BookSearch:
+class BookSearch(Struct, frozen=True):
     """One query against the read part of a book: stored chunks, and the tail.
 
     Stored chunks are scored from their vectors, as the tail is: one routine for both.

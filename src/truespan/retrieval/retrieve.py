@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import ScopeViolation
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -39,8 +41,7 @@ MAX_SEARCHED_FOR_SELECTION = 50
 """Documents in which a selection is located; those with chosen chunks come first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retriever:
+class Retriever(Struct, frozen=True):
     """Retrieval for one caller. `split` cuts a long text at sentence ends, within a token limit."""
 
     pipeline: Pipeline
@@ -211,8 +212,7 @@ class Retriever:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Related:
+class _Related(Struct, frozen=True):
     """Which chunks are related to some part of a selection; without parts, all are."""
 
     pipeline: Pipeline

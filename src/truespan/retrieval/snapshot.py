@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from truespan.errors import DomainNotFound, GenerationNotFound, StoreBusy, WorldNotFound
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -21,8 +22,7 @@ ATTEMPTS = 40
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalDeps:
+class RetrievalDeps(Struct, frozen=True):
     """The collaborators of a retrieval.
 
     `start_repair` is called with the scope in which something was recorded for repair.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.chunk import ChunkRecord, ChunkState, ParentChunk, StoredChunk
@@ -13,8 +14,7 @@ from truespan.types.scope import Scope, admits
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """What became of a list of hits: verified, broken, or of a revision that is not active."""
 
     verified: list[Verified]

@@ -9,9 +9,11 @@ unread, since what a chunker does from there depends on nothing before.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import StorageFull, StoreBusy, StoreDamaged
 from truespan.ingest.chunking import chunk_spans
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class TailMaker:
+class TailMaker(Struct, frozen=True):
     """Builds tails and stores them."""
 
     store: Store

@@ -13,9 +13,10 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 EMAIL, PHONE, CREDIT_CARD, IBAN = "EMAIL", "PHONE", "CREDIT_CARD", "IBAN"
 NATIONAL_ID, IP_ADDRESS, API_KEY = "NATIONAL_ID", "IP_ADDRESS", "API_KEY"
@@ -60,8 +61,7 @@ class Edit(NamedTuple):
     replacement: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True):
     """How often one rule found something."""
 
     label: str
@@ -69,8 +69,7 @@ class AuditEntry:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditCounts:
+class AuditCounts(Struct, frozen=True):
     """The audit record of a text or a document, ordered by label and rule.
 
     It holds nothing derived from a value: no length, no hash, no offset.
@@ -89,8 +88,7 @@ class AuditCounts:
         return dict(counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Sanitized:
+class Sanitized(Struct, frozen=True):
     """A sanitised text and its edits, which ascend and do not overlap."""
 
     text: str

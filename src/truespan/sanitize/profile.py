@@ -19,9 +19,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration
 from truespan.sanitize.findings import HIDDEN, LABELS, Finding, text_before, to_lower
@@ -98,8 +99,7 @@ _KEYS = {"allow", "allow_domains", "without", "phone_regions", "rule"}
 _RULE_KEYS = {"label", "pattern", "validator", "context"}
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRule:
+class ProfileRule(Struct, frozen=True):
     """A custom pattern; the rule of its findings is `profile.<number>`."""
 
     name: str
@@ -121,8 +121,7 @@ class ProfileRule:
                     yield Finding(*found.span(), self.label, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """The content of a profile file; an empty profile changes nothing."""
 
     rules: tuple[ProfileRule, ...] = ()

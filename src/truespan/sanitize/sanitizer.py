@@ -12,11 +12,13 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from truespan.errors import InvalidConfiguration
 from truespan.parsing.clean import clean

@@ -7,11 +7,11 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
+from msgspec import Struct
 from psycopg import sql as compose
 from psycopg_pool import ConnectionPool
 
@@ -77,8 +77,7 @@ _HAS_GROWN: Final = """
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where the store is, and how long it may take to answer."""
 
     url: Secret

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, Final, LiteralString
 
 import msgspec
+from msgspec import to_builtins
 
 from truespan.errors import StoreDamaged
 from truespan.store.rows import (
@@ -222,7 +222,7 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         tags=json.dumps(draft.tags),
         chunking=draft.chunking.name,
         chunking_profile=chunking_to_json(draft.chunking),
-        properties=json.dumps(asdict(draft.properties)),
+        properties=json.dumps(to_builtins(draft.properties)),
         text_hash=hash_text(text),
         characters=len(text),
         sentences=len(draft.sentences),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
 from typing import Final
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from truespan.errors import Interrupted, JobNotFound
 from truespan.store.session import Part, Row, Session, retry_on_conflict
@@ -284,4 +284,4 @@ def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
 
 
 def counts_text(counts: JobCounts) -> str:
-    return msgspec.json.encode(asdict(counts)).decode()
+    return msgspec.json.encode(counts).decode()

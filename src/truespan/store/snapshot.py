@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import apsw
+from msgspec import Struct
 
 from truespan.errors import BackupInvalid, MigrationRefused, TruespanError
 from truespan.store.session import DuplicateRow, InvalidRow, MissingRow, Row
@@ -36,8 +36,7 @@ class Snapshot(NamedTuple):
     """Documents with images: world, id, and the token of the revision that they belong to."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSnapshots:
+class FileSnapshots(Struct, frozen=True):
     """Takes snapshots of a store in a file."""
 
     store: Path
@@ -58,8 +57,7 @@ class FileSnapshots:
             return _describe(copy)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSnapshots:
+class ServerSnapshots(Struct, frozen=True):
     """Takes snapshots of a store on a server: its rows are copied into a file."""
 
     rows: Callable[[], StoreRows]

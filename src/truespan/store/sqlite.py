@@ -7,12 +7,12 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
 import apsw
+from msgspec.structs import replace
 
 from truespan.errors import (
     InvalidConfiguration,

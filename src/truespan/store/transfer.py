@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, LiteralString, TypeAlias, cast
 
+from msgspec import Struct
+
 from truespan.errors import MigrationRefused, StoreDamaged, WorldNotFound
 from truespan.store.session import (
     SHARED_TABLES,
@@ -74,8 +76,7 @@ NeutralRow: TypeAlias = tuple[Cell, ...]
 """One row in a form that every store has: the names of other rows first, then its own columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table as it is copied."""
 
     name: str
@@ -362,8 +363,7 @@ class RowDigest:
         return f"{self.total:064x}"
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedRows:
+class CopiedRows(Struct, frozen=True):
     """What was copied, table by table over all worlds."""
 
     worlds: int

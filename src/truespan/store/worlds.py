@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Final
 from uuid import uuid4
+
+from msgspec.structs import asdict
 
 from truespan.errors import (
     DomainNotFound,

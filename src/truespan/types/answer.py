@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration
 from truespan.types.bundle import Notice, WhyNot
@@ -24,8 +26,7 @@ class Role(StrEnum):
     USER = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     role: Role
     text: str
 
@@ -33,8 +34,7 @@ class Message:
 ANSWER_TOP_K = 25
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieved:
+class Retrieved(Struct, frozen=True):
     """Visible chunks by rank, the scope they were found in, and what the caller should know.
 
     Without a scope there was nothing to look in. `flaws` are hits that could not be trusted.
@@ -47,8 +47,7 @@ class Retrieved:
     flaws: tuple[VerificationFailure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
+class Shortlist(Struct, frozen=True):
     """The best of what was found, at most as many as wanted.
 
     Chunks of excluded kinds take no place from the others: a model never sees them, and however
@@ -81,8 +80,7 @@ def shortlist(ranked: Iterable[Visible], wanted: int, excluded: Collection[Chunk
 PREVIEW_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True):
     """A source that the answer names by its number, and where that stands.
 
     All but the number is None where the answer names a number that no source had: it is kept, so
@@ -101,8 +99,7 @@ class Citation:
     chunk_id: ChunkId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True):
     """Words that the answer puts between quotation marks, and where they stand if they do."""
 
     text: str
@@ -113,8 +110,7 @@ class Quote:
     last_sid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievedNote:
+class RetrievedNote(Struct, frozen=True):
     """A retrieved chunk: where it stands, how its text begins, and what became of it.
 
     `verdict` is `returned` where the chunk was chosen for the model, else why it was not.
@@ -132,8 +128,7 @@ class RetrievedNote:
     verdict: WhyNot
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a question gets: words, what they rest on, and how that was decided.
 
     `retrieved_chunks_metadata` is sorted by similarity; `used_chunks` are those of them that the
@@ -153,23 +148,20 @@ class Answer:
     processing_time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """The first event: mode and speaker are settled and do not change any more."""
 
     mode: AnswerMode
     used_llm: UsedModel
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Some more of the answer; all pieces joined are the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """The last event: the whole answer, checked."""
 
     answer: Answer
@@ -188,8 +180,7 @@ def preview(text: str) -> str:
     return kept if whole_word or " " not in kept else kept[: kept.rindex(" ")]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRules:
+class AnswerRules(Struct, frozen=True):
     """How answers are decided and what is kept of them.
 
     `distance` is what the operator expects of every profile, if anything. With `calibrated`, the
@@ -221,8 +212,7 @@ class AnswerRules:
         return replace(self.decision, distance=profile.distance, **thresholds)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """One answered request, before it has an id.
 
     `evidence` is what the decision was made from, `decision_explain` what came of it. The query in
@@ -237,8 +227,7 @@ class Usage:
     decision_explain: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRecord:
+class UsageRecord(Struct, frozen=True):
     """An answered request as the log keeps it; the members of `Usage` with an id and a time."""
 
     id: str

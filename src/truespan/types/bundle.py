@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.trust import FusedScore
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """What a passage was checked against, at the moment of reading."""
 
     text_hash: TextHash
@@ -20,8 +20,7 @@ class Receipt:
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """One verified result in its rich form."""
 
     chunk_id: ChunkId
@@ -51,24 +50,21 @@ class Passage:
     """In a fused search, what it was ranked by; `score` is always the similarity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something the caller should know although the request succeeded."""
 
     code: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """How many hits were left out for one reason."""
 
     code: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Funnel:
+class Funnel(Struct, frozen=True):
     """How many candidates were left after each stage."""
 
     in_scope: int
@@ -77,8 +73,7 @@ class Funnel:
     returned: int
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """The answer to a search. It has the same members whether it is full or empty."""
 
     world: WorldId
@@ -111,8 +106,7 @@ class WhyNot(StrEnum):
     OUTRANKED = "outranked"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a chunk is not among the results, with its score if it has one.
 
     `warnings` say if the search was not exact, so that it may have missed the chunk.
@@ -132,8 +126,7 @@ class BundleStatus(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievedChunk:
+class RetrievedChunk(Struct, frozen=True):
     """One chunk of a bundle; for a reader, what of it has been read."""
 
     content: str
@@ -145,8 +138,7 @@ class RetrievedChunk:
     token_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class SourceNote:
+class SourceNote(Struct, frozen=True):
     """Where a retrieved chunk stands and what it was checked against; one for each, in order.
 
     A reader's has no revision: a number that counts changes would tell of what lies ahead.
@@ -166,8 +158,7 @@ class SourceNote:
     fused: FusedScore | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FigureNote:
+class FigureNote(Struct, frozen=True):
     """A figure that was found. It is shown to people; a model gets the text around it instead.
 
     `parent_chunk_id` is the text chunk in which it stands, `description` what is said of it.
@@ -189,8 +180,7 @@ class FigureNote:
     chunk_type: ChunkKind = ChunkKind.FIGURE
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearMiss(Struct, frozen=True):
     """A chunk within the caller's rights that lay just below the floor."""
 
     chunk_id: ChunkId
@@ -199,8 +189,7 @@ class NearMiss:
     chapter: str
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """Where a selected text stands."""
 
     document: int
@@ -213,8 +202,7 @@ class Located:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class BundleMetadata:
+class BundleMetadata(Struct, frozen=True):
     """How a bundle came about."""
 
     query_type: str
@@ -233,8 +221,7 @@ class BundleMetadata:
     floor_discriminates: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Why a bundle failed."""
 
     code: str
@@ -242,8 +229,7 @@ class Problem:
     retryable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ContextBundle:
+class ContextBundle(Struct, frozen=True):
     """Context for a model: chunks by relevance, the text rendered from them, and the account.
 
     `context` says nothing twice and holds text only; for a reader it is in reading order.

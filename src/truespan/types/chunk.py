@@ -7,9 +7,10 @@ import re
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, NewType, cast
+
+from msgspec import Struct
 
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 
@@ -63,8 +64,7 @@ class ImageFile(NamedTuple):
     extension: str
 
 
-@dataclass(frozen=True, slots=True)
-class FigureFlags:
+class FigureFlags(Struct, frozen=True):
     """What is done with pictures. All off: the text is what it would be without any."""
 
     extract_images: bool = False
@@ -82,8 +82,7 @@ class FigureFlags:
         return self.extract_images or self.placeholders or self.chunks
 
 
-@dataclass(frozen=True, slots=True)
-class ParentChunk:
+class ParentChunk(Struct, frozen=True):
     """The text chunk in which a figure stands, as far as its id is made from it."""
 
     index: int
@@ -93,8 +92,7 @@ class ParentChunk:
     text_hash: TextHash
 
 
-@dataclass(frozen=True, slots=True)
-class FigureRecord:
+class FigureRecord(Struct, frozen=True):
     """A figure of a revision. `offset` is its place in the canonical text.
 
     `description` is what its chunk holds. `image_ref` is relative to the folder for assets, and
@@ -151,8 +149,7 @@ class ChunkState(StrEnum):
     QUARANTINED = "quarantined"
 
 
-@dataclass(frozen=True, slots=True)
-class FigureMark:
+class FigureMark(Struct, frozen=True):
     """Which figure a chunk of kind `figure` describes, and the text chunk it stands in."""
 
     figure_id: str
@@ -164,8 +161,7 @@ class FigureMark:
     """The last sentence that decided its description, whichever chunk it stands in."""
 
 
-@dataclass(slots=True)
-class NewChunk:
+class NewChunk(Struct):
     """A chunk as it was cut, before it has an id. `sentence_ends` are offsets within its text."""
 
     index: int
@@ -187,8 +183,7 @@ class NewChunk:
     dedupe_hash: TextHash | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredChunk:
+class StoredChunk(Struct, frozen=True):
     """A chunk row as it was read, not yet believed: `data` are the bytes found, `text_hash` what
     they hashed to when they were written."""
 
@@ -211,8 +206,7 @@ class StoredChunk:
     dedupe_hash: TextHash | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentLabel:
+class DocumentLabel(Struct, frozen=True):
     """The names of a document and revision that a result shows."""
 
     number: int
@@ -226,8 +220,7 @@ class DocumentLabel:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkRecord:
+class ChunkRecord(Struct, frozen=True):
     """What the store knows of one chunk id: its state row, and its chunk row if that is there.
 
     `live` is false while the revision is staged, after it was superseded, and once its document is
@@ -249,8 +242,7 @@ class ChunkRecord:
         return chunk is not None and hash_bytes(chunk.data) == chunk.text_hash == self.recorded_hash
 
 
-@dataclass(slots=True)
-class PendingChunk:
+class PendingChunk(Struct):
     """A chunk that the index should hold and, as far as the store knows, does not.
 
     `text` is empty when a vector for its hash is already kept.
@@ -286,8 +278,7 @@ class PendingChunk:
         )
 
 
-@dataclass(slots=True)
-class Point:
+class Point(Struct):
     """What the index is given: a vector, the hash of the text it was made from, and its place.
 
     There is no text in it, so no reader of the index can mistake it for the source of text.
@@ -305,8 +296,7 @@ class Point:
     section: str
 
 
-@dataclass(frozen=True, slots=True)
-class PointPlace:
+class PointPlace(Struct, frozen=True):
     """Where a point says it belongs: what filters on documents, places and positions go by."""
 
     document: int
@@ -318,16 +308,14 @@ class PointPlace:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Holdings:
+class Holdings(Struct, frozen=True):
     """How many points each tenant has in a collection, and how many points there are in all."""
 
     tenants: dict[str, int]
     points: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedPoint:
+class IndexedPoint(Struct, frozen=True):
     """A point as the index holds it, read back to be compared with the store.
 
     `place` is None where something of it is missing or not of its kind.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration, InvalidSettings
 from truespan.types.bundle import WhyNot
@@ -28,8 +30,7 @@ class ScoreMode(StrEnum):
     RAW = "raw"
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionSettings:
+class DecisionSettings(Struct, frozen=True):
     """Thresholds, gates and limits. All but the `raw_` ones are on the scale of similarities.
 
     The thresholds of short queries are on that scale in raw mode as well, and are converted to the
@@ -62,7 +63,7 @@ class DecisionSettings:
             ("distance", _choice("distance", Distance, self.distance)),
             ("exclude_chunk_types_from_llm", _kinds(self.exclude_chunk_types_from_llm)),
         ):
-            object.__setattr__(self, name, value)
+            msgspec.structs.force_setattr(self, name, value)
         _check_numbers(self)
         _check_order(self)
         _check_possible(self)
@@ -282,8 +283,7 @@ class GateName(StrEnum):
     CHARACTERS = "min_total_context_chars"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A verified chunk that this caller may see, without its text.
 
     `similarity` is on the scale that all distances share, and not clamped. `start` is where its
@@ -314,8 +314,7 @@ class Candidate:
                 raise InvalidSettings(f"The {name} of a candidate must count from 0.")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """All that a decision is made from; equal evidence gives an equal decision, at any time.
 
     `effective_query` is carried to the explanation and decides nothing: the caller hashes it first.
@@ -338,8 +337,7 @@ class Evidence:
             raise InvalidSettings("A chunk can be a candidate only once.")
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True):
     """The thresholds in force for one request, on the scale of its score mode."""
 
     low: float
@@ -347,8 +345,7 @@ class Thresholds:
     short_query_active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """One condition of hybrid mode: what it needs, what was found, and whether that is enough."""
 
     name: GateName
@@ -361,16 +358,14 @@ class Gate:
         return {"name": self.name.value, "needed": needed, "found": found, "held": self.held}
 
 
-@dataclass(frozen=True, slots=True)
-class Considered:
+class Considered(Struct, frozen=True):
     """A retrieved chunk, and why it is not handed to the primary model; `CHOSEN` if it is."""
 
     candidate: Candidate
     verdict: WhyNot
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Which mode answers, on what grounds, and what is to be done next.
 
     `retrieved` is the order of `retrieved_chunks_metadata`. `max_similarity` is that of the best

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from truespan.types.chunk import FigureRecord, NewChunk
 from truespan.types.ids import TextHash
@@ -15,8 +16,7 @@ from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionRef:
+class RevisionRef(Struct, frozen=True):
     """One revision of one document of the scope's world."""
 
     document: int
@@ -31,8 +31,7 @@ class MeasuredSentence(NamedTuple):
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True):
     """How often one rule of the sanitiser found something; never what it found."""
 
     label: str
@@ -41,8 +40,7 @@ class AuditEntry:
     redacted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """Everything one revision consists of, ready to be written.
 
     `source_hash` and `recipe` together say whether ingesting again could change anything: the
@@ -86,8 +84,7 @@ def assets_token(source_hash: str, recipe: str) -> str:
     return f"{source_hash[:16]}-{recipe[:16]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A document as it stands. `active` is None until its first revision is complete."""
 
     number: int
@@ -136,8 +133,7 @@ class Document:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogEntry:
+class CatalogEntry(Struct, frozen=True):
     """What filters need to know of a document in force."""
 
     number: int
@@ -151,8 +147,7 @@ class CatalogEntry:
     pending: int
 
 
-@dataclass(frozen=True, slots=True)
-class OutlineEntry:
+class OutlineEntry(Struct, frozen=True):
     """Where a chapter or section of a document begins."""
 
     first_sid: int
@@ -161,8 +156,7 @@ class OutlineEntry:
     section: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(Struct, frozen=True):
     """What became of deriving a revision's metadata: a JSON object, or the code of a failure."""
 
     revision: RevisionRef
@@ -170,8 +164,7 @@ class Derived:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Derivable:
+class Derivable(Struct, frozen=True):
     """What metadata are derived from: a revision's labels, its own words about itself, its text."""
 
     title: str
@@ -185,8 +178,7 @@ class Derivable:
     sentences: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredText:
+class StoredText(Struct, frozen=True):
     """What the chunks of a revision are made of, as it is kept.
 
     `figures` are chunks of kind `figure` as another generation has them: their text is kept, only
@@ -202,16 +194,14 @@ class StoredText:
     figures: tuple[NewChunk, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KeptGeneration:
+class KeptGeneration(Struct, frozen=True):
     """A generation, and whether the world or a domain sends readers to it."""
 
     generation: Generation
     named: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationRecord:
+class GenerationRecord(Struct, frozen=True):
     """A generation in numbers. `missing` counts documents that it has no chunks of yet."""
 
     generation: Generation
@@ -231,8 +221,7 @@ class GenerationRecord:
         return self.missing == 0 and self.pending == 0
 
 
-@dataclass(frozen=True, slots=True)
-class DomainRecord:
+class DomainRecord(Struct, frozen=True):
     """A domain: a library-wide name for one generation of one world."""
 
     key: str
@@ -241,8 +230,7 @@ class DomainRecord:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorldStatus:
+class WorldStatus(Struct, frozen=True):
     """A world in numbers."""
 
     documents: int
@@ -320,8 +308,7 @@ class DocumentCatalog:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class WordEntry:
+class WordEntry(Struct, frozen=True):
     """A revision in force as word search sees it.
 
     `key` names it in postings. `recipe` says how its words were made, None when they were not
@@ -337,15 +324,13 @@ class WordEntry:
     """Words of each chunk that is embedded, of kind text and counted, by its index."""
 
 
-@dataclass(frozen=True, eq=False, weakref_slot=True, slots=True)
-class WordCatalog:
+class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
     """The revisions in force of one state of a world, by document number; itself and no equal."""
 
     entries: tuple[WordEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CountableChunk:
+class CountableChunk(Struct, frozen=True):
     """A chunk's bytes as they were read, and the hash they had when they were written."""
 
     index: int
@@ -353,8 +338,7 @@ class CountableChunk:
     text_hash: TextHash
 
 
-@dataclass(frozen=True, slots=True)
-class CountedRevision:
+class CountedRevision(Struct, frozen=True):
     """The words of a revision: for each term the chunks it stands in, and how often.
 
     `hashes` are the texts that were counted. A chunk whose bytes could not be trusted is in none
@@ -368,8 +352,7 @@ class CountedRevision:
     terms: Mapping[str, Mapping[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Postings:
+class Postings(Struct, frozen=True):
     """Where a term stands: revisions by their keys, in how many chunks of each, and which.
 
     `packed` has six bytes for each of those chunks: its index in four, how often the term is in it

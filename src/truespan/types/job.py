@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+
+from msgspec import Struct, field
 
 from truespan.types.ids import WorldId
 
@@ -46,8 +47,7 @@ class DocumentState(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class JobCounts:
+class JobCounts(Struct, frozen=True):
     """The counts of a job."""
 
     documents: int = 0
@@ -62,8 +62,7 @@ class JobCounts:
     current: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobDocument:
+class JobDocument(Struct, frozen=True):
     """One source of a job. A failure has a code and a reason."""
 
     doc_id: str
@@ -74,8 +73,7 @@ class JobDocument:
     chunks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class JobLine:
+class JobLine(Struct, frozen=True):
     """A line of a job's log. It contains no document text and no key."""
 
     at: float
@@ -83,8 +81,7 @@ class JobLine:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A job and its current state. `request` is its arguments as JSON."""
 
     id: str
@@ -108,8 +105,7 @@ class Job:
     """The number of shares it is currently split into; their state is part of its state."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobShare:
+class JobShare(Struct, frozen=True):
     """A part of a job for one worker: its arguments and its size."""
 
     request: str
@@ -140,8 +136,7 @@ class Outcome(StrEnum):
     """Another worker holds one of its documents: wait a little, without counting an attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobOrder:
+class JobOrder(Struct, frozen=True):
     """A queued task: names the job that a worker should run."""
 
     world: WorldId
@@ -149,16 +144,14 @@ class JobOrder:
     urgency: Urgency = Urgency.INGEST
 
 
-@dataclass(slots=True)
-class JobNews:
+class JobNews(Struct):
     """What happened since the job was last saved."""
 
     documents: dict[str, JobDocument] = field(default_factory=dict)
     lines: list[JobLine] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatus:
+class QueueStatus(Struct, frozen=True):
     """The queue at one moment. It names jobs by id and contains nothing else of them."""
 
     waiting: int

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, NamedTuple
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from truespan.errors import BackupInvalid
 from truespan.types.document import RevisionRef
@@ -28,15 +30,13 @@ _MEMBER = re.compile(
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     name: str
     size: int
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """What a backup holds. `missing_images` were not there when it was written."""
 
     schema: int
@@ -66,12 +66,11 @@ class Manifest:
 
     def to_json(self) -> bytes:
         """Return the manifest as it is written, with a digest over itself."""
-        sealed = replace(self, digest=_digest_of(asdict(self)))
-        return json.dumps(asdict(sealed), indent=1, sort_keys=True).encode()
+        sealed = replace(self, digest=_digest_of(to_builtins(self)))
+        return json.dumps(to_builtins(sealed), indent=1, sort_keys=True).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class BackupReport:
+class BackupReport(Struct, frozen=True):
     """A backup that was written and read back."""
 
     path: str
@@ -79,8 +78,7 @@ class BackupReport:
     manifest: Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreReport:
+class RestoreReport(Struct, frozen=True):
     """A library that was restored. `written` and `pending` count points: those the index has again,
     and those that `truespan repair` has to embed. `settings_aside` is where the settings of the
     backup lie if they are not in force, since they name a server or there were others."""
@@ -129,16 +127,14 @@ def _digest_of(fields: dict[str, Any]) -> str:
     return sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class MovedCount:
+class MovedCount(Struct, frozen=True):
     """Rows of one table over all worlds, and their digest, which is the same on both sides."""
 
     rows: int
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationReport:
+class MigrationReport(Struct, frozen=True):
     """A library that was moved. Every row was read back and compared, and every point looked at."""
 
     path: str
@@ -178,8 +174,7 @@ class FileFate(StrEnum):
     """They are a server's, which does not let us ask for that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Erasure:
+class Erasure(Struct, frozen=True):
     """One piece of work that waits. `urgent` ones were asked for by a deletion."""
 
     number: int
@@ -226,8 +221,7 @@ class Verdict(StrEnum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One check of the machine, the settings or a boundary; `remedy` where there is one."""
 
     name: str
@@ -236,8 +230,7 @@ class Check:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TextFlaw:
+class TextFlaw(Struct, frozen=True):
     """A chunk row that is missing or whose bytes are not the recorded ones.
 
     `seen` names the bytes that were found; `restorable` when canonical text gives the right ones.
@@ -255,8 +248,7 @@ class RevisionPart(StrEnum):
     SENTENCES = "sentences"
 
 
-@dataclass(frozen=True, slots=True)
-class TallyFlaw:
+class TallyFlaw(Struct, frozen=True):
     """A count of a revision's chunks in a generation that is not what its chunks are.
 
     `seen` names what was recorded, and what was counted instead.
@@ -267,8 +259,7 @@ class TallyFlaw:
     seen: str
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionFlaw:
+class RevisionFlaw(Struct, frozen=True):
     """A revision whose canonical text or sentences cannot be believed."""
 
     revision: RevisionRef

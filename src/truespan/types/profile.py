@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from math import inf, isfinite
 from struct import pack, unpack
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from truespan.errors import InvalidConfiguration, InvalidSettings
 
@@ -21,8 +23,7 @@ class Distance(StrEnum):
     DOT = "dot"
 
 
-@dataclass(frozen=True)
-class EmbeddingProfile:
+class EmbeddingProfile(Struct, frozen=True, dict=True):
     """All that decides what a vector means. Locked to a generation; its id is its digest."""
 
     provider: str
@@ -69,8 +70,7 @@ _LINE_MINIMUM = 0.3
 """The least share of a chunk at which a break is accepted: overlap below it guarantees progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkingProfile:
+class ChunkingProfile(Struct, frozen=True):
     """A named way of cutting; `size` and `overlap` count the strategy's own unit.
 
     With `pack` characters set, the `sentences` strategy fills a chunk with whole sentences up to
@@ -168,8 +168,7 @@ def raw_score(similarity: float, distance: Distance) -> float:
     return 2 * similarity - 1 if distance is Distance.DOT else similarity
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """A floor and thresholds for one embedding profile, on the scale of similarities.
 
     The fields that `DecisionSettings` has as well are named as there, and it accepts them as they
@@ -204,7 +203,7 @@ class Calibration:
         return {name: value for name, value in self._numbers().items() if name not in others}
 
     def _numbers(self) -> dict[str, float]:
-        names = [field.name for field in fields(self) if field.name != "measured_on"]
+        names = [name for name in self.__struct_fields__ if name != "measured_on"]
         return {name: getattr(self, name) for name in names}
 
 

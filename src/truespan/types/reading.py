@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from truespan.errors import InvalidSettings
 from truespan.types.chunk import ImageFile, Vector, image_file
 from truespan.types.document import RevisionRef
@@ -15,8 +17,7 @@ from truespan.types.text import PageStart, Place
 NOTHING_READ = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """The last sentence a reader has read of a document, in the revision it was set for."""
 
     reader: str
@@ -35,8 +36,7 @@ class Position:
         return self.declared_title or self.name
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingPosition:
+class ReadingPosition(Struct, frozen=True):
     """How far a reader has come in a book. It contains no totals and nothing from ahead."""
 
     document: int
@@ -50,8 +50,7 @@ class ReadingPosition:
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSentence:
+class StoredSentence(Struct, frozen=True):
     """A sentence as it was read from the store, with what it must match."""
 
     sid: int
@@ -61,8 +60,7 @@ class StoredSentence:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TailChunk:
+class TailChunk(Struct, frozen=True):
     """A chunk made of read sentences alone, as if the book ended at the position."""
 
     index: int
@@ -80,8 +78,7 @@ class TailChunk:
     vector: Vector | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """Where cutting can begin again: the last stored chunk that a position leaves whole."""
 
     chunk_id: ChunkId
@@ -96,8 +93,7 @@ LAST_FIRST = 2**31 - 1
 """No document has that many sentences."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageRequest:
+class PageRequest(Struct, frozen=True):
     """Which sentences are wanted: so many, from this one on."""
 
     first: int = 0
@@ -108,8 +104,7 @@ class PageRequest:
         check_whole("count", self.count, 1, MOST_PAGE_SENTENCES)
 
 
-@dataclass(frozen=True, slots=True)
-class PageSentence:
+class PageSentence(Struct, frozen=True):
     """One sentence, checked against its hash, and the place where it begins."""
 
     sid: int
@@ -121,8 +116,7 @@ class PageSentence:
     page: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PageFigure:
+class PageFigure(Struct, frozen=True):
     """A figure and the sentence that it stands in or after.
 
     `description` is None where no chunk was made of it: nothing recorded could confirm its words.
@@ -134,8 +128,7 @@ class PageFigure:
     description: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PageHead:
+class PageHead(Struct, frozen=True):
     """What stands above a page: which document it is of, in names that its caller may see."""
 
     document: int
@@ -144,8 +137,7 @@ class PageHead:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class SentencePage(PageHead):
+class SentencePage(PageHead, frozen=True):
     """Some sentences of a document, in order. `last` is the last one given, -1 for none.
 
     `more` says whether others follow that the same caller may see.
@@ -166,8 +158,7 @@ class StoredImage:
     media_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
+class InForce(Struct, frozen=True):
     """The revision of a document that readers see, under its own labels.
 
     `images` is the token of the images that belong to it.
@@ -180,8 +171,7 @@ class InForce:
     images: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFigure:
+class StoredFigure(Struct, frozen=True):
     """A figure as the store has it. `reach` is the last sentence that decided anything about it.
 
     `text_hash` is that of its chunk, None where it has none.
@@ -195,8 +185,7 @@ class StoredFigure:
     text_hash: TextHash | None
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """A stretch of a revision's text, and the places and pages that begin before its end."""
 
     text: bytes

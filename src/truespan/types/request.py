@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings
 
@@ -49,8 +51,7 @@ def _check_fused(fused: object, query: str | None) -> None:
         raise InvalidSettings("Fused search counts the words of a query; give one.")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
+class SearchRequest(Struct, frozen=True):
     """A query, how many results it may give, and the least similarity they must have.
 
     Wrong types are refused rather than converted: `True` is an `int` in Python, and a caller who
@@ -95,8 +96,7 @@ FILTER_ARGUMENTS = {
 """The member of `Filters` behind each argument."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """Which documents and which part of them a request covers. All conditions hold together.
 
     None and no tags restrict nothing. `documents` are numbers, doc ids or names; an empty tuple of
@@ -135,8 +135,7 @@ RETRIEVAL_FILTERS = Filters(language=DEFAULT_LANGUAGE, version=DEFAULT_VERSION)
 """What a request for context is restricted to unless it says otherwise; answers have no default."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalRequest:
+class RetrievalRequest(Struct, frozen=True):
     """A request for context: a query, a selection, or a query within a selection."""
 
     query: str | None = None
@@ -159,8 +158,7 @@ class RetrievalRequest:
         return "standard" if self.selected_text is None else "selected_text"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingRequest:
+class ReadingRequest(Struct, frozen=True):
     """A reader's request. It names neither the reader nor the position."""
 
     query: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Final, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import WorldNotFound
 from truespan.types.ids import WorldId
@@ -50,8 +52,7 @@ def _both(
     return one if isinstance(other, Unlimited) else narrowed(one, other)
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct, frozen=True):
     """The worlds, verbs and readers that a caller may use."""
 
     worlds: frozenset[WorldId] | Unlimited
@@ -98,8 +99,7 @@ class Authority:
 OWNER: Final = Authority(worlds=UNLIMITED, verbs=frozenset(Verb))
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Struct, frozen=True):
     """One complete build of a world's vectors, under the profile that is locked to it."""
 
     number: int
@@ -112,8 +112,7 @@ GenerationSelector: TypeAlias = str | int | None
 """Which generation of a world is meant: a domain by its key, one by its number, or the default."""
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(Struct, frozen=True):
     """A unit of isolation. `changes` grows with every commit that touches the world."""
 
     id: WorldId
@@ -124,8 +123,7 @@ class World:
     """How the generation was selected, so that it can be selected again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What one request may touch. Every call to store and index takes it."""
 
     authority: Authority

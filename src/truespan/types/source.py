@@ -11,12 +11,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
 from typing import Any, BinaryIO, TypedDict, Unpack
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings
 
@@ -65,8 +67,7 @@ class IngestArguments(DocumentArguments, total=False):
     """Let `prune` remove all documents of a folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentOptions:
+class DocumentOptions(Struct, frozen=True):
     """What the caller declares about a document; None leaves it to the source or the default."""
 
     kind: DocumentKind | None = None
@@ -98,7 +99,7 @@ class DocumentOptions:
 
     def or_else(self, earlier: DocumentOptions) -> DocumentOptions:
         """Return what is declared now, and where nothing is, what was declared before."""
-        names = [member.name for member in fields(self)]
+        names = self.__struct_fields__
         own = {name: value for name in names if (value := getattr(self, name)) is not None}
         if self.kind not in (None, earlier.kind):
             # Another kind of document is chunked in its own way, unless a profile is named.
@@ -106,8 +107,7 @@ class DocumentOptions:
         return replace(earlier, **own)
 
 
-@dataclass(frozen=True, slots=True)
-class IngestOptions:
+class IngestOptions(Struct, frozen=True):
     """The options of an ingestion: what is declared about its documents, and what it may remove."""
 
     declared: DocumentOptions = field(default_factory=DocumentOptions)
@@ -226,8 +226,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
 """The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A file that may become a document. `doc_id` is its identity within a world."""
 
     path: str
@@ -241,8 +240,7 @@ class Source:
     """Where the upload store keeps it; empty for a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A checked line of a manifest; no file was searched yet."""
 
     line: int
@@ -251,8 +249,7 @@ class Entry:
     declared: DocumentOptions = field(default_factory=DocumentOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Struct, frozen=True):
     """A folder that was searched, and how many sources were found in it.
 
     `pattern` limits the search to matching paths. A root with an `origin` was searched for the
@@ -265,8 +262,7 @@ class Root:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSources:
+class FoundSources(Struct, frozen=True):
     """Sources in the order of ingestion, and what was searched without finding a source.
 
     `passed_over` counts files of unsupported kinds, `unmatched` names paths without any file.
@@ -289,8 +285,7 @@ _JOINERS = "\u200c\u200d"
 """Not printable by themselves, but some scripts need them in names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True):
     """A file with the name that its owner gave it. The content is read once, from its position on.
 
     The name is the identity within a world: another upload of the same name is a new revision.

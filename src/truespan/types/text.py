@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+from msgspec import Struct
+
 
 class BlockKind(StrEnum):
     HEADING = "heading"
@@ -22,8 +25,7 @@ class BlockKind(StrEnum):
     FOOTNOTE = "footnote"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A picture as a loader met it.
 
     `image` is the place of its bytes in `Loaded.images`; None when they are missing or were not
@@ -57,8 +59,7 @@ class PageStart(NamedTuple):
     page: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A piece of a source in reading order, with its place in the source's structure.
 
     Offsets of figures and pages are of `text`, ascending. A block may have a figure and no text.
@@ -80,8 +81,7 @@ class Image:
     data: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PictureCounts:
+class PictureCounts(Struct, frozen=True):
     """How the search for pictures went: places, references that led somewhere, and what was got."""
 
     blips: int = 0
@@ -90,8 +90,7 @@ class PictureCounts:
     zip_member_miss: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Properties:
+class Properties(Struct, frozen=True):
     """What a source says of itself as a whole, in fields meant for that."""
 
     title: str | None = None
@@ -104,15 +103,14 @@ class Properties:
     publisher: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """What a loader made of a source: its blocks, and the title it declares, if any."""
 
     blocks: tuple[Block, ...]
     title: str | None = None
-    properties: Properties = field(default_factory=Properties)
+    properties: Properties = msgspec.field(default_factory=Properties)
     images: tuple[Image, ...] = ()
-    pictures: PictureCounts = field(default_factory=PictureCounts)
+    pictures: PictureCounts = msgspec.field(default_factory=PictureCounts)
     warnings: tuple[str, ...] = ()
     """What could not be kept, in whole sentences without words of the source."""
 
@@ -124,8 +122,7 @@ class Place(NamedTuple):
     section: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalText:
+class CanonicalText(Struct, frozen=True):
     """The cleaned text of one revision. `starts[i]` is where `places[i]` begins."""
 
     text: str

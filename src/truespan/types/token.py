@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
 
@@ -65,8 +67,7 @@ class TokenState(StrEnum):
     REVOKED = "revoked"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRecord:
+class TokenRecord(Struct, frozen=True):
     """A stored token. Its secret is not stored; it was shown once when the token was created."""
 
     id: str
@@ -98,8 +99,7 @@ class TokenRecord:
         return within.within(Authority(self.worlds, verbs, self.readers))
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Struct, frozen=True):
     """The caller: the token it used, if any, and its authority."""
 
     token: str | None
@@ -152,8 +152,7 @@ KEPT_SECONDS = 24 * 3600
 LONGEST_KEY = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A request with an idempotency key. Without a reply it is still running in `process`."""
 
     fingerprint: bytes
@@ -161,8 +160,7 @@ class Claim:
     reply: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayKey:
+class ReplayKey(Struct, frozen=True):
     """An idempotency key of one caller; the same text of two callers is two keys."""
 
     caller: str

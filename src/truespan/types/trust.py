@@ -8,15 +8,15 @@ A `Hit` has no text, so text that was never checked cannot be shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from truespan.types.chunk import ChunkKind, DocumentLabel, FigureMark, StoredChunk
 from truespan.types.ids import ChunkId, TextHash
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A claim by the index: this chunk, this score, when its text had this hash."""
 
     chunk_id: ChunkId
@@ -24,8 +24,7 @@ class Hit:
     text_hash: TextHash
 
 
-@dataclass(frozen=True, slots=True)
-class FusedScore:
+class FusedScore(Struct, frozen=True):
     """How the words of a query and its similarity together rank a chunk.
 
     `blend` is None for a chunk past the candidates that were blended: it follows by similarity.
@@ -35,8 +34,7 @@ class FusedScore:
     blend: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """A chunk whose stored text is, at this moment, the text that was embedded."""
 
     chunk: StoredChunk
@@ -47,8 +45,7 @@ class Verified:
     """In a fused search, what it is ranked by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visible:
+class Visible(Struct, frozen=True):
     """The part of a verified chunk that this caller may see.
 
     Only this can be packed into a bundle. `revision` is None where a reader must not see it.
@@ -88,8 +85,7 @@ class FailureKind(StrEnum):
     QUARANTINED = "quarantined_chunk"
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationFailure:
+class VerificationFailure(Struct, frozen=True):
     """A hit that was not shown. `point_hash` is what the index said, `row_hash` what the store
     recorded; a repair acts only while both still hold."""
 
@@ -100,8 +96,7 @@ class VerificationFailure:
     score: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Struct, frozen=True):
     """A repair that a retrieval queued, ordered by `number`."""
 
     number: int

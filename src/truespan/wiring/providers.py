@@ -6,9 +6,10 @@ Clients are imported when they are first needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from threading import Lock
+
+from msgspec import Struct, field
 
 from truespan.errors import InvalidConfiguration
 from truespan.ingest.embed import RateLimiter, SharedRateLimiter
@@ -106,8 +107,7 @@ def key_ring(
     return KeyRing(provider, keys, cooldowns, clock, keyless=keyless)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatChoice:
+class ChatChoice(Struct, frozen=True):
     """A configured chat model."""
 
     provider: str
@@ -120,8 +120,7 @@ class ChatChoice:
         return f"{self.provider}/{self.model}"
 
 
-@dataclass(slots=True)
-class DeferredChat:
+class DeferredChat(Struct):
     """A chat model that is created when it is first used."""
 
     name: str
@@ -249,7 +248,7 @@ def _decision_settings(settings: Settings, distance: Distance | None) -> Decisio
             advice="Remove 'text' from it.",
         )
     others = ("exclude_chunk_types_from_llm", "score_mode", "distance")
-    names = {entry.name for entry in fields(DecisionSettings)}.difference(others)
+    names = set(DecisionSettings.__struct_fields__).difference(others)
     values = {name: getattr(settings, ANSWER_PREFIX + name) for name in names}
     mode = ScoreMode(settings.answer_score_mode)
     if distance is None:

@@ -6,12 +6,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.providers import google, openai
 from tests.support.providers.clock import PassingClock

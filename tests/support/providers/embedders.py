@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, TypeVar
+
+from msgspec.structs import fields
 
 from truespan.providers.embedder import EmbedderOptions
 

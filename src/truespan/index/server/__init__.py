@@ -10,9 +10,10 @@ operator named its world, and always exact for a reader; no message contains the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from truespan.errors import InvalidConfiguration
 from truespan.providers.outbound import Target, read_target
@@ -22,8 +23,7 @@ from truespan.types.token import Secret
 STANDARD_PORT = 6333
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(Struct, frozen=True):
     """The settings of a Qdrant server.
 
     Shards, replicas and the write factor apply when a collection is created.

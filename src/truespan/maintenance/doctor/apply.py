@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from truespan.maintenance.doctor.examine import (
     PAGE,
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Applier:
+class Applier(Struct, frozen=True):
     """Applies a plan to store and index, except for embedding pending chunks."""
 
     store: Store

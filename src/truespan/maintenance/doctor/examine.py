@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from uuid import UUID
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch, TruespanError
 from truespan.maintenance.doctor.plan import (
@@ -197,8 +198,7 @@ def sample(
     return found, Check(name, Verdict.OK, says)
 
 
-@dataclass(frozen=True, slots=True)
-class AbsentEmbedder:
+class AbsentEmbedder(Struct, frozen=True):
     """Replaces the model of a profile that is not configured or cannot be reached. Another model
     must never be used instead: its vectors would be stored as this model's."""
 
@@ -223,8 +223,7 @@ PAGE = 256
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Examiner:
+class Examiner(Struct, frozen=True):
     """Examines worlds. It changes nothing."""
 
     store: Store

@@ -10,9 +10,11 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import TruespanError
 from truespan.protocols import VectorIndex
@@ -34,8 +36,7 @@ _POINTS = ((1, 0, 1, 2), (1, 2, 5, 9), (1, 7, 8, 9), (2, 0, 1, 2))
 _READ, _SPLIT, _AHEAD, _OTHER = range(len(_POINTS))
 
 
-@dataclass(frozen=True, slots=True)
-class _Canary:
+class _Canary(Struct, frozen=True):
     """Canary points of one profile, their world, another world and another generation."""
 
     index: VectorIndex

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
 import msgspec
+from msgspec import Struct, field
 
 from truespan.errors import InvalidSettings
 from truespan.types.maintenance import Check, Verdict
@@ -108,8 +108,7 @@ VERSION = 1
 """The version of the plan file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One finding. `seen` is a digest of its state; an item is skipped if the state has changed."""
 
     finding: Finding
@@ -125,8 +124,7 @@ class Item:
         return planned and bool(self.action.subject.fullmatch(self.subject))
 
 
-@dataclass(slots=True)
-class GenerationPlan:
+class GenerationPlan(Struct):
     """The findings in one generation of a world."""
 
     number: int
@@ -140,8 +138,7 @@ class GenerationPlan:
         return count_findings(self.items)
 
 
-@dataclass(slots=True)
-class WorldPlan:
+class WorldPlan(Struct):
     """The findings in one world, and its change counter at that time."""
 
     world: str
@@ -213,8 +210,7 @@ def count_findings(items: Iterable[Item]) -> dict[Finding, int]:
     return counts
 
 
-@dataclass(slots=True)
-class RepairResult:
+class RepairResult(Struct):
     """The result of applying a plan: actions done, items skipped because they had changed,
     failures with their reasons, and what is left."""
 
@@ -230,8 +226,7 @@ class RepairResult:
             self.done[action] = self.done.get(action, 0) + times
 
 
-@dataclass(frozen=True, slots=True)
-class _PlanFile:
+class _PlanFile(Struct, frozen=True):
     kind: str
     version: int
     worlds: list[WorldPlan]

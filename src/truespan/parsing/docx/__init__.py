@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import lxml.etree as etree
+from msgspec import Struct, field
 
 from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
@@ -168,8 +168,7 @@ class _Format(NamedTuple):
     """The paragraph mark was deleted, so the text continues in the next paragraph."""
 
 
-@dataclass(slots=True)
-class Body:
+class Body(Struct):
     """Converts the paragraphs and tables of a document to blocks, in reading order.
 
     The chapter of a block depends only on what precedes it. A title before all headings is the

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import lxml.etree as etree
+from msgspec import Struct, field
 
 from truespan.parsing.docx.package import (
     DIAGRAM,
@@ -147,15 +147,13 @@ def read_symbol(font: str, code: str) -> str:
 _MAX_OPEN = 60
 
 
-@dataclass(slots=True)
-class _Field:
+class _Field(Struct):
     instruction: str = ""
     in_result: bool = False
     is_contents: bool = False
 
 
-@dataclass(slots=True)
-class Fields:
+class Fields(Struct):
     """The fields that are open at a position. They nest and may span paragraphs."""
 
     open: list[_Field] = field(default_factory=list)
@@ -213,8 +211,7 @@ NoteRef = tuple[str, str]
 """A reference to a note: "footnote" or "endnote", and its id."""
 
 
-@dataclass(slots=True)
-class Line:
+class Line(Struct):
     """The content of a paragraph while it is read."""
 
     parts: list[str] = field(default_factory=list)

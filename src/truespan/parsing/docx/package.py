@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote
 
 import lxml.etree as etree
+from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceUnsupported
 from truespan.parsing.archive import Archive
@@ -121,8 +121,7 @@ class Relation(NamedTuple):
     external: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(Struct, frozen=True, eq=False):
     """A parsed part of the package with its relationships by id."""
 
     member: str
@@ -265,8 +264,7 @@ def alt_text(properties: etree._Element) -> str:
     return (properties.get("descr") or properties.get("title") or "").strip()
 
 
-@dataclass(slots=True)
-class Pictures:
+class Pictures(Struct):
     """The pictures found so far. Their bytes are read only if `wanted`."""
 
     archive: Archive

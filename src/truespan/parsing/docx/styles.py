@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import lxml.etree as etree
+from msgspec import Struct, field
 
 from truespan.parsing.docx.package import (
     VAL,
@@ -40,8 +40,7 @@ _KINDS |= {name.replace(" ", ""): kind for name, kind in _KINDS.items()}
 """The kind of a paragraph by the name of its style, and by its id, which has no spaces."""
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """A resolved style. `level` is that of a heading, 0 for the title, None for other text."""
 
     level: int | None = None
@@ -148,8 +147,7 @@ _MOST_REPEATS = 20
 _PLACEHOLDER = re.compile("%([1-9])")
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Struct, frozen=True):
     """How the items of one level are numbered."""
 
     form: str = "decimal"
@@ -161,8 +159,7 @@ class _Level:
     style_id: str | None = None
 
 
-@dataclass(slots=True)
-class _Instance:
+class _Instance(Struct):
     """One use of a list, with levels of its own and counters that it may share."""
 
     counts: list[int | None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from unicodedata import normalize
 from urllib.parse import unquote
 
 import lxml.etree as etree
+from msgspec import Struct
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
@@ -35,8 +35,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _TYPE = "{http://www.idpf.org/2007/ops}type"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """A file of the book. `member` is None if it is outside of the archive."""
 
     id: str
@@ -55,8 +54,7 @@ class Item:
         return self.media_type.startswith("image/")
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(Struct, frozen=True):
     """The package and the contents of a book. In `spine`, None is a page that is not defined."""
 
     media_types: dict[str, str]
@@ -307,8 +305,7 @@ def _nav_lines(nav: etree._Element) -> Iterator[_Line]:
             yield _Line(depth, _read_label(element), element.get("href", ""))
 
 
-@dataclass(slots=True)
-class _Point:
+class _Point(Struct):
     """An open point of an NCX. It is complete where its first child or its end comes."""
 
     label: str = ""

@@ -7,11 +7,11 @@ import codecs
 import contextlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from html import escape
 from urllib.parse import unquote_to_bytes
 
 import lxml.etree as etree
+from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
@@ -86,8 +86,7 @@ _DATA = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Pictures:
+class Pictures(Struct):
     """The pictures found so far. Bytes are read only if `wanted`, and once for each picture.
 
     In a book, `find` resolves an address to a member of the archive, if it leads to one.

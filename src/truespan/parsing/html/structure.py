@@ -7,8 +7,10 @@ declares as such, and a header, footer or aside of the page that consists of lin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.parsing.headings import LARGEST_ROMAN, format_roman
 from truespan.parsing.html.inline import MARK_SIGN, Flow, Inline, PlacedMark, collapse_spaces
@@ -23,8 +25,7 @@ Item = Callable[[], str]
 """Returns the marker of an item of a list, which is known only after the whole list was read."""
 
 
-@dataclass(slots=True, eq=False)
-class PageList:
+class PageList(Struct, eq=False):
     """A list while it is read. A descending one knows its first number only at its end."""
 
     ordered: bool = False
@@ -78,8 +79,7 @@ _NOTICES = ("©", "(c) ", "copyright", "all rights reserved")
 _LONG_NOTICE = 600
 
 
-@dataclass(slots=True, eq=False)
-class Landmark:
+class Landmark(Struct, eq=False):
     """A header, footer or aside of the page, with what decides whether it is boilerplate."""
 
     tag: str
@@ -97,8 +97,7 @@ class Landmark:
             self.has_notice = any(notice in text.lower() for notice in _NOTICES)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Region:
+class Region(Struct, frozen=True, eq=False):
     """The region of a page that a piece is in. `article` counts the outermost articles from 1."""
 
     main: bool = False
@@ -126,8 +125,7 @@ class Region:
 PAGE = Region()
 
 
-@dataclass(slots=True, eq=False)
-class Piece:
+class Piece(Struct, eq=False):
     """A block without a chapter.
 
     `level` is that of a heading, else 0. Within lists, `depth` is their number, and `item` the item
@@ -162,8 +160,7 @@ _LONGEST_CELL = 2000
 _OWN_BLOCKS = frozenset({BlockKind.HEADING, BlockKind.TABLE, BlockKind.CODE})
 
 
-@dataclass(slots=True, eq=False)
-class Table:
+class Table(Struct, eq=False):
     """A table while it is read. Pieces outside of cells become rows, except leading captions."""
 
     layout: bool = False
@@ -266,8 +263,7 @@ _LONGEST = 2000
 _MOST = 100
 
 
-@dataclass(slots=True)
-class Head:
+class Head(Struct):
     """The metadata of a page. The first of several values counts."""
 
     title: str | None = None
