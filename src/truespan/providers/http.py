@@ -276,6 +276,10 @@ class JsonClient:
                 connection.close()
             return reply
 
+    def close(self) -> None:
+        """Close idle connections; the next request opens a new one."""
+        _close_all(self._idle)
+
     def _connection(self) -> Connection:
         """Return the connection that became idle last, or a new one."""
         try:
