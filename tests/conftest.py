@@ -31,8 +31,8 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def use_memory_for_files(folder: str = "/dev/shm", space: int = 4 << 30) -> None:
-    """Keep the files of tests in memory where there is room, as they are written to disk often.
+def use_memory_for_files(folder: str = "/dev/shm", space: int = 8 << 30) -> None:
+    """Keep the files of tests in memory where there is room: they are flushed often.
 
     Killing a process loses nothing that it wrote to either; no test cuts the power.
     """

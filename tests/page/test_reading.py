@@ -211,3 +211,23 @@ def test_a_figure_that_lies_ahead_is_veiled_with_its_words(visit: Visit) -> None
     assert "blur" in figure.evaluate("figure => getComputedStyle(figure).filter")
     visit.read_to(4)
     expect(figure).to_have_js_property("inert", False)
+
+
+def test_position_waits_for_the_reader_chosen_last(visit: Visit) -> None:
+    """Otherwise the reply for the reader chosen last would undo what is entered meanwhile."""
+    held: list[Route] = []
+    visit.open(BOOK)
+    visit.page.route("**/readers/*/books", lambda route: held.append(route))
+    with visit.page.expect_request("**/readers/*/books"):
+        visit.find("label.seg").filter(has_text="As a reader").click()
+    with visit.page.expect_request("**/readers/late/books"):
+        visit.find("#reader").fill("late")
+        visit.find("#reader").press("Enter")
+
+    with visit.page.expect_response("**/readers/*/books"):
+        held[0].continue_()
+    expect(visit.find("#position-number")).to_have_count(0)
+
+    held[1].continue_()
+    visit.read_to(LAST_READ)
+    expect(visit.find("#position .position-head")).to_contain_text("of late")

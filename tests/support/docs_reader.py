@@ -118,6 +118,8 @@ class Newcomer:
             return self._try(page, place)
         finally:
             end_index_process(place)
+            # A library takes 40 MB at least, and there are many pages.
+            shutil.rmtree(place)
 
     def _try(self, page: Path, place: Path) -> list[str]:
         with contextlib.chdir(place), pytest.MonkeyPatch.context() as patch:

@@ -154,18 +154,26 @@ function build() {
 export async function locate() {
   clearTimeout(timer);
   turn += 1;
+  const own = turn;
   marks = { given: [], ahead: [] };
   state.position = null;
   state.boundary = "";
-  if (asReader() && state.document) await loadPosition();
+  if (asReader() && state.document) {
+    // A control that is replaced soon would lose what is entered meanwhile.
+    parts = null;
+    fill(byId("position"));
+    await loadPosition(own);
+    if (own !== turn) return;
+  }
   confirmed = state.position;
   build();
 }
 
-/** Load the position and the last sentence read. */
-async function loadPosition() {
+/** Load the position and the last sentence read, unless another reader or book was chosen since. */
+async function loadPosition(own) {
   // The list of books is used because having no position is not an error.
   const { books } = await get(`${readerPath()}/books`);
+  if (own !== turn) return;
   const found = books.find((one) => one.document === state.document.number);
   if (!found) return;
   state.position = found.sid;
