@@ -168,8 +168,8 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
 
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
     """Judge whether no mean falls by more than `allowed_drop` and nothing escaped comparison."""
-    # A drop within the allowance passes even if it is no chance, and one beyond it fails even if it
-    # may be: what is asked is how much worse answers may get, not how sure anybody is.
+    # Only the size of a drop counts, not its significance: a significant drop within the allowance
+    # passes, and one beyond it fails even if it may be chance.
     if not 0.0 <= allowed_drop <= 1.0:
         raise InvalidSettings("The allowed drop must lie between 0.0 and 1.0.")
     left_out = {

@@ -81,7 +81,7 @@ class ChildLink:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
             self._process = subprocess.Popen(
-                # -P keeps the current directory off the import path, where anybody may put modules.
+                # -P keeps the current directory off the import path: others may write there.
                 [sys.executable, "-P", "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
