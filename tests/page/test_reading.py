@@ -231,3 +231,21 @@ def test_position_waits_for_the_reader_chosen_last(visit: Visit) -> None:
     held[1].continue_()
     visit.read_to(LAST_READ)
     expect(visit.find("#position .position-head")).to_contain_text("of late")
+
+
+def test_no_position_is_entered_while_the_documents_of_another_reader_load(visit: Visit) -> None:
+    """Otherwise a number entered for one reader would be sent for another, or not at all."""
+    reading(visit, "earlier", LAST_READ)
+    held: list[Route] = []
+    visit.page.route("**/documents*", lambda route: held.append(route))
+    with visit.page.expect_request("**/documents*"):
+        visit.find("#reader").fill("later")
+        visit.find("#reader").press("Enter")
+    expect(visit.find("#position-number")).to_have_count(0)
+
+    for route in held:
+        route.continue_()
+    expect(visit.find("#position .position-head")).to_contain_text("of later")
+    expect(visit.find("#position-label")).to_have_text("Nothing read yet")
+    visit.read_to(3)
+    expect(visit.find("#position-label")).to_contain_text("Sentence 3 of")

@@ -130,5 +130,5 @@ def end(visit: Visit) -> None:
     ]
     hosts = visit.hosts()
     visit.page.context.close()
-    assert complaints == []
+    assert complaints == [], complaints
     assert hosts == {urlsplit(visit.address).netloc}

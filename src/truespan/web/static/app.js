@@ -92,6 +92,8 @@ async function opened() {
 async function modeChanged() {
   state.mode = byId("mode-reader").checked ? "reader" : "owner";
   state.reader = byId("reader").value.trim() || "me";
+  // Otherwise a number entered now would be sent for the reader before.
+  position.leave();
   showMode();
   const again = byId("question").value.trim();
   asking.forget();

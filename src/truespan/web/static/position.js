@@ -12,6 +12,7 @@ let timer = 0;
 let writing = false;
 let wanted = null;
 let turn = 0;
+let loading = false;
 let marks = { given: [], ahead: [] };
 
 const shown = () => (state.position === null ? -1 : state.position);
@@ -58,7 +59,7 @@ export function mark(given, ahead) {
 /** Move the position on the page; it is sent to the server after a pause. */
 export function move(sid) {
   const next = Math.min(state.lastSid, Math.max(-1, Math.round(sid)));
-  if (!may("write") || next === state.position || Number.isNaN(next)) return;
+  if (loading || !may("write") || next === state.position || Number.isNaN(next)) return;
   state.position = next;
   render();
   emit("moved", next);
@@ -141,7 +142,8 @@ function fixed() {
 function build() {
   const box = byId("position");
   box.hidden = !asReader() || !state.document;
-  if (box.hidden) {
+  // A control that is replaced soon would lose what is entered meanwhile.
+  if (box.hidden || loading) {
     parts = null;
     fill(box);
     return;
@@ -150,22 +152,25 @@ function build() {
   render();
 }
 
-/** Load and show the reader's position in the open document. */
-export async function locate() {
+/** Forget the position and take the slider away, until the next one is loaded. */
+export function leave() {
   clearTimeout(timer);
   turn += 1;
-  const own = turn;
+  loading = true;
   marks = { given: [], ahead: [] };
+  confirmed = null;
   state.position = null;
   state.boundary = "";
-  if (asReader() && state.document) {
-    // A control that is replaced soon would lose what is entered meanwhile.
-    parts = null;
-    fill(byId("position"));
-    await loadPosition(own);
-    if (own !== turn) return;
-  }
-  confirmed = state.position;
+  build();
+}
+
+/** Load and show the reader's position in the open document. */
+export async function locate() {
+  leave();
+  const own = turn;
+  if (asReader() && state.document) await loadPosition(own);
+  if (own !== turn) return;
+  loading = false;
   build();
 }
 
@@ -176,6 +181,7 @@ async function loadPosition(own) {
   if (own !== turn) return;
   const found = books.find((one) => one.document === state.document.number);
   if (!found) return;
+  confirmed = found.sid;
   state.position = found.sid;
   state.boundary = found.last_sentence || "";
   if (!may("read")) {
