@@ -6,12 +6,20 @@ from tests.promises import proves
 from tests.support.worlds import WordCounter
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
-from truespan.ingest.draft import make_chunks
+from truespan.ingest.draft import Preparation, make_chunks, make_draft
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.ingest.sentences import split_sentences
-from truespan.types.chunk import ChunkKind, FigureRecord, NewChunk, figure_id_of, marker
+from truespan.types.chunk import (
+    ChunkKind,
+    FigureFlags,
+    FigureRecord,
+    NewChunk,
+    figure_id_of,
+    marker,
+)
 from truespan.types.profile import SENTENCES, ChunkingProfile
-from truespan.types.text import Block, BlockKind, Figure, Image, PlacedFigure, TokenMap
+from truespan.types.source import Source
+from truespan.types.text import Block, BlockKind, Figure, Image, Loaded, PlacedFigure, TokenMap
 
 COUNTER = WordCounter()
 
@@ -164,3 +172,24 @@ def test_a_description_fits_the_model_however_long_its_parts() -> None:
 
     assert COUNTER.count(record.description) <= 40
     assert chunk.text.startswith("Figure 1.\ncap cap")
+
+
+def test_a_figure_whose_bytes_are_not_there_is_logged_and_described() -> None:
+    blocks = (text("Boats came in."), *(figure("a boat", place) for place in (None, 0, 7, -1)))
+    source = Source(doc_id="doc", name="a.docx", path="a.docx", size=1)
+    for images in ((), (Image("png", b"x"),)):
+        draft = make_draft(
+            source,
+            Loaded(blocks, images=images),
+            preparation=Preparation(FigureFlags(chunks=True, debug=True)),
+            source_hash="0",
+            recipe="0",
+            counter=COUNTER,
+            input_limit=400,
+        )
+
+        told = [note.split()[1:5] for note in draft.notes if note.startswith("DOCX_IMAGE ")]
+        stored = len(images)
+        assert [line[2] for line in told] == ["bytes=0", f"bytes={stored}", "bytes=0", "bytes=0"]
+        assert [line[3] == "image_ref=-" for line in told] == [True, not images, True, True]
+        assert len(draft.figures) == 4

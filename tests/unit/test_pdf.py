@@ -278,6 +278,13 @@ def test_numbers_that_do_not_grow_with_the_pages_stay():
     assert all(str(year) in text for year in (1914, 1871, 1805, 1618))
 
 
+@pytest.mark.parametrize("rule", ["-", "---", "- - -", "- iv -", "i", "·", "#"])
+def test_a_line_of_marks_at_the_edge_of_a_page_is_read(rule: str):
+    pages = [Page([Words(300, 760, rule), *column(FULL), Words(300, 30, rule)]) for _ in range(5)]
+
+    assert FULL[0] in "\n".join(texts(*pages))
+
+
 # Outline
 
 

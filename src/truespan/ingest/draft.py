@@ -226,8 +226,9 @@ def _notes(
         )
     placed = [spot.figure for block in loaded.blocks for spot in block.figures]
     for number, figure in enumerate(placed if flags.debug else (), 1):
-        size = len(loaded.images[figure.image].data) if figure.image is not None else 0
-        reference = figures[number - 1].image_ref if figures else None
+        picture = figure.bytes_in(loaded.images)
+        size = len(picture.data) if picture else 0
+        reference = figures[number - 1].image_ref if number <= len(figures) else None
         yield (
             f"DOCX_IMAGE number={number} origin={figure.origin or '-'} bytes={size} "
             f"image_ref={reference or '-'} alt={'yes' if figure.alt else 'no'}"

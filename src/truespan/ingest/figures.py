@@ -43,9 +43,9 @@ def describe_figures(
     captions = set(canonical.captions)
     records: list[FigureRecord] = []
     for number, spot in enumerate(canonical.figures, 1):
-        image, reference = spot.figure.image, None
-        if image is not None and image < len(images):
-            reference = f"{doc_id}/{image_name(image + 1, images[image].extension)}"
+        picture, reference = spot.figure.bytes_in(images), None
+        if picture is not None and spot.figure.image is not None:
+            reference = f"{doc_id}/{image_name(spot.figure.image + 1, picture.extension)}"
         # A sentence that starts at its offset comes after it.
         own = max(bisect_left(starts, spot.offset) - 1, 0)
         caption = _find_caption(spot, canonical, captions)

@@ -74,9 +74,9 @@ _ROMAN_DIGITS = {digit: value for value, digit in _ROMAN_VALUES if len(digit) ==
 
 
 def parse_roman(text: str) -> int | None:
-    """Return the value of Roman digits in either case; None if there are other characters."""
+    """Return the value of Roman digits in either case; None without any, or with others."""
     values = [_ROMAN_DIGITS.get(char, 0) for char in text.lower()]
-    if not all(values):
+    if not values or not all(values):
         return None
     pairs = zip(values, [*values[1:], 0], strict=True)
     return sum(-value if value < following else value for value, following in pairs)

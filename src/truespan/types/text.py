@@ -36,6 +36,12 @@ class Figure(Struct, frozen=True):
     origin: str = ""
     image: int | None = None
 
+    def bytes_in(self, images: Sequence[Image]) -> Image | None:
+        """Return its bytes among those of a source; None without any."""
+        # A parser runs in a process that is not trusted: the place may be one that is not there.
+        place = self.image
+        return images[place] if place is not None and 0 <= place < len(images) else None
+
 
 class PlacedFigure(NamedTuple):
     """A figure at an offset of the text around it."""

@@ -154,14 +154,20 @@ def _read_variants(text: str, page: int) -> Iterator[tuple[str | None, int | Non
         yield words, int(number[0]) - page
         if number.start() == 0 or number.end() == len(text):
             yield None, int(number[0]) - page
-    roman = text.strip("- ").lower()
-    if _ROMAN.fullmatch(roman):
-        yield "#", (parse_roman(roman) or 0) - page
+    if (value := _roman_page(text)) is not None:
+        yield "#", value - page
+
+
+def _roman_page(text: str) -> int | None:
+    """Return the value of a line that is a Roman page number; None if it is something else."""
+    number = text.strip("- ").lower()
+    # The pattern matches nothing too: a line of hyphens is no number.
+    return parse_roman(number) if _ROMAN.fullmatch(number) else None
 
 
 def _letters_only(text: str) -> str:
     """Return the letters of a text; "" for a Roman page number."""
-    if _ROMAN.fullmatch(text.strip("- ").lower()):
+    if _roman_page(text) is not None:
         return ""
     return "".join(char for char in text.casefold() if char.isalpha())
 

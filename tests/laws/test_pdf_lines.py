@@ -1,0 +1,58 @@
+"""Lines of a PDF page, whatever their text: nothing crashes, and no line of words is lost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.examples import examples
+from truespan.parsing.headings import LARGEST_ROMAN, format_roman, parse_roman
+from truespan.parsing.pdf.lines import Line, sort_lines
+from truespan.parsing.pdf.paragraphs import (
+    join_lines,
+    join_paragraphs,
+    place_lines,
+    remove_running_heads,
+)
+from truespan.parsing.text import recognise
+
+MARKS = st.text("-\u2010\u2013_=*.·#| ivxlcdmIVXLCDM0123456789", min_size=1, max_size=8)
+TEXTS = (MARKS | st.text(min_size=1, max_size=12)).filter(lambda text: bool(text.strip()))
+"""What a line may hold; the reader of pages gives none without a visible character."""
+EDGES = st.sampled_from(
+    ["-", "--", "- -", "\u2010", "ii", "- ii -", "-3-", "0", "I.", ".", "\u0661"]
+)
+
+
+def lines_of(texts: list[str]) -> list[Line]:
+    return [
+        Line(text, 72.0, 72.0 + 5 * len(text), 760.0 - 14 * number, 770.0 - 14 * number, 20.0)
+        for number, text in enumerate(texts)
+    ]
+
+
+@given(st.lists(st.lists(TEXTS, max_size=6), max_size=6), EDGES)
+@examples(100)
+def test_pages_of_arbitrary_lines_become_paragraphs(pages: list[list[str]], edge: str) -> None:
+    # The same line at the edge of each page is what running heads are recognised by.
+    drawn = [sort_lines(lines_of([edge, *texts, edge])) for texts in pages]
+
+    placed = place_lines(remove_running_heads(drawn))
+
+    for paragraph in join_paragraphs(placed, set(), set()):
+        recognise(paragraph.text)
+
+
+@given(st.text(max_size=12) | MARKS, st.text(max_size=12) | MARKS)
+@examples(100)
+def test_arbitrary_lines_can_be_joined_and_read_as_headings(before: str, after: str) -> None:
+    join_lines(before, after, frozenset())
+    recognise(before)
+    assert parse_roman("") is None
+    assert parse_roman(before) is None or set(before.lower()) <= set("ivxlcdm")
+
+
+def test_every_roman_number_reads_back() -> None:
+    wrong = [n for n in range(1, LARGEST_ROMAN + 1) if parse_roman(format_roman(n)) != n]
+
+    assert not wrong
