@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
 from truespan.answers.decide import replay_json
-from truespan.answers.quotes import check_quotes
+from truespan.answers.quotes import check_quotes, fold
 from truespan.errors import InvalidConfiguration
 from truespan.serialize import to_json
 from truespan.types.decision import AnswerMode
@@ -108,6 +109,52 @@ def test_words_taken_from_a_source_are_verified_and_others_are_not(
 
     assert check_quotes(f"“{taken}”", [chunk], sids).found[0].verified
     assert not check_quotes(f"“{changed}”", [chunk], sids).found[0].verified
+
+
+WHOLE = ["part", "well-known", "can't", "nai\u0308ve", "1.5", "-5", "\u22125", "1,500", "12:30"]
+WHOLE += [
+    "$5",
+    "-$5",
+    "5%",
+    "5\u00b0",
+    "10\u201315",
+    "2024-05-12",
+    "foo_bar",
+    "\u0663\u066b\u0665",
+    "+7",
+]
+WHOLE += [
+    "\u043f'\u044f\u0442\u044c",
+    "\u0938\u0940\u0924\u093e",
+    "mis\u00adtrust",
+    "1\u202f500",
+    "<9",
+    ".5",
+]
+
+
+@given(st.lists(st.sampled_from(WHOLE), min_size=1, max_size=6), st.data())
+@examples(200)
+def test_a_quote_that_cuts_a_word_or_a_number_is_not_verified(
+    tokens: list[str], data: st.DataObject
+) -> None:
+    begin = data.draw(st.integers(0, len(tokens) - 1))
+    end = data.draw(st.integers(begin + 1, len(tokens)))
+    chunk = source(f"So {' '.join(tokens)} it is.")
+    taken = " ".join(tokens[begin:end])
+    short = data.draw(st.integers(1, len(tokens[begin]) - 1))
+    clipped = data.draw(st.integers(1, len(tokens[end - 1]) - 1))
+    runs = {
+        fold(" ".join(tokens[first:last]))[0]
+        for first in range(len(tokens))
+        for last in range(first + 1, len(tokens) + 1)
+    }
+
+    assert check_quotes(f"\u201c{taken}\u201d", [chunk], sids).found[0].verified
+    for cut in (taken[short:], taken[:-clipped]):
+        found = check_quotes(f"\u201c{cut}\u201d", [chunk], sids).found
+        # What is left may itself be a token elsewhere in the text, or a mark without any word.
+        assert not any(quote.verified for quote in found) or fold(cut)[0] in runs
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

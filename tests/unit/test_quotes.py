@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sources import source
-from truespan.answers.quotes import check_quotes, fold, quotes_in
+from truespan.answers.quotes import check_quotes, fold, is_boundary, quotes_in
 from truespan.types.chunk import ChunkKind
 from truespan.types.trust import Visible
 
@@ -204,3 +204,122 @@ def test_any_number_of_marks_is_read_in_a_moment(mark: str) -> None:
 @pytest.mark.parametrize("inside", [" ", "[1] ", "…", "[", "[1 "])
 def test_a_quote_of_any_length_is_checked_in_a_moment(inside: str) -> None:
     assert verified(f"“x {inside * 20_000}x”") == [False]
+
+
+WHOLE = """
+    a 1.5 percent rise | 1.5 percent
+    a 1.5 percent rise | percent rise
+    it was -5 degrees | -5 degrees
+    it was \u22125 degrees | -5 degrees
+    it was warm \u2013 5 degrees | 5 degrees
+    it was warm \u2014 5 degrees | warm - 5 degrees
+    she saw five\u2014no, six | no, six
+    word--word of honour | word of honour
+    they came -- 5 men | 5 men
+    at 1,500 euros | 1,500 euros
+    at 1 500 euros | 1 500 euros
+    in 1914 500 men left | 500 men left
+    for $5 million | $5 million
+    the well-known landlady | well-known landlady
+    two- and three-year plans | two
+    she can't go | can't go
+    the dogs' hut | the dogs
+    l'homme est l\u00e0 | homme est
+    all\u2019ombra del faro | ombra del faro
+    (5 men) came | 5 men
+    chapter 5, page 3 | page 3
+    chapter 5. Three men | chapter 5
+    it ends...5 men | 5 men
+    and/or else | or else
+    no. 5 and no.6 | 5 and
+    \u7d045\u5ea6\u3067\u3059 | 5\u5ea6
+    \u305d\u306e\u9375\u306f\u4e03\u756a | \u9375\u306f
+    \u0e01\u0e38\u0e0d\u0e41\u0e08\u0e2d\u0e22\u0e39\u0e48 | \u0e41\u0e08\u0e2d
+    \U00020bb7\u91ce\u5bb6\u3067\u98df\u3079\u305f | \u91ce\u5bb6
+    iPhone\u306e\u9375 | \u306e\u9375
+    mis\u00adtrust him | mistrust him
+    at 12:30 sharp | 12:30 sharp
+    from 10-15 degrees | 10-15 degrees
+    100\u4e07\u5186\u306e\u9375 | 100\u4e07\u5186
+"""
+CUT = """
+    a 1.5 percent rise | 5 percent
+    a 1.5 percent rise | a 1
+    a 1.5 percent rise | .5 percent
+    a 1.5 percent rise | a 1.
+    a .5 percent rise | 5 percent
+    a 1,5 percent rise | 5 percent
+    a 1\u00b75 percent rise | 5 percent
+    a 1\u066b5 percent rise | 5 percent
+    it was -5 degrees | 5 degrees
+    it was \u22125 degrees | 5 degrees
+    it was \u20135 degrees | 5 degrees
+    it was +5 degrees | 5 degrees
+    it was \u00b15 degrees | 5 degrees
+    (-5 degrees) | 5 degrees
+    it was warm \u2013 5 degrees | warm -5 degrees
+    fell by <5 percent | 5 percent
+    fell by \u22655 percent | 5 percent
+    at 1,500 euros | 500 euros
+    at 1,500 euros | at 1
+    at 1 500 euros | 500 euros
+    at 1\u202f500 euros | 500 euros
+    at 1'500 euros | 500 euros
+    at 12 500 000 euros | 500 000 euros
+    for $5 million | 5 million
+    for -$5 million | $5 million
+    for US$5 million | $5 million
+    for 5\u20ac each | for 5
+    up 5% a year | up 5
+    at 5\u00b0 north | at 5
+    from 10-15 degrees | 15 degrees
+    from 10\u201315 degrees | 15 degrees
+    at 12:30 sharp | 30 sharp
+    use 1/2 cup | 2 cup
+    on 2024-05-12 she | 12 she
+    a part of it | art of it
+    a part of it | a par
+    a non-toxic gas | toxic gas
+    a non\u2011toxic gas | toxic gas
+    the well-known one | the well
+    she can't go | she can
+    she can\u2019t go | t go
+    see O'Brien there | Brien there
+    \u043f'\u044f\u0442\u044c \u0442\u0443\u0442 | \u044f\u0442\u044c \u0442\u0443\u0442
+    mis\u00adtrust him | trust him
+    call foo_bar now | bar now
+    a cafe\u0301 noir | a cafe
+    25\u5ea6\u3067\u3059 | 5\u5ea6\u3067\u3059
+    1.5\u5ea6\u3067\u3059 | 5\u5ea6\u3067\u3059
+    100\u4e07\u5186\u306e\u9375 | 100
+"""
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.strip().split(" | ") for line in table.strip().splitlines()]
+
+
+def test_a_quote_cuts_neither_words_nor_numbers() -> None:
+    wrong = [
+        (text, quote, stands)
+        for table, stands in ((WHOLE, True), (CUT, False))
+        for text, quote in rows(table)
+        if verified(f"\u201c{quote}\u201d", source(text)) != [stands]
+    ]
+
+    assert not wrong
+
+
+def test_the_second_of_two_places_counts_where_the_first_cuts_a_number() -> None:
+    text = "It rose by 1.5 percent and then by 5 percent."
+
+    [quote] = check_quotes("\u201c5 percent\u201d", [source(text, last_sid=9)], sids).found
+
+    assert quote.verified
+    assert quote.first_sid == text.rindex("5 percent")
+
+
+def test_every_place_of_a_text_has_an_answer() -> None:
+    for text in ("", "5", "-", "\u0301", "\u00ad", "a-", "-5", "5.", "'", "\u00ad\u00ad5"):
+        assert is_boundary(text, 0)
+        assert is_boundary(text, len(text))

@@ -149,23 +149,26 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
 
 
 class _Run(Struct, frozen=True):
-    """The folded text of sources that overlap or touch.
+    """The text of sources that overlap or touch, and the same folded.
 
     Folded character `i` came from the character `origins[i]` of the text, which begins at `start`.
     """
 
     sources: list[Visible]
     start: int
+    text: str
     folded: str
     origins: list[int]
 
     def find(self, wanted: str) -> tuple[int, int] | None:
-        """Return the span of some folded words that begins and ends at word boundaries; or None."""
+        """Return the span of some folded words that cuts neither a word nor a number; or None."""
         place = self.folded.find(wanted)
         while place >= 0:
-            end = place + len(wanted)
-            if _is_boundary(self.folded, place) and _is_boundary(self.folded, end):
-                return self.start + self.origins[place], self.start + self.origins[end - 1] + 1
+            start = self.origins[place]
+            end = self.origins[place + len(wanted) - 1] + 1
+            # In the text itself: folded, the sign of a number looks like a dash.
+            if is_boundary(self.text, start) and is_boundary(self.text, end):
+                return self.start + start, self.start + end
             place = self.folded.find(wanted, place + 1)
         return None
 
@@ -190,10 +193,10 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
             grouped[-1] = (members, text + source.text[reached - source.start :])
         else:
             grouped.append(([source], source.text))
-    runs = [_Run(members, members[0].start, *fold(text)) for members, text in grouped]
+    runs = [_Run(members, members[0].start, text, *fold(text)) for members, text in grouped]
     # The description of a figure is not part of the text, so it has no place there.
     figures = [part for part in sources if part.kind is not ChunkKind.TEXT]
-    return runs + [_Run([figure], 0, *fold(figure.text)) for figure in figures]
+    return runs + [_Run([figure], 0, figure.text, *fold(figure.text)) for figure in figures]
 
 
 def _check_quote(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
@@ -260,8 +263,9 @@ def fold(text: str) -> tuple[str, list[int]]:
             if folded and folded[-1] not in " -":
                 put(" ", origin)
         elif char in _DASHES:
-            # Spaces around a dash and its length are a matter of typography.
-            if folded and folded[-1] == " ":
+            # Spaces around a dash and its length are a matter of typography. The sign of a number
+            # is no dash: a space before it stays.
+            if folded and folded[-1] == " " and not text[origin + 1 : origin + 2].isdigit():
                 folded.pop()
                 origins.pop()
             if not folded or folded[-1] != "-":
@@ -275,21 +279,99 @@ def fold(text: str) -> tuple[str, list[int]]:
 
 
 _UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\u3005-\u3007"
+    "\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u9fff\ua000-\ua4cf\ua980-\ua9df\ua9e0-\ua9ff"
+    "\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
 """Letters of scripts without spaces, where the end of a word cannot be seen."""
+_IGNORED = "\u00ad\u2060\ufeff"
+_HYPHENS = frozenset("-\u2010\u2011")
+_APOSTROPHES = frozenset("'\u2019\u02bc\uff07")
+_WORD_JOINTS = _HYPHENS | _APOSTROPHES | frozenset("_^")
+"""Between two letters or digits these are part of a word: well-known, can't."""
+_NUMBER_JOINTS = frozenset(".,:/\u00b7\u2013\u2212\u066b\u066c\u00d7'\u2019_-\u2010\u2011")
+"""Between two digits these are part of a number, a date, a time or a range."""
+_SPACES = frozenset(" \u00a0\u2007\u2009\u202f")
+"""Between groups of three digits they separate thousands."""
+_SIGNS = frozenset("-\u2010\u2011\u2013\u2212+\u00b1\u2213<>\u2264\u2265\u2248~\u223c")
+_UNITS = frozenset("%\u2030\u066a\u00b0\u00ba\u2032\u2033\u2103\u2109\uff05")
+_TEN_THOUSANDS = frozenset("十百千万萬億亿兆")
+_ELIDED = frozenset(
+    {
+        *("l", "d", "j", "m", "t", "s", "n", "c", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu"),
+        *("presqu", "quelqu", "un", "all", "dall", "dell", "nell", "sull", "coll", "quell", "bell"),
+    }
+)
+"""Words of Romance languages that lose their vowel: another word follows the apostrophe."""
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}\Z")
+_GROUP_OF_THREE = re.compile(r"\d{3}(?!\d)")
+_LAST_LETTERS = re.compile(r"[^\W\d_]{1,8}\Z")
 
 
-def _is_boundary(text: str, place: int) -> bool:
-    """Return whether a place is a word boundary; combining marks belong to their letter."""
-    if place in (0, len(text)):
+def is_boundary(text: str, place: int) -> bool:
+    """Return whether a quote may begin or end here: not within a word or a number.
+
+    A combining mark belongs to its letter, a sign, a currency and a unit to their number, and words
+    with a hyphen or an apostrophe are single words.
+    """
+    before, after = _neighbours(text, place)
+    if not before or not after:
         return True
-    before, after = text[place - 1], text[place]
-    if _is_mark(after):
+    last, first = before[-1], after[0]
+    if _is_mark(first):
         return False
-    if _UNSPACED.match(before) or _UNSPACED.match(after):
+    if _cuts_number(before, after):
+        return False
+    if _UNSPACED.match(last) or _UNSPACED.match(first):
         return True
-    return not ((before.isalnum() or _is_mark(before)) and after.isalnum())
+    if _is_wordy(last) and _is_wordy(first):
+        return False
+    if last in _WORD_JOINTS and _is_wordy(first) and _is_wordy(before[-2:-1]):
+        elided = last in _APOSTROPHES and _LAST_LETTERS.search(before[:-1])
+        return bool(elided) and elided[0].lower() in _ELIDED
+    return not (first in _WORD_JOINTS and _is_wordy(last) and _is_wordy(after[1:2]))
+
+
+def _neighbours(text: str, place: int) -> tuple[str, str]:
+    """Return some characters before and after a place, without those that only control lines."""
+    before, after = text[max(0, place - 16) : place], text[place : place + 8]
+    for char in _IGNORED:
+        before, after = before.replace(char, ""), after.replace(char, "")
+    return before, after
+
+
+def _cuts_number(before: str, after: str) -> bool:
+    last, first = before[-1], after[0]
+    ends, begins = last.isdigit(), first.isdigit()
+    if ends and begins:
+        return True
+    if ends:
+        if first in _UNITS or category(first) == "Sc" or first in _TEN_THOUSANDS:
+            return True
+        if first in _SPACES and _THOUSANDS.search(before) and _GROUP_OF_THREE.match(after, 1):
+            return True
+        return first in _NUMBER_JOINTS and after[1:2].isdigit()
+    ahead = before[-2:-1]
+    if begins:
+        if category(last) == "Sc":
+            return True
+        if last in _SPACES and _THOUSANDS.search(before[:-1]) and _GROUP_OF_THREE.match(after):
+            return True
+        if last in _NUMBER_JOINTS and ahead.isdigit():
+            return True
+        if last == "." and not (ahead and (_is_wordy(ahead) or ahead in ".)]")):
+            return True  # A fraction without its zero, as in .5 percent.
+    # A sign stands before its number; after a word or another dash it is a dash itself.
+    amount = begins or category(first) == "Sc" or (first == "." and after[1:2].isdigit())
+    return amount and (
+        (last in _SIGNS and not (_is_wordy(ahead) or (ahead and ahead in _DASHES)))
+        or (category(first) == "Sc" and _is_wordy(last) and not _UNSPACED.match(last))
+    )
+
+
+def _is_wordy(char: str) -> bool:
+    """Return whether a character is part of a word; "" is not."""
+    return char.isalnum() or (char != "" and _is_mark(char))
 
 
 def _is_mark(char: str) -> bool:
