@@ -16,7 +16,7 @@ from tests.support.providers.chat import ChatServer, OllamaChatServer, OpenAiCha
 from truespan.cli import run
 
 QUESTION = "What did the key to the tower hang from?"
-SAID = ["It hung from “a red ", "cord” [1], and “a blue one” [9]."]
+SAID = ["It hung from “a red cord” [1], ", "and “a blue one” [9]."]
 
 
 class Terminal:
@@ -138,7 +138,7 @@ def test_an_error_is_the_last_event_where_events_are_printed(
     wishes: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken = [*server.spoken("It hung there"), server.trouble("overloaded")]
+    broken = [*server.spoken("It hung there [1]"), server.trouble("overloaded")]
     monkeypatch.setattr(server, "whole", lambda: broken)
 
     code, out, err = terminal("ask", QUESTION, "-w", "w", *wishes)

@@ -93,7 +93,7 @@ def test_a_reader_s_answer_has_its_mode_in_the_header_as_well(tmp_path: Path) ->
 
 def test_a_failure_has_no_mode_and_a_stream_that_breaks_says_why(tmp_path: Path) -> None:
     down = ProviderUnavailable("test")
-    model = Scripted([down], ["The keeper ", down])
+    model = Scripted([down], ["The keeper [1] ", down])
     with studied(tmp_path, 0.9, primary=model) as (_, client):
         failed = client.json("POST", ANSWER, {"query": QUESTION})
         broken = client.json("POST", ANSWER, {"query": QUESTION, "stream": True})

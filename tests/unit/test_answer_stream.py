@@ -33,12 +33,12 @@ def room_with(folder: Path, *pieces: str | Exception, **more: Any) -> Study:
 
 
 def test_events_come_in_order_and_their_pieces_are_the_answer(tmp_path: Path) -> None:
-    room = room_with(tmp_path, " It", " hung ", "there [1]. ")
+    room = room_with(tmp_path, " It [1]", " hung ", "there [1]. ")
 
     started, pieces, answer = told(room.world.answer_stream(QUESTION))
 
     assert started == Started(answer.mode, answer.decision_explain["used_llm"])
-    assert pieces == ["It", " hung", " there [1]."]
+    assert pieces == ["It [1]", " hung", " there [1]."]
     assert "".join(pieces) == answer.answer
     assert len(room.log) == 1
 
@@ -46,19 +46,19 @@ def test_events_come_in_order_and_their_pieces_are_the_answer(tmp_path: Path) ->
 def test_nothing_comes_before_the_reply_can_be_neither_blank_nor_no_context(
     tmp_path: Path,
 ) -> None:
-    room = room_with(tmp_path, " ", "NO", "_CON", "SEQUENCES", " followed.")
+    room = room_with(tmp_path, " ", "NO", "_CON", "SEQUENCES [1]", " followed.")
     events = room.world.answer_stream(QUESTION)
     assert room.primary.asked == []
 
     assert isinstance(next(events), Started)
     assert room.primary.given == 4
-    assert next(events) == Piece("NO_CONSEQUENCES")
+    assert next(events) == Piece("NO_CONSEQUENCES [1]")
     assert room.primary.given == 4
     assert next(events) == Piece(" followed.")
 
 
 def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
-    room = room_with(tmp_path, "One", " two", " three")
+    room = room_with(tmp_path, "One [1]", " two", " three")
     events = room.world.answer_stream(QUESTION)
 
     for count, expected in enumerate((Started, Piece, Piece, Piece)):
@@ -74,6 +74,8 @@ def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
         ["<think>She", " did it.</think>\n\n", "NO_CONTEXT"],
         ["<think>She did it."],
         ["Answer: ", "NO_CONTEXT", " [1]"],
+        ["NO CONTEXT.", " From memory:", " she did it."],
+        ["Sorry, ", "NO_CON", "TEXT. From memory: ", "she did it."],
     ],
 )
 def test_a_reply_that_is_none_is_never_heard_of(tmp_path: Path, reply: list[str]) -> None:
@@ -82,16 +84,29 @@ def test_a_reply_that_is_none_is_never_heard_of(tmp_path: Path, reply: list[str]
     started, pieces, _ = told(room.world.answer_stream(QUESTION))
 
     assert (started.mode, started.used_llm) == ("fallback", "fallback")
-    assert pieces == ["Per", "haps."]
+    assert pieces == ["Perhaps."]
 
 
 def test_what_a_model_thinks_is_in_no_event(tmp_path: Path) -> None:
-    room = room_with(tmp_path, "<think>She did", " it.</think>", "\n\nIt hung ", "there [1].")
+    room = room_with(tmp_path, "<think>She did", " it.</think>", "\n\nIt hung [1] ", "there [1].")
 
     _, pieces, answer = told(room.world.answer_stream(QUESTION))
 
-    assert pieces == ["It hung", " there [1]."]
+    assert pieces == ["It hung [1]", " there [1]."]
+    assert answer.answer == "It hung [1] there [1]."
+
+
+def test_an_answer_ends_where_its_model_says_that_there_is_no_context(tmp_path: Path) -> None:
+    room = room_with(
+        tmp_path, "It hung there [1].", " NO_", "CONTEXT: ", "From memory, she did it."
+    )
+
+    started, pieces, answer = told(room.world.answer_stream(QUESTION))
+
+    assert (started.mode, "".join(pieces)) == ("rag", "It hung there [1].")
     assert answer.answer == "It hung there [1]."
+    assert [notice.code for notice in answer.warnings] == ["reply_cut"]
+    assert room.primary.closed == 1
 
 
 def test_a_refusal_is_told_as_an_answer_is(tmp_path: Path) -> None:
@@ -104,7 +119,7 @@ def test_a_refusal_is_told_as_an_answer_is(tmp_path: Path) -> None:
 
 
 def test_whoever_stops_listening_ends_the_request_and_nothing_is_recorded(tmp_path: Path) -> None:
-    room = room_with(tmp_path, "One", " two", " three")
+    room = room_with(tmp_path, "One [1]", " two", " three")
     events = room.world.answer_stream(QUESTION)
     next(events)
     next(events)
@@ -116,7 +131,7 @@ def test_whoever_stops_listening_ends_the_request_and_nothing_is_recorded(tmp_pa
 
 
 def test_a_provider_that_breaks_off_ends_the_events_with_its_error(tmp_path: Path) -> None:
-    room = room_with(tmp_path, "One", ProviderUnavailable("It broke off."))
+    room = room_with(tmp_path, "One [1]", ProviderUnavailable("It broke off."))
     events = room.world.answer_stream(QUESTION)
 
     assert [type(next(events)) for _ in range(2)] == [Started, Piece]

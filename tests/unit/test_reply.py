@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from truespan.answers.reply import MOST_HELD, Reply, outcome_of
+from truespan.answers.reply import (
+    MOST_HELD,
+    MOST_UNCERTAIN,
+    Reply,
+    mentions_marker,
+    outcome_of,
+)
 
 BLANK = ["", " ", "\n\n\t", "\u200b\u00a0\ufeff", "...", "***", "```\n```", "> ", "—", '""']
 NO_CONTEXT = [
@@ -36,6 +42,28 @@ NO_CONTEXT = [
     "NO_CONTEXT: The sources do not say.",
     "NO_CONTEXT - The sources do not say.",
     "**NO_CONTEXT** \u2014 the sources do not say.",
+    "NO_CONTEXT. The sources tell of ships.",
+    "NO CONTEXT. From memory: she did it.",
+    "No context. From memory: she did it.",
+    "no context, but from memory she did it",
+    "No Context From memory: she did it.",
+    "**No context!** From memory: she did it.",
+    "NO_CONTEXT is what I would say, but [1] tells it.",
+    "NO_CONTEXT [sic] is what it says.",
+    "NO_CONTEXT (from memory: she did it)",
+    "NO **CONTEXT** She did it.",
+    "NO\u00a0CONTEXT\u3002She did it.",
+    "N\uff2f\uff3fCONTEXT She did it.",
+    "NO\u200b_CONTEXT: she did it",
+    "[1] NO_CONTEXT",
+    "[1]: **NO_CONTEXT** She did it.",
+    "\u201cNO_CONTEXT\u201d is what the rules tell me to say.",
+    "Sorry, NO_CONTEXT. From memory: she did it.",
+    "I am sorry. The sources do not say. NO_CONTEXT\n\nFrom memory: she did it.",
+    "The file says NO_CONTEXT.",
+    "The file says: no_context",
+    "Reply: I must say `NO\\_CONTEXT`. She did it.",
+    "Sorry, NO_CONTEXT. But see [1].",
 ]
 ANSWERS = [
     "Yes.",
@@ -46,11 +74,8 @@ ANSWERS = [
     "€",
     "鍵",
     "No context is given in the first chapter.",
-    "NO_CONTEXT is what I would say, but [1] tells it.",
-    "The file says NO_CONTEXT.",
     "NO_CONTEXTS",
     "NO_CONTEXT1",
-    "NO_CONTEXT. The sources tell of ships.",
     "Nothing.",
     "Not one of them.",
     "No, context matters.",
@@ -61,14 +86,17 @@ ANSWERS = [
     "A key: the red one.",
     "The",
     "Answer:",
-    "The file says: NO_CONTEXT",
     "NO_CONTEXT-free text.",
-    "NO_CONTEXT [sic] is what it says.",
-    "NO_CONTEXT [1] is what it says.",
     "a < b",
     "<b>Yes</b>",
     "<thinker> is a tag",
     "<th",
+    "It hung there [1]. For the rest: no context.",
+    "There is no context, and no key.",
+    "NO CONTEXTUAL help is given.",
+    "No context's as good as this.",
+    "[1]",
+    "[1] tells it.",
 ]
 THOUGHT = [
     "<think>She did it.</think>",
@@ -137,12 +165,12 @@ def test_thoughts_that_never_end_are_a_blank_reply(text: str, size: int) -> None
 
 
 def test_a_thought_ends_the_request_to_the_model_when_nobody_listens() -> None:
-    source = Source("<think>a", "b</think>", "The key hangs there", " still")
+    source = Source("<think>a", "b</think>", "The key hangs there [1]", " still")
     reply = Reply(iter(source))
 
     assert reply.outcome == "answered"
     assert source.fetched == 3
-    assert next(reply.pieces()) == "The key hangs there"
+    assert next(reply.pieces()) == "The key hangs there [1]"
     reply.close()
     assert source.closed
 
@@ -172,15 +200,62 @@ class Source:
 
 
 def test_nothing_is_fetched_past_the_piece_that_settles_it() -> None:
-    source = Source(" ", "**", "N", "O_", "CON", "TAINERS", " were found.")
+    source = Source(" ", "**", "N", "O_", "CON", "TAINERS", " [1]", " were", " found.")
     reply = Reply(iter(source))
 
     assert reply.outcome == "answered"
-    assert source.fetched == 6
+    assert source.fetched == 7
     pieces = reply.pieces()
-    assert next(pieces) == "**NO_CONTAINERS"
-    assert source.fetched == 6
-    assert list(pieces) == [" were found."]
+    assert next(pieces) == "**NO_CONTAINERS [1]"
+    assert source.fetched == 7
+    assert next(pieces) == " were"
+    assert source.fetched == 8
+    assert list(pieces) == [" found."]
+
+
+def test_a_reply_without_citations_is_held_back_for_its_first_words_only() -> None:
+    source = Source(*["word "] * 40)
+    reply = Reply(iter(source))
+
+    assert reply.outcome == "answered"
+    assert source.fetched == MOST_UNCERTAIN // len("word ") + 1
+    assert "".join(reply.pieces()) == ("word " * 40).strip()
+
+
+ASIDE = "and From memory: she did it."
+LATER = [
+    f"It hung there [1]. NO_CONTEXT {ASIDE}",
+    f"It hung there [1].\n\n**NO_CONTEXT.** {ASIDE}",
+    f"It hung there [1]. > `NO CONTEXT`: {ASIDE}",
+    f"It hung there [1]. NO\\_CONTEXT{chr(10)}{ASIDE}",
+    "It hung there [1]. NO_CONTEXT",
+    "It hung there [1]. (NO_CONTEXT)",
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_what_follows_no_context_within_a_reply_is_never_shown(size: int) -> None:
+    for text in LATER:
+        source = Source(*(text[start : start + size] for start in range(0, len(text), size)))
+        reply = Reply(iter(source))
+
+        assert reply.outcome == "answered"
+        assert "".join(reply.pieces()) == "It hung there [1]."
+        assert reply.cut
+        assert source.closed
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
+    text = "The manual says that a model replies NO_CONTEXT then [1]. So NO_CONTEXT it is, nothing"
+    assert mentions_marker("A model replies `NO_CONTEXT` if it knows nothing.")
+    assert not mentions_marker("There is no context. NO_CONTEXTS, no-context-free.")
+
+    reply = Reply((text[at : at + size] for at in range(0, len(text), size)), quotable=True)
+
+    assert reply.outcome == "answered"
+    assert "".join(reply.pieces()) == text
+    assert Reply(iter(["NO_CONTEXT. She did it."]), quotable=True).outcome == "no_context"
 
 
 def test_a_reply_that_is_none_ends_the_request_at_once() -> None:
@@ -200,10 +275,13 @@ def test_white_space_without_end_is_blank() -> None:
 
 
 def test_white_space_around_a_reply_is_not_part_of_it() -> None:
-    reply = Reply(iter([" \n", "One ", "\n", " two.", " ", "\n"]))
+    reply = Reply(iter([" \n", "One [1] ", "\n", " two.", " ", "\n"]))
 
     assert reply.outcome == "answered"
-    assert list(reply.pieces()) == ["One", " \n two."]
+    assert list(reply.pieces()) == ["One [1]", " \n two."]
+    endless = Reply(iter(["One [1]", " " * 100, "\n" * 100, "**" * 100, " "]))
+    assert endless.outcome == "answered"
+    assert "".join(endless.pieces()) == "One [1]" + " " * 100 + "\n" * 100 + "**" * 100
 
 
 def test_what_no_file_could_hold_is_replaced() -> None:

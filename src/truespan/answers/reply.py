@@ -1,8 +1,9 @@
 """A streamed model reply, held back until it is known to be an answer.
 
 A blank reply, or one that says there was no context, leads to another decision. So nothing is
-passed on until it can be neither; from then on every piece is passed on at once. Reasoning that a
-model writes before its reply is removed.
+passed on until it can be neither; from then on every piece is passed on at once. A model that says
+so later on is not heard any further: what it adds is not from its sources. Reasoning that a model
+writes before its reply is removed.
 """
 
 from __future__ import annotations
@@ -78,12 +79,31 @@ NO_CONTEXT = "NO_CONTEXT"
 MOST_HELD = 4096
 """Characters without a word after which a reply counts as blank."""
 
+MOST_UNCERTAIN = 80
+"""Characters of a reply within which `NO_CONTEXT` makes it none, unless a citation comes first:
+models apologise before they say it."""
+
 _LETTERS = "nocontext"
-_BETWEEN = " \t_-\\"
-"""What may separate the two words: models escape the underscore, or leave it out."""
+_UNSEEN = "\u00ad\u200b-\u200d\u2060\ufeff"
+_BETWEEN = re.compile(rf"[\s_\\*`{_UNSEEN}\-\u2010-\u2015]")
+"""What may separate the two words: models escape the underscore, emphasise, or leave it out."""
 _COLONS = frozenset(":\uff1a")
-_ENDS = _COLONS | frozenset("\n\r\u2013\u2014")
+_ENDS = _COLONS | frozenset(
+    "\n\r\u2013\u2014.,;!?\u2026(\u3002\uff0c\u3001\uff1b\uff01\uff1f\uff08"
+)
 """After these the reply means that there was no context, whatever follows."""
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_GAP = rf"(?:[\s_\\*`{_UNSEEN}]|-|\u2010|\u2011){{0,6}}"
+_MARKER = re.compile(
+    rf"(?<![^\W_])(?:NO{_GAP}CONTEXT|(?i:no\\?_{{1,2}}context))(?![^\W_]|[-'\u2019][^\W_])"
+)
+"""The marker anywhere in a reply. In capitals or with its underscore: "no context" is prose too."""
+_UNDECIDED = re.compile(
+    rf"[\s*_`>#\"'\u201c\u2018(\[\\-]*"
+    rf"(?:(?<![^\W_])[Nn](?:[Oo](?:{_GAP}(?:$|[Cc](?:$|[Oo](?:$|[Nn](?:$|[Tt](?:$|[Ee](?:$|"
+    rf"[Xx](?:$|[Tt][-'\u2019]?)))))))|)|))?$"
+)
+"""The end of a text that may be the beginning of the marker, with the marks before it."""
 _UNCLOSED = re.compile(r"[^\]\u3011\uff3d\n]{1,60}")
 """An open bracket that may become a citation."""
 _BEFORE_COLON = frozenset(" \t*_`")
@@ -100,12 +120,19 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Reply:
-    """The pieces of one reply. `outcome` reads until it is certain; then `pieces` can be read."""
+    """The pieces of one reply. `outcome` reads until it is certain; then `pieces` can be read.
 
-    def __init__(self, pieces: Iterator[str]) -> None:
+    `quotable` says that the question or the sources contain the marker themselves, so that a reply
+    may have to mention it.
+    """
+
+    def __init__(self, pieces: Iterator[str], *, quotable: bool = False) -> None:
         self._pieces = strip_reasoning(_clean(pieces))
         self._buffer = ""
         self._outcome: ModelOutcome | None = None
+        self._quotable = quotable
+        self.cut = False
+        """Whether the rest was left out because the model said that there was no context."""
 
     @property
     def outcome(self) -> ModelOutcome:
@@ -116,45 +143,97 @@ class Reply:
         while self._outcome is None:
             piece = next(self._pieces, None)
             self._buffer += piece or ""
-            self._outcome = outcome_of(self._buffer, whole=piece is None)
+            whole = piece is None
+            self._outcome = outcome_of(self._buffer, whole=whole, quotable=self._quotable)
         if self._outcome is not ModelOutcome.ANSWERED:
             self.close()
         return self._outcome
 
     def pieces(self) -> Iterator[str]:
         """Yield the reply without surrounding white space, beginning with what was held back."""
-        waiting, begun = "", False
-        for piece in chain([self._buffer], self._pieces):
-            text = waiting + (piece if begun else piece.lstrip())
-            shown = text.rstrip()
+        waiting, last = "", ""
+        for piece in chain([self._buffer], self._pieces, [None]):
+            text = waiting + (piece or "")
+            text = text if last else text.lstrip()
+            marker = None if self._quotable else _find_marker(last + text)
+            if marker is not None and (marker.end() < len(last + text) or piece is None):
+                shown, self.cut = text[: marker.start() - len(last)], True
+                shown = shown[: len(shown) - len(_end_of(last + shown))]
+            elif piece is None or self._quotable:
+                shown = text.rstrip()
+            else:
+                shown = text[: len(text) - len(_end_of(last + text))].rstrip()
             waiting = text[len(shown) :]
             if shown:
-                begun = True
+                last = shown[-1]
                 yield shown
+            if self.cut:
+                self.close()
+                return
 
     def close(self) -> None:
         self._pieces.close()
 
 
-def outcome_of(text: str, *, whole: bool) -> ModelOutcome | None:
+def mentions_marker(text: str) -> bool:
+    """Return whether a text contains the marker, so that a reply about it may contain it too."""
+    return _find_marker(text) is not None
+
+
+def _find_marker(text: str) -> re.Match[str] | None:
+    return _MARKER.search(text.translate(_FULL_WIDTH))
+
+
+def _end_of(text: str) -> str:
+    """Return the end of a text that may begin the marker, with the marks before it."""
+    # Far enough back for the longest beginning; earlier marks are passed on.
+    start = max(0, len(text) - 40)
+    found = _UNDECIDED.search(text.translate(_FULL_WIDTH), start)
+    return text[found.start() :] if found else ""
+
+
+def outcome_of(text: str, *, whole: bool, quotable: bool = False) -> ModelOutcome | None:
     """Return the outcome of a reply that begins like this; None while more of it is needed.
 
-    `NO_CONTEXT` counts if it is alone, or alone on the first line with words, in any case and with
-    any marks and citations around it. A label may precede it, and an explanation may follow after a
-    colon or a dash. A sentence that mentions it is an answer.
+    `NO_CONTEXT` counts at the beginning, in any case and with any marks, citations and a label
+    around it, and whatever follows; written as two ordinary words only where a sentence does not go
+    on. In capitals or with its underscore it also counts within the first words, unless a citation
+    comes before it or it is `quotable`.
     """
     begin = _first_word(text, 0)
+    while begin and (cited := GROUP.match(text, begin - 1)):
+        following = _first_word(text, cited.end())
+        if following is None:
+            return ModelOutcome.ANSWERED if whole or len(text) > MOST_HELD else None
+        begin = following
     if begin is None:
         return ModelOutcome.BLANK if whole or len(text) > MOST_HELD else None
+    if not whole and text[begin - 1 : begin] in OPENERS and _UNCLOSED.fullmatch(text, begin):
+        return None
     verdict = _verdict(text, begin, whole=whole)
     if verdict is not ModelOutcome.ANSWERED:
         return verdict
     after = _after_label(text, begin)
     labelled = None if after is None else _first_word(text, after)
     if labelled is not None:
-        return _verdict(text, labelled, whole=whole)
-    settled = whole or after is None or len(text) > MOST_HELD
-    return ModelOutcome.ANSWERED if settled else None
+        verdict = _verdict(text, labelled, whole=whole)
+        if verdict is not ModelOutcome.ANSWERED:
+            return verdict
+    elif not (whole or after is None or len(text) > MOST_HELD):
+        return None
+    return ModelOutcome.ANSWERED if quotable else _look_further(text, begin, whole=whole)
+
+
+def _look_further(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
+    """Return the outcome of a reply that begins like an answer."""
+    cited = GROUP.search(text, begin)
+    certain = min(cited.start() if cited else MOST_UNCERTAIN, begin + MOST_UNCERTAIN)
+    marker = _find_marker(text)
+    if marker is not None and marker.start() < certain:
+        settled = whole or marker.end() < len(text)
+        return ModelOutcome.NO_CONTEXT if settled else None
+    undecided = len(text) - len(_end_of(text)) < certain
+    return None if undecided and not whole else ModelOutcome.ANSWERED
 
 
 def _first_word(text: str, start: int) -> int | None:
@@ -166,6 +245,18 @@ def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
     end, spelled = _match_no_context(text, begin)
     if not spelled:
         return None if end == len(text) and not whole else ModelOutcome.ANSWERED
+    following, next_to_it = text[end : end + 1], text[end + 1 : end + 2]
+    if not following and not whole:
+        return None
+    if following in ("-", "'", "\u2019") and not next_to_it and not whole:
+        return None
+    if following and (
+        _is_text(following) or (following in "-'\u2019" and next_to_it and _is_text(next_to_it))
+    ):
+        return ModelOutcome.ANSWERED  # Another word, or a part of one.
+    name = text[begin:end]
+    if "_" in name or "\uff3f" in name or "C" in name.translate(_FULL_WIDTH):
+        return ModelOutcome.NO_CONTEXT
     rest = GROUP.sub(" ", text[end:])
     for place, char in enumerate(rest):
         if char in _ENDS or (char == "-" and rest[place + 1 : place + 2].isspace()):
@@ -199,9 +290,9 @@ def _match_no_context(text: str, begin: int) -> tuple[int, bool]:
     place, letters = begin, 0
     while place < len(text) and letters < len(_LETTERS):
         char = text[place]
-        if char.lower() == _LETTERS[letters]:
+        if char.translate(_FULL_WIDTH).lower() == _LETTERS[letters]:
             letters += 1
-        elif not (letters == len("no") and char in _BETWEEN):
+        elif not (letters == len("no") and (_BETWEEN.match(char) or char == "\uff3f")):
             return place, False
         place += 1
     return place, letters == len(_LETTERS)

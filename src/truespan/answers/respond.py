@@ -17,7 +17,7 @@ from truespan.answers.citations import citation, find_citations
 from truespan.answers.decide import count_words, decide
 from truespan.answers.prompt import grounded_messages, unaided_messages
 from truespan.answers.quotes import SidsOf, check_quotes, quote_sources, quotes_of
-from truespan.answers.reply import Reply
+from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
 from truespan.errors import InternalError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
@@ -61,6 +61,11 @@ _REFUSALS = {
 }
 
 
+_CUT = Notice(
+    "reply_cut",
+    f"The model said {NO_CONTEXT} in the middle of its reply. What followed is left out.",
+)
+
 RecordUsage = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
 """Writes evidence and duration to the usage log; returns the record's id and warnings."""
 
@@ -102,10 +107,11 @@ class Responder(Struct, frozen=True):
                         messages = grounded_messages(
                             self.question, sources, mode=decision.mode, reading=self.reading
                         )
-                        reply = _ask(self.models.primary, messages)
+                        reply = _ask(self.models.primary, messages, self.question, sources)
                         evidence = replace(evidence, primary=reply.outcome)
                     else:
-                        reply = _ask(self.models.fallback, unaided_messages(self.question))
+                        messages = unaided_messages(self.question)
+                        reply = _ask(self.models.fallback, messages, self.question)
                         evidence = replace(evidence, fallback=reply.outcome)
             yield Started(decision.mode, decision.used_llm)
             sources, pieces = self._sources(decision, chunks), []
@@ -118,6 +124,8 @@ class Responder(Struct, frozen=True):
         with self.trace.stage(Stage.CHECKED):
             text = "".join(pieces)
             citations, quotes, remarks = self._check(decision, sources, text)
+            if reply is not None and reply.cut:
+                remarks = (*remarks, _CUT)
             milliseconds = int((self.clock.monotonic() - began) * 1000)
             record, problems = self.record(evidence, milliseconds)
             answer = Answer(
@@ -181,10 +189,16 @@ class Responder(Struct, frozen=True):
         return citations.found, quotes.found, (*citations.warnings, *quotes.warnings)
 
 
-def _ask(model: ChatModel | None, messages: Sequence[Message]) -> Reply:
+def _ask(
+    model: ChatModel | None,
+    messages: Sequence[Message],
+    question: str,
+    sources: Sequence[Visible] = (),
+) -> Reply:
     if model is None:
         raise InternalError("decision without a model")
-    return Reply(model.stream(messages))
+    quotable = mentions_marker(question) or any(mentions_marker(part.text) for part in sources)
+    return Reply(model.stream(messages), quotable=quotable)
 
 
 def _pieces(decision: Decision, sources: Sequence[Visible], reply: Reply | None) -> Iterable[str]:
