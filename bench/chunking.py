@@ -17,8 +17,8 @@ from bench.measure import medians
 from bench.report import Figure, Options, Target, at_least, run, say
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans, quick_windows
-from truespan.ingest.sentences import split_sentences
 from truespan.parsing import load
+from truespan.parsing.sentences import split_sentences
 from truespan.types.profile import WINDOW
 from truespan.types.text import CanonicalText, Sentence, Span, TokenMap
 

@@ -16,7 +16,7 @@ from truespan.types.maintenance import BackupReport, FileFate, RemovedFiles
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Source, Upload
-from truespan.types.text import Image, Loaded, TokenMap
+from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap
 from truespan.types.trust import Hit
 
 
@@ -280,13 +280,21 @@ class SourceFinder(Protocol):
 
 
 class SourceParser(Protocol):
-    """Reads the bytes of a source, apart from everything else: what they do there does no harm."""
+    """Parses sources and splits their text, apart from everything else, where neither harms."""
 
     def parse(self, name: str, data: bytes, *, images: bool) -> Loaded:
         """Return what a source holds; the bytes of pictures only if `images` are wanted.
 
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.
+        """
+        ...
+
+    def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
+        """Return the sentences of a source's text; see `parsing.sentences`.
+
+        Raises:
+            SourceRefused: splitting it went beyond the limits.
         """
         ...
 

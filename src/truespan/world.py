@@ -507,7 +507,7 @@ class World:
         return world
 
     def _retriever(self, trace: RequestTrace) -> Retriever:
-        from truespan.ingest.sentences import split_text
+        from truespan.ingest.chunking import split_text
 
         counter = self._components.counter
         return Retriever(

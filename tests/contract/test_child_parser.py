@@ -9,12 +9,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.promises import proves
 from tests.support.pdf_maker import Page, column, make_pdf
+from tests.support.sample_texts import story
+from tests.support.worlds import place
 from truespan.errors import (
     LoaderCrashed,
     SourceBroken,
@@ -25,9 +28,12 @@ from truespan.errors import (
     SourceTooLarge,
     SourceUnsupported,
 )
+from truespan.ingest.canonical import assemble
 from truespan.parsing import load
 from truespan.parsing.child_parser import ChildFailed, ChildLink, ChildParser
-from truespan.parsing.child_process import Limits, peak_memory
+from truespan.parsing.child_process import Limits, Task, peak_memory
+from truespan.parsing.sentences import split_sentences
+from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
 
@@ -93,6 +99,98 @@ def test_a_refusal_is_the_same_as_without_a_child(
     assert str(caught.value) == str(expected.value)
 
 
+LONG = 20_000
+HOSTILE_TEXTS = {
+    "unclosed quotes": "“He said. ",
+    "unclosed straight quotes": '"He said. ',
+    "brackets": "([{<a. ",
+    "punctuation": ".?!… ",
+    "abbreviations": "Mr. e.g. U.S. ",
+    "no spaces": "abc.Def!Ghi?",
+    "one token": "a",
+    "combining marks": "a\u0301\u0302\u0303. ",
+    "right to left": "שלום עולם. מה שלומך? ",
+    "emoji": "👩\u200d👩\u200d👧. 😀",
+    "ideographs": "我。你！",
+    "only white space": " \u3000\n",
+}
+
+
+@proves("loader.child-process")
+def test_a_child_splits_text_exactly_as_it_is_split_here(parser: ChildParser):
+    chapter = Place("Chapter 1. It began.", None)
+    texts = {
+        name: CanonicalText(f"{pattern * (LONG // len(pattern))}\n\nThe end.", (0,), (chapter,))
+        for name, pattern in HOSTILE_TEXTS.items()
+    }
+    blocks = [Block(BlockKind.HEADING, "Chapter 1. It began.", "Chapter 1. It began.")]
+    blocks += [Block(BlockKind.PARAGRAPH, line) for line in story(300).split("\n") if line]
+    texts["a story"] = assemble(blocks)
+    texts["nothing"] = CanonicalText("")
+
+    different = [
+        (name, language)
+        for name, canonical in texts.items()
+        for language in ("en", "de", "ja")
+        if parser.split(name, canonical, language) != split_sentences(canonical, language)
+    ]
+
+    assert not different
+
+
+def test_sentences_that_are_not_those_of_the_text_are_refused(probing: ChildParser):
+    text = CanonicalText("One two. Three.")
+    assert probing.split("a.txt", text, "0,8,9,15") == [Sentence(0, 0, 8), Sentence(1, 9, 15)]
+
+    accepted: list[str] = []
+    for bounds in (
+        "0,8",  # The end is missing.
+        "9,15",  # The beginning is missing.
+        "0,7,9,15",  # A full stop is missing.
+        "0,9,9,15",  # A sentence ends with white space.
+        "0,8,4,15",  # Two overlap.
+        "9,15,0,8",  # They are out of order.
+        "0,8,9,16",  # One ends after the text.
+        "0,8,8,8,9,15",  # One is empty.
+    ):
+        with suppress(LoaderCrashed):
+            probing.split("a.txt", text, bounds)
+            accepted.append(bounds)
+    assert not accepted
+
+
+@proves("loader.child-process")
+def test_splitting_has_the_limits_of_parsing(probing: ChildParser):
+    text, found = CanonicalText("1073741824"), {}
+    for deed in ("spin", "wait_deaf", "abort", "fault", "fail"):
+        with pytest.raises(SourceRefused) as caught:
+            probing.split("a.txt", text, deed)
+        found[deed] = type(caught.value)
+
+    assert found == {
+        "spin": SourceTooCostly,
+        "wait_deaf": SourceTooCostly,
+        "abort": LoaderCrashed,
+        "fault": LoaderCrashed,
+        "fail": LoaderCrashed,
+    }
+
+
+@proves("tenants.no-stall")
+def test_ingestion_never_runs_the_segmenter_in_its_own_process(
+    parser: ChildParser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(language: str, text: str) -> list[str]:
+        raise AssertionError("The segmenter ran in the process that serves requests.")
+
+    monkeypatch.setattr("sentencex.segment", refuse)
+    library = place(tmp_path, parser=parser)
+
+    world = library.world(a__txt="“He said. " * 1000)
+
+    assert [document.name for document in world.documents.list()] == ["a.txt"]
+
+
 def test_advice_that_a_loader_gives_comes_through(probing: ChildParser):
     with pytest.raises(SourceBroken) as caught:
         said(probing, "refuse")
@@ -156,7 +254,7 @@ def test_processor_time_is_limited_apart_from_the_clock():
     ten_minutes = Limits(memory=1 << 30, cpu=1, wall=600.0, output=1000)
 
     with pytest.raises(ChildFailed) as caught:
-        child.ask("spin", b"", ten_minutes, images=False)
+        child.ask(Task.PARSE, "spin", b"", ten_minutes)
 
     assert caught.value.kind is SourceTooCostly
     child.kill()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
-from truespan.ingest.sentences import split_sentences
 from truespan.parsing.clean import clean
+from truespan.parsing.sentences import split_sentences
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence, Span, TokenMap
 

@@ -24,7 +24,8 @@ from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.parsing import load, supported
-from truespan.protocols import EmbeddingLimits, VectorIndex
+from truespan.parsing.sentences import split_sentences
+from truespan.protocols import EmbeddingLimits, SourceParser, VectorIndex
 from truespan.store import Store
 from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemProcesses
@@ -33,7 +34,7 @@ from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import FileFate
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import OWNER, Authority, Scope, admits
-from truespan.types.text import Loaded, TokenMap
+from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap
 from truespan.types.trust import Hit
 from truespan.world import World
 
@@ -129,6 +130,9 @@ class DirectParser:
 
     def parse(self, name: str, data: bytes, *, images: bool) -> Loaded:
         return load(name, data, images=images)
+
+    def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
+        return split_sentences(canonical, language)
 
     def close(self) -> None:
         return
@@ -402,6 +406,7 @@ def place(
     watched: bool = False,
     preparation: Preparation | None = None,
     others: Mapping[str, WordEmbedder] | None = None,
+    parser: SourceParser | None = None,
 ) -> Place:
     """Make (or open again) a library in a folder, in memory where the index is concerned."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -421,7 +426,7 @@ def place(
         embedder=watch(own_embedder, "embedder"),
         counter=WordCounter(),
         sources=FileSources(supported),
-        parser=DirectParser(),
+        parser=parser or DirectParser(),
         assets=AssetFolder(folder / "assets", reserve=0),
         uploads=UploadFolder(folder / "uploads", reserve=0),
         golden=GoldenFolder(),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.promises import proves
-from tests.support.worlds import WordCounter
+from tests.support.worlds import DirectParser, WordCounter
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.draft import Preparation, make_chunks, make_draft
 from truespan.ingest.figures import describe_figures, figure_chunks
-from truespan.ingest.sentences import split_sentences
+from truespan.parsing.sentences import split_sentences
 from truespan.types.chunk import (
     ChunkKind,
     FigureFlags,
@@ -184,6 +184,7 @@ def test_a_figure_whose_bytes_are_not_there_is_logged_and_described() -> None:
             preparation=Preparation(FigureFlags(chunks=True, debug=True)),
             source_hash="0",
             recipe="0",
+            parser=DirectParser(),
             counter=COUNTER,
             input_limit=400,
         )

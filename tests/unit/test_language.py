@@ -2,7 +2,7 @@
 
 import pytest
 
-from truespan.ingest.sentences import SAMPLE, detect_language, detector_name, normal_language
+from truespan.ingest.language import SAMPLE, detect_language, detector_name, normal_language
 
 SENTENCES = {
     "en": "The lighthouse keeper wrote down every ship that passed before dawn.",

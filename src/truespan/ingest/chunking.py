@@ -23,6 +23,8 @@ from operator import itemgetter
 import numpy as np
 from msgspec import Struct
 
+from truespan.parsing.sentences import split_sentences
+from truespan.protocols import TokenCounter
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import CanonicalText, Sentence, Span, TokenMap
 
@@ -370,3 +372,17 @@ class _TokenChunker(Struct, frozen=True):
     def _words(self, start: int, end: int) -> list[int]:
         """Return where words begin after `start` and before `end`."""
         return [found.end() for found in _BEFORE_WORD.finditer(self.text, start, end)]
+
+
+_WHOLE = ChunkingProfile("parts", Strategy.SENTENCES, size=1_000_000, overlap=0)
+
+
+def split_text(text: str, counter: TokenCounter, limit: int) -> list[str]:
+    """Split a text into parts of whole sentences, each of at most `limit` tokens."""
+    stripped = text.strip()
+    if counter.count(stripped) <= limit:
+        return [stripped]
+    canonical = CanonicalText(stripped)
+    sentences, tokens = split_sentences(canonical), counter.measure(stripped)
+    spans = chunk_spans(canonical, sentences, tokens, _WHOLE, limit)
+    return [stripped[span.start : span.end] for span in spans]

@@ -16,17 +16,12 @@ from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
-from truespan.ingest.sentences import (
-    detect_language,
-    detector_name,
-    normal_language,
-    segmenter_name,
-    split_sentences,
-)
+from truespan.ingest.language import detect_language, detector_name, normal_language
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION
 from truespan.parsing.clean import CLEANING_VERSION
-from truespan.protocols import TokenCounter
+from truespan.parsing.sentences import segmenter_name
+from truespan.protocols import SourceParser, TokenCounter
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
@@ -121,6 +116,7 @@ def make_draft(
     preparation: Preparation,
     source_hash: str,
     recipe: str,
+    parser: SourceParser,
     counter: TokenCounter,
     input_limit: int,
     chunking: ChunkingProfile | None = None,
@@ -152,7 +148,7 @@ def make_draft(
         language = declared.language or (
             stated if is_stated else detect_language(canonical.text) or DEFAULT_LANGUAGE
         )
-        sentences = split_sentences(canonical, language)
+        sentences = parser.split(source.name, canonical, language)
         if not sentences:
             raise SourceEmpty(source.name)
         tokens = counter.measure(canonical.text)

@@ -29,7 +29,7 @@ from truespan.errors import (
     ProviderUnavailable,
     TextTooLong,
 )
-from truespan.ingest.sentences import split_text
+from truespan.ingest.chunking import split_text
 from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash

@@ -95,6 +95,7 @@ class _DraftMaker:
             preparation=deps.preparation,
             source_hash=source_hash,
             recipe=recipe,
+            parser=deps.parser,
             counter=deps.counter,
             input_limit=scope.profile.input_limit,
             chunking=scope.generation.chunking,

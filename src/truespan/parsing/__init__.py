@@ -1,6 +1,7 @@
 """Parsers: from the bytes of a source to blocks, one module or package for each format.
 
-Owns: which format a source has, how its bytes become text, its blocks and their chapters.
+Owns: which format a source has, how its bytes become text, its blocks and their chapters, where
+the sentences of a text end.
 Does not own: reading files, offsets in canonical text. Only `child_parser` limits time and memory.
 Must hold: nothing a person would read is lost; the label of a place depends only on what precedes
 it, so that no label reveals what follows (a title of the whole document is the exception); nothing

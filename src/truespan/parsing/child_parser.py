@@ -1,7 +1,8 @@
 """Parses documents in child processes: starts them, sends requests, enforces limits, ends them.
 
 The child is not trusted. The parent knows the most it may answer before it reads a byte, the answer
-must have the shape of a loaded source, and of an error only its kind and advice are used.
+must have the shape of a loaded source or be sentences of the text that was sent, and of an error
+only its kind and advice are used.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from array import array
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -22,16 +24,18 @@ from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, Sourc
 from truespan.parsing.child_process import (
     ANSWER,
     BEGUN,
+    BOUNDS,
     GREETING,
     OUT_OF_TIME,
     Limits,
     Refusal,
+    Task,
     in_bytes,
     peak_memory,
     read_exactly,
     send_request,
 )
-from truespan.types.text import Loaded
+from truespan.types.text import CanonicalText, Loaded, Sentence
 
 _SECONDS_TO_END = 2.0
 _LONGEST_REFUSAL = 4096
@@ -53,9 +57,10 @@ _WALL_PER_CPU = 3
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that was received; `last` when the child ends after it."""
+    """An answer that was received: what was asked for if it is `complete`, else the reason why not.
+    The child ends after the `last` one."""
 
-    loaded: bool
+    complete: bool
     last: bool
     content: bytes = field(repr=False)
 
@@ -100,7 +105,7 @@ class ChildLink:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, name: str, document: bytes, limits: Limits, *, images: bool) -> Answer:
+    def ask(self, task: Task, name: str, document: bytes, limits: Limits) -> Answer:
         """Return the child's answer. After an error the child cannot be used any more.
 
         Raises:
@@ -122,17 +127,17 @@ class ChildLink:
         try:
             with contextlib.suppress(OSError):
                 # A child that does not read all of it may still have an answer.
-                send_request(requests, name, document, limits, images=images)
+                send_request(requests, task, name, document, limits)
             if not self._greeted:
                 if answers.read(len(GREETING)) != GREETING:
                     raise ChildFailed(LoaderCrashed, _NOT_STARTED)
                 self._greeted = True
             if answers.read(len(BEGUN)) != BEGUN:
                 raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
-            loaded, last, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
-            if length > (limits.output if loaded else _LONGEST_REFUSAL):
+            complete, last, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
+            if length > (limits.output if complete else _LONGEST_REFUSAL):
                 raise ChildFailed(SourceTooLarge)
-            answer = Answer(loaded, last, read_exactly(answers, length))
+            answer = Answer(complete, last, read_exactly(answers, length))
         except EOFError:
             raise self._failure(limits, late.is_set()) from None
         finally:
@@ -217,6 +222,42 @@ class ChildParser:
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.
         """
+        task = Task.PARSE_WITH_IMAGES if images else Task.PARSE
+        content = self._run(task, name, name, data)
+        try:
+            return msgspec.msgpack.decode(content, type=Loaded)
+        except msgspec.DecodeError:
+            raise LoaderCrashed(PurePath(name).name) from None
+
+    def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
+        """Return the sentences of the text of the source `name`.
+
+        Raises:
+            SourceRefused: splitting it went beyond the limits.
+        """
+        text = canonical.text
+        # Pages and figures are of no use there.
+        sent = CanonicalText(text, canonical.starts, canonical.places, canonical.block_starts)
+        content = self._run(Task.SPLIT, name, language, msgspec.msgpack.encode(sent))
+        sentences: list[Sentence] = []
+        try:
+            bounds, past = array(BOUNDS, content), 0
+            for start, end in zip(bounds[::2], bounds[1::2], strict=True):
+                body = text[start:end]
+                if not past <= start < end <= len(text) or body.strip() != body:
+                    raise ValueError(f"The sentence {start} to {end} is none.")
+                if text[past:start].strip():
+                    raise ValueError(f"The text {past} to {start} has no sentence.")
+                sentences.append(Sentence(len(sentences), start, end))
+                past = end
+            if text[past:].strip():
+                raise ValueError(f"The text from {past} on has no sentence.")
+        except ValueError:
+            raise LoaderCrashed(PurePath(name).name) from None
+        return sentences
+
+    def _run(self, task: Task, name: str, subject: str, data: bytes) -> bytes:
+        """Return what a child answers about the source `name`; raises SourceRefused."""
         shown, size = PurePath(name).name, len(data)
         cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
         limits = Limits(
@@ -227,9 +268,9 @@ class ChildParser:
         )
         with self._turns:
             try:
-                answer = self._ask(name, data, limits, images)
-                if answer.loaded:
-                    return msgspec.msgpack.decode(answer.content, type=Loaded)
+                answer = self._ask(task, subject, data, limits)
+                if answer.complete:
+                    return answer.content
                 refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
                 kinds = {k.__name__: k for k in (SourceRefused, *SourceRefused.__subclasses__())}
                 error = kinds.get(refusal.kind, LoaderCrashed)(shown, advice=refusal.advice)
@@ -254,7 +295,7 @@ class ChildParser:
         for child in free:
             child.end()
 
-    def _ask(self, name: str, data: bytes, limits: Limits, images: bool) -> Answer:
+    def _ask(self, task: Task, subject: str, data: bytes, limits: Limits) -> Answer:
         """Ask a child; one that ended while it waited says nothing about the document."""
         while True:
             with self._lock:
@@ -264,7 +305,7 @@ class ChildParser:
                 waiting = self._free.pop() if self._free else None
             child = waiting or ChildLink(self._module)
             try:
-                answer = child.ask(name, data, limits, images=images)
+                answer = child.ask(task, subject, data, limits)
             except BaseException as error:
                 # It may still answer, and that would be taken for the answer to the next request.
                 child.kill()

@@ -1,5 +1,7 @@
 """The child process that parses documents, and what goes between it and its parent.
 
+It also splits their text into sentences: the segmenter keeps every thread of its process waiting.
+
 Bytes and text pass through two pipes as they are, behind their lengths: a big document is written
 once and read once. The operating system limits the resources of the child, where it can. The audit
 hook keeps our code and the libraries it calls from doing by mistake, or because a document asks for
@@ -16,12 +18,16 @@ import signal
 import struct
 import sys
 import time
+from array import array
+from enum import IntEnum
 from typing import IO, NamedTuple
 
 import msgspec
 
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
 from truespan.parsing import load
+from truespan.parsing.sentences import split_sentences
+from truespan.types.text import CanonicalText
 
 try:
     import resource
@@ -33,8 +39,11 @@ GREETING = b"T"
 BEGUN = b"B"
 """Comes before each answer: the request was seen. A child that ends earlier ended by itself."""
 ANSWER = struct.Struct(">??Q")
-"""The head of an answer: whether it holds a document, whether it is the last, and its length."""
-_REQUEST = struct.Struct(">IQ?QIdQ")
+"""The head of an answer: whether it holds what was asked for, whether it is the last, and its
+length."""
+BOUNDS = "I"
+"""The type of the offsets in an answer: where each sentence starts and ends."""
+_REQUEST = struct.Struct(">BIQQIdQ")
 
 _DESCRIPTORS = 32
 _NEVER = (
@@ -54,6 +63,14 @@ _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LARGEST_TO_REUSE = 256 << 20
 """A child that keeps more memory ends, because the next document would have less."""
 _PACKAGE = "truespan"
+
+
+class Task(IntEnum):
+    """What to do with the bytes of a request."""
+
+    PARSE = 0
+    PARSE_WITH_IMAGES = 1
+    SPLIT = 2
 
 
 class Limits(NamedTuple):
@@ -78,11 +95,10 @@ class Forbidden(PermissionError):
     """A parser tried what no parser may do."""
 
 
-def send_request(
-    stream: IO[bytes], name: str, document: bytes, limits: Limits, *, images: bool
-) -> None:
+def send_request(stream: IO[bytes], task: Task, name: str, document: bytes, limits: Limits) -> None:
+    """Send a document with its name, or an encoded `CanonicalText` with its language."""
     encoded = name.encode("utf-8", "surrogatepass")
-    stream.write(_REQUEST.pack(len(encoded), len(document), images, *limits) + encoded)
+    stream.write(_REQUEST.pack(task, len(encoded), len(document), *limits) + encoded)
     stream.write(document)
     stream.flush()
 
@@ -153,7 +169,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
     head = requests.read(_REQUEST.size)
     if len(head) < _REQUEST.size:
         return False
-    name_length, size, images, *values = _REQUEST.unpack(head)
+    task, name_length, size, *values = _REQUEST.unpack(head)
     limits = Limits(*values)
     answers.write(BEGUN)
     answers.flush()
@@ -161,7 +177,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
     content, loaded, out_of_memory = b"", False, False
     try:
         name = read_exactly(requests, name_length).decode("utf-8", "surrogatepass")
-        content, loaded = _parse(name, read_exactly(requests, size), images)
+        content, loaded = _run(task, name, read_exactly(requests, size))
     except MemoryError:
         out_of_memory = True
     _limit_document(None)
@@ -196,9 +212,15 @@ def _limit_document(limits: Limits | None) -> None:
             resource.setrlimit(what, (limit, hard))
 
 
-def _parse(name: str, document: bytes, images: bool) -> tuple[bytes, bool]:
-    """Return the bytes of the answer, and whether they hold a document."""
+def _run(task: int, name: str, document: bytes) -> tuple[bytes, bool]:
+    """Return the bytes of the answer, and whether they hold what was asked for."""
     try:
+        if task == Task.SPLIT:
+            canonical = msgspec.msgpack.decode(document, type=CanonicalText)
+            sentences = split_sentences(canonical, name)
+            bounds = array(BOUNDS, [at for _, *span in sentences for at in span])
+            return bounds.tobytes(), True
+        images = task == Task.PARSE_WITH_IMAGES
         return msgspec.msgpack.encode(load(name, document, images=images)), True
     except SourceRefused as refusal:
         advice = refusal.advice if refusal.advice != type(refusal).advice else None

@@ -1,12 +1,12 @@
-"""Sentences: numbered spans of canonical text, found by one segmenter; and the language of a text.
+"""Sentences: numbered spans of canonical text, found by one segmenter.
 
 The segmenter receives one paragraph at a time. In longer texts it loses line ends between its own
 pieces, and its time grows with the square of the number of sentences. With many quotation marks or
 brackets its time grows with their number times the length of the text; text with more of them than
 prose is segmented as if they were not there. All limits depend on the text only, never on time.
 
-To detect the language only the first characters are read. Later text cannot change the result, and
-a long document costs no more than a short one.
+The segmenter holds the interpreter lock for as long as it runs, so documents are split in the child
+process that parses them. Only short texts, such as questions, are split in the process itself.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 
-from truespan.ingest.chunking import chunk_spans
-from truespan.protocols import TokenCounter
-from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.text import CanonicalText, Sentence
 
 _SENTENCE_RULES = 1
@@ -132,85 +129,3 @@ def _pieces(text: str, start: int, end: int, segment: _Segment) -> Iterator[str]
         # A sentence longer than the stretch needs a longer stretch.
         width = _STRETCH if complete else min(width * 2, _LONGEST)
     yield from segment(text[start:end])
-
-
-_WHOLE = ChunkingProfile("parts", Strategy.SENTENCES, size=1_000_000, overlap=0)
-
-
-def split_text(text: str, counter: TokenCounter, limit: int) -> list[str]:
-    """Split a text into parts of whole sentences, each of at most `limit` tokens."""
-    stripped = text.strip()
-    if counter.count(stripped) <= limit:
-        return [stripped]
-    canonical = CanonicalText(stripped)
-    sentences, tokens = split_sentences(canonical), counter.measure(stripped)
-    spans = chunk_spans(canonical, sentences, tokens, _WHOLE, limit)
-    return [stripped[span.start : span.end] for span in spans]
-
-
-SAMPLE = 2000
-"""Characters that are read."""
-
-_LANGUAGE_RULES = 1
-"""Increase it if this module gives other results with the same detector."""
-_FEWEST_LETTERS = 20
-_LEAST_SHARE = 0.3
-"""The least probability that the most likely language must have."""
-_DENSE = "\u2e80"
-"""The first code point of East Asian scripts, whose letters count as three."""
-
-_CODES = (
-    "af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id "
-    "is it ja ka kk km kn ko ky la lo lt lv mk ml mn mr ms mt my ne nl nn no or pa pl ps pt ro ru "
-    "si sk sl so sq sr sv sw ta te tg th tl tr uk ur uz vi xh yo zh zu zxx"
-)
-_LANGUAGES = frozenset(_CODES.split())
-"""The languages that can be detected. The detector knows more, but short texts are often mistaken
-for those rare ones."""
-_NO_LANGUAGE = "zxx"
-
-
-@cache
-def detector_name() -> str:
-    """Return the name of the detector and its rules; another name makes a new revision."""
-    from importlib.metadata import version
-
-    return f"py3langid-{version('py3langid')}/{_LANGUAGE_RULES}"
-
-
-def detect_language(text: str) -> str | None:
-    """Return the code of the language that a text begins in; None if it is unclear."""
-    # It is unclear with fewer than 20 letters (7 of Chinese, Japanese or Korean), or if no language
-    # is clearly the most likely, as in tables and programs.
-    sample = text[:SAMPLE]
-    letters = sum(3 if char >= _DENSE else 1 for char in sample if char.isalpha())
-    if letters < _FEWEST_LETTERS:
-        return None
-    language, share = _classifier()(sample)
-    # Rounded, because the last digits of a sum of floats depend on the machine.
-    known = language != _NO_LANGUAGE and round(share, 3) >= _LEAST_SHARE
-    return language if known else None
-
-
-def normal_language(code: str) -> str:
-    """Return the language of a code in lower case: "en" for "en-GB", "EN" and "en_US"."""
-    return code.strip().replace("_", "-").split("-")[0].lower()
-
-
-@cache
-def _classifier() -> Callable[[str], tuple[str, float]]:
-    """Return the detector, created when first needed: that takes half a second and 70 MB."""
-    # It is rebuilt with the wanted languages only; filtering them would keep all in memory.
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    whole = LanguageIdentifier.from_model_file(MODEL_FILE)
-    wanted = [place for place, code in enumerate(whole.nb_classes) if code in _LANGUAGES]
-    return LanguageIdentifier(
-        whole.nb_ptc[:, wanted],
-        whole.nb_pc[wanted],
-        [whole.nb_classes[place] for place in wanted],
-        whole.tk_nextmove,
-        whole.tk_output,
-        norm_probs=True,
-        tk_row=whole.tk_row,
-    ).classify

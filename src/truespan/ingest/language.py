@@ -1,0 +1,77 @@
+"""The language of a text.
+
+Only the first characters are read. Later text cannot change the result, and a long document costs
+no more than a short one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+SAMPLE = 2000
+"""Characters that are read."""
+
+_LANGUAGE_RULES = 1
+"""Increase it if this module gives other results with the same detector."""
+_FEWEST_LETTERS = 20
+_LEAST_SHARE = 0.3
+"""The least probability that the most likely language must have."""
+_DENSE = "\u2e80"
+"""The first code point of East Asian scripts, whose letters count as three."""
+
+_CODES = (
+    "af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id "
+    "is it ja ka kk km kn ko ky la lo lt lv mk ml mn mr ms mt my ne nl nn no or pa pl ps pt ro ru "
+    "si sk sl so sq sr sv sw ta te tg th tl tr uk ur uz vi xh yo zh zu zxx"
+)
+_LANGUAGES = frozenset(_CODES.split())
+"""The languages that can be detected. The detector knows more, but short texts are often mistaken
+for those rare ones."""
+_NO_LANGUAGE = "zxx"
+
+
+@cache
+def detector_name() -> str:
+    """Return the name of the detector and its rules; another name makes a new revision."""
+    from importlib.metadata import version
+
+    return f"py3langid-{version('py3langid')}/{_LANGUAGE_RULES}"
+
+
+def detect_language(text: str) -> str | None:
+    """Return the code of the language that a text begins in; None if it is unclear."""
+    # It is unclear with fewer than 20 letters (7 of Chinese, Japanese or Korean), or if no language
+    # is clearly the most likely, as in tables and programs.
+    sample = text[:SAMPLE]
+    letters = sum(3 if char >= _DENSE else 1 for char in sample if char.isalpha())
+    if letters < _FEWEST_LETTERS:
+        return None
+    language, share = _classifier()(sample)
+    # Rounded, because the last digits of a sum of floats depend on the machine.
+    known = language != _NO_LANGUAGE and round(share, 3) >= _LEAST_SHARE
+    return language if known else None
+
+
+def normal_language(code: str) -> str:
+    """Return the language of a code in lower case: "en" for "en-GB", "EN" and "en_US"."""
+    return code.strip().replace("_", "-").split("-")[0].lower()
+
+
+@cache
+def _classifier() -> Callable[[str], tuple[str, float]]:
+    """Return the detector, created when first needed: that takes half a second and 70 MB."""
+    # It is rebuilt with the wanted languages only; filtering them would keep all in memory.
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    whole = LanguageIdentifier.from_model_file(MODEL_FILE)
+    wanted = [place for place, code in enumerate(whole.nb_classes) if code in _LANGUAGES]
+    return LanguageIdentifier(
+        whole.nb_ptc[:, wanted],
+        whole.nb_pc[wanted],
+        [whole.nb_classes[place] for place in wanted],
+        whole.tk_nextmove,
+        whole.tk_output,
+        norm_probs=True,
+        tk_row=whole.tk_row,
+    ).classify
