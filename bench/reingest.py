@@ -7,6 +7,7 @@ sentence of a book changed: how many chunks are embedded, against those that may
 
 from __future__ import annotations
 
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,7 @@ from bench.material import Prose
 from bench.measure import medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
 from truespan.ingest.draft import Preparation, make_draft
-from truespan.parsing import load
+from truespan.parsing.child_parser import ChildParser
 from truespan.types.document import Draft
 from truespan.types.source import DocumentKind, DocumentOptions, Source
 from truespan.world import World
@@ -99,15 +100,17 @@ def drafted(path: Path, chunking: str) -> Draft:
     declared = DocumentOptions(kind=DocumentKind.BOOK, chunking=chunking)
     source = Source(str(path), path.name, path.stem, size=0, declared=declared)
     limit = FreeEmbedder.profile.input_limit
-    return make_draft(
-        source,
-        load(path.name, path.read_bytes()),
-        preparation=Preparation(),
-        source_hash="",
-        recipe="",
-        counter=FreeCounter(),
-        input_limit=limit,
-    )
+    with closing(ChildParser()) as parser:
+        return make_draft(
+            source,
+            parser.parse(path.name, path.read_bytes(), images=False),
+            preparation=Preparation(),
+            source_hash="",
+            recipe="",
+            parser=parser,
+            counter=FreeCounter(),
+            input_limit=limit,
+        )
 
 
 def after_the_edit(before: Draft, after: Draft, chunking: str) -> int:
