@@ -146,7 +146,7 @@ def test_a_position_is_told_by_the_chapter_read_last(
 
 
 @proves("reading.re-anchored")
-@pytest.mark.parametrize("chapter", ["Three", "T", "0", "4", "-1", "", " ", "The Wick"])
+@pytest.mark.parametrize("chapter", ["Three", "T", "0", "4", "-1", "", " ", "The Wick", "9" * 5000])
 def test_a_chapter_that_is_not_there_or_not_one_is_refused(tmp_path: Path, chapter: str) -> None:
     _, world = shelf(tmp_path)
 

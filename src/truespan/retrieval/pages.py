@@ -7,8 +7,10 @@ against its hash as it is read.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -159,26 +161,82 @@ def read_pages(store: Store, scope: Scope, position: Position) -> Pages:
 _END_OF_TEXT = 2**62
 """An offset beyond any text."""
 _SAME_CHARACTERS = ('"“”„‟«»″', "'‘’‚‛′`", "-‐‑‒–—―−")
-_PATTERNS = {char: f"[{re.escape(group)}]" for group in _SAME_CHARACTERS for char in group}
-_PATTERNS["…"] = r"(?:…|\.\.\.)"
+_FOLD = str.maketrans({char: group[0] for group in _SAME_CHARACTERS for char in group})
+_FOLD[ord("…")] = "..."
+_FOLDED = re.compile(f"[{re.escape(''.join(_SAME_CHARACTERS))}….]")
+"""Characters that may look different in a text that has the passage."""
+_RUNS = re.compile(r"[^\s…]+|…")
+_QUICK_WORDS = 3
 
 
-def find_passage(passage: str, text: str, *, stop: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield where `passage` occurs in `text[:stop]`, in order; occurrences may overlap.
+def find_passage(passage: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield where `passage` occurs in `text`, in order; occurrences may overlap.
 
-    Any run of white space matches any other, and so do the usual forms of quotes and dashes.
+    Any run of white space matches any other, and so do the usual forms of quotes and dashes; "…"
+    counts as three dots. The time is linear in both lengths, whatever they contain.
     """
-    words = passage.replace("...", "…").split()
-    if not words:
+    words = passage.split()
+    plain = sorted((word for word in words if not _FOLDED.search(word)), key=len)
+    # Nearly all texts without the passage lack one of its longest words, which is quick to see.
+    if not words or not all(word in text for word in plain[-_QUICK_WORDS:]):
         return
-    pattern = re.compile(
-        r"\s+".join("".join(_PATTERNS.get(c) or re.escape(c) for c in word) for word in words)
-    )
-    start, end = 0, len(text) if stop is None else stop
-    while found := pattern.search(text, start, end):
-        yield found.span()
-        # From the next character on: occurrences may overlap.
-        start = found.start() + 1
+    wanted = " ".join(passage.translate(_FOLD).split())
+    occurrences = _find_all(wanted, " ".join(text.translate(_FOLD).split()))
+    first = next(occurrences, None)
+    if first is None:
+        return
+    # Where each run without white space begins in the text, and in the folded text.
+    starts, folded_starts, length, past = [], [], 0, 0
+    for run in _RUNS.finditer(text):
+        length += bool(starts) and run.start() > past
+        starts.append(run.start())
+        folded_starts.append(length)
+        past = run.end()
+        length += 3 if text[past - 1] == "…" else past - run.start()
+    for found in chain((first,), occurrences):
+        run = bisect_right(folded_starts, found) - 1
+        last = bisect_left(folded_starts, found + len(wanted)) - 1
+        before, inside = found - folded_starts[run], found + len(wanted) - folded_starts[last]
+        if text[starts[last]] == "…":
+            inside, rest = divmod(inside, 3)
+        else:
+            rest = 0
+        # No occurrence begins or ends within an ellipsis.
+        if not rest and (not before or text[starts[run]] != "…"):
+            yield starts[run] + before, starts[last] + inside
+
+
+def _find_all(wanted: str, text: str) -> Iterator[int]:
+    """Yield where `wanted` begins in `text`, also within an earlier occurrence, in linear time."""
+    # After an occurrence the search goes on character by character (Knuth, Morris, Pratt) until no
+    # other one can have begun; searching from its second character would be quadratic.
+    borders: list[int] = []
+    length, at = len(wanted), text.find(wanted)
+    while at >= 0:
+        yield at
+        if not borders:
+            borders = _borders(wanted)
+        place, matched = at + length, borders[-1]
+        while matched and place < len(text):
+            while matched and text[place] != wanted[matched]:
+                matched = borders[matched - 1]
+            matched += text[place] == wanted[matched]
+            place += 1
+            if matched == length:
+                yield place - length
+                matched = borders[-1]
+        at = text.find(wanted, place)
+
+
+def _borders(word: str) -> list[int]:
+    """Return for each prefix of a word how many of its characters both begin and end it."""
+    borders, matched = [0], 0
+    for char in word[1:]:
+        while matched and char != word[matched]:
+            matched = borders[matched - 1]
+        matched += char == word[matched]
+        borders.append(matched)
+    return borders
 
 
 def resolve(
@@ -228,7 +286,8 @@ def _find_chapter(starts: list[tuple[str, int]], chapter: str) -> int:
         return names.index(wanted)
     # A first entry that is only a title line does not count as a chapter.
     title_lines = int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
-    if wanted.isdecimal() and 1 <= int(wanted) <= len(names) - title_lines:
+    # Python refuses to convert numbers of thousands of digits.
+    if wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(names) - title_lines:
         return int(wanted) - 1 + title_lines
     matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
     if len(matching) != 1:
