@@ -155,8 +155,9 @@ def test_a_book_replaced_during_a_request_gives_no_picture_of_the_new_one_ahead_
     world = filled(here, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
     reader.set("1", sid=3)
-    # The new book has another picture under the same name, and the first sentence differs.
-    secret = docx(paragraph("It was dark."), *OPENING, media={"image1.png": b"\x89PNG secret"})
+    # The new book has another picture under the same name, and nothing of it was read.
+    burning = paragraph("Later the ship ", drawing("rId1", "A ship"), " was on fire.")
+    secret = docx(paragraph("It was dark."), burning, media={"image1.png": b"\x89PNG secret"})
     parts = here.library._components
     happening = Meddled(getattr(parts, part), verb, lambda: filled(here, secret))
     late = Library(replace(parts, **{part: happening})).world("world").reader("ann")

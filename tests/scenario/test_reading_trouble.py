@@ -111,7 +111,8 @@ def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
 ) -> None:
     here = place(tmp_path)
     world, reader = reading(here, 40, chunking=chunking)
-    path = here.write("book.md", f"New. {plain_book(90)}")
+    unread = stored(here, world, 1).texts[60]
+    path = here.write("book.md", f"{unread} {plain_book(90)}")
     replacing = once(lambda: world.ingest(path, kind="book") and None)
     store = here.library._components.store
     original = getattr(store, call)

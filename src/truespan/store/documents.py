@@ -9,7 +9,7 @@ from typing import Any, Final, LiteralString
 
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
 from truespan.store.erasure import queue_files, redact
-from truespan.store.readers import move_positions
+from truespan.store.readers import move_positions, read_revised
 from truespan.store.revisions import write_revision
 from truespan.store.rows import (
     ACTIVE_REVISION,
@@ -132,8 +132,13 @@ class Documents(Part):
     @retry_on_conflict
     def activate(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
         """Make fully embedded staged revisions the ones readers see; return those that were."""
+        # Comparing two revisions takes time, in which nobody else could write.
+        with self._db.read(scope) as session:
+            keys = {ref: revision_key(session, ref, state="staged") for ref in revisions}
+            revised = {ref: read_revised(session, key) for ref, key in keys.items() if key}
+        moves = {ref: book.moves() for ref, book in revised.items()}
         with self._db.write(scope, shared=True) as session:
-            activated = [ref for ref in revisions if _activate(session, ref)]
+            activated = [ref for ref in revisions if _activate(session, ref, moves.get(ref, {}))]
             session.touch_world()
         return activated
 
@@ -288,7 +293,7 @@ class Documents(Part):
         return data.decode()
 
 
-def _activate(session: Session, ref: RevisionRef) -> bool:
+def _activate(session: Session, ref: RevisionRef, moves: Mapping[tuple[int, int], int]) -> bool:
     """Activate a revision if it is still staged, its document exists, and nothing is pending. That
     holds for every generation that readers are sent to: no document may vanish from one of them
     while it is replaced in another."""
@@ -304,7 +309,7 @@ def _activate(session: Session, ref: RevisionRef) -> bool:
     )
     if unfinished:
         return False
-    move_positions(session, key)
+    move_positions(session, key, moves)
     session.execute(
         """UPDATE revisions SET state = 'retired' WHERE state = 'active' AND document =
              (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",

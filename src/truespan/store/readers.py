@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Final
 
+from msgspec import Struct
+
 from truespan.errors import DocumentNotFound
+from truespan.store.alignment import Alignment
 from truespan.store.rows import (
     OUTLINE,
     REVISION,
@@ -287,19 +291,38 @@ class Readers(Part):
         ]
 
 
-def move_positions(session: Session, key: int) -> None:
-    """Move every position in a document to the revision that is about to be seen. The new position
-    is the last sentence of the longest common beginning: what was read and is still there in the
-    same order, and nothing else."""
+class RevisedBook(Struct, frozen=True):
+    """The positions in a document, and its sentences before and after a change."""
+
+    positions: Sequence[tuple[int, int, int]]
+    """The earlier revision, the position in it, and how far it is the same in the new one."""
+    earlier: Mapping[int, Sequence[str] | None]
+    new: Sequence[str] | None
+
+    def moves(self) -> dict[tuple[int, int], int]:
+        """Return the new position for each earlier revision and position in it."""
+        aligned = {
+            key: Alignment(sentences, self.new)
+            for key, sentences in self.earlier.items()
+            if sentences is not None and self.new is not None
+        }
+        return {
+            (key, sid): aligned[key].move(sid) if same < sid and key in aligned else same
+            for key, sid, same in self.positions
+        }
+
+
+def read_revised(session: Session, key: int) -> RevisedBook:
+    """Return what decides where the positions in a document go when a revision becomes visible."""
     rows = session.all(
-        """SELECT p.reader, p.document, p.sid, old.key, new.number
-           FROM revisions new
+        """SELECT DISTINCT old.key, p.sid FROM revisions new
            JOIN positions p ON p.document = new.document
            JOIN revisions old ON old.document = new.document AND old.number = p.revision
-           WHERE new.key = :key""",
+           WHERE new.key = :key ORDER BY 1, 2""",
         key=key,
     )
-    for reader, document, sid, old, number in rows:
+    positions = list[tuple[int, int, int]]()
+    for old, sid in rows:
         changed = session.value(
             """SELECT min(o.sid) FROM sentences o
                LEFT JOIN sentences n ON n.revision = :new AND n.sid = o.sid
@@ -309,14 +332,52 @@ def move_positions(session: Session, key: int) -> None:
             old=old,
             sid=sid,
         )
+        positions.append((old, sid, sid if changed is None else changed - 1))
+    changed_in = {old for old, sid, same in positions if same < sid}
+    return RevisedBook(
+        positions,
+        {old: _read_sentences(session, old) for old in changed_in},
+        _read_sentences(session, key) if changed_in else None,
+    )
+
+
+def move_positions(session: Session, key: int, moves: Mapping[tuple[int, int], int]) -> None:
+    """Move every position in a document to the revision that is about to be seen. `moves` was
+    computed before the transaction, which it would hold up; a position set since is computed here.
+    """
+    rows = session.all(
+        """SELECT p.reader, p.document, p.sid, old.key, new.number
+           FROM revisions new
+           JOIN positions p ON p.document = new.document
+           JOIN revisions old ON old.document = new.document AND old.number = p.revision
+           WHERE new.key = :key""",
+        key=key,
+    )
+    if any((old, sid) not in moves for _, _, sid, old, _ in rows):
+        moves = read_revised(session, key).moves()
+    for reader, document, sid, old, number in rows:
         session.execute(
             """UPDATE positions SET revision = :number, sid = :sid
                WHERE reader = :reader AND document = :document""",
             number=number,
-            sid=sid if changed is None else changed - 1,
+            sid=moves[old, sid],
             reader=reader,
             document=document,
         )
+
+
+def _read_sentences(session: Session, revision: int) -> list[str] | None:
+    """Return the sentences of a revision; None if one of them does not match its hash."""
+    data = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
+    whole = (data or b"").decode(errors="replace")
+    rows = session.all(
+        "SELECT start, finish, text_hash FROM sentences WHERE revision = :key ORDER BY sid",
+        key=revision,
+    )
+    sentences = [whole[start:end] for start, end, _ in rows]
+    pairs = zip(sentences, rows, strict=True)
+    sound = all(sha256(sentence.encode()).digest() == row[2] for sentence, row in pairs)
+    return sentences if sound else None
 
 
 def _read_part(session: Session, revision: int | None, start: int, end: int) -> bytes | None:

@@ -1,0 +1,216 @@
+"""Where a reader of one revision of a book is in the next: by aligning the sentences of the two.
+
+Sentences are compared by their words; quotes, dashes, other punctuation, spaces and case do not
+count. A position moves to the image of the last sentence read that can be aligned in order. Text
+before it is then shown as read, so a position never moves past text that the reader may not know:
+
+- a sentence of the unread part of the earlier revision, or eight words in a row of it;
+- more new text than the read text that follows it can vouch for;
+- after the first pages, a long piece of new text, which may be story. In front it may be a
+  foreword of any length.
+
+Which position is found depends on nothing after it in the new revision. The unread part of the
+earlier one can only lower it. The time is proportional to the number of words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+TELLING: Final = 4
+"""Words of the shortest sentence that gives something away when it is not read yet."""
+QUOTED: Final = 8
+"""Words in a row that are a quotation."""
+FRONT: Final = 100
+"""Sentences at the beginning between which a foreword of any length may be inserted."""
+MOST_BETWEEN: Final = 500
+"""The size of the longest new text that is passed over after the front."""
+LEAST_PROOF, PROOF_SHARE = 6, 10
+"""The least size of the read text that must follow new text, and the share of it."""
+MOST_NEW: Final = 200_000
+"""The size of all new text that is passed over; a longer foreword costs too much to compare."""
+LOOKAHEAD: Final = 16
+"""How many runs are tried as the next one, so that hostile text costs no more than a book."""
+
+_QUOTES = str.maketrans(dict.fromkeys("'\"`´‘’‚‛“”„‟‹›«»′″\u00ad\u200b\u200c\u200d\ufeff"))
+_DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−", "-"))
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003134f"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+"""A run of letters and digits; in scripts without spaces, one character."""
+
+_Key = tuple[int, ...]
+"""The numbers of the words of a sentence; a negative one for a sentence of marks alone."""
+
+
+class _Run(NamedTuple):
+    """Consecutive sentences that are the same in both: from `old` and `new` on, so many."""
+
+    old: int
+    new: int
+    length: int
+
+    @property
+    def old_end(self) -> int:
+        return self.old + self.length
+
+    @property
+    def new_end(self) -> int:
+        return self.new + self.length
+
+
+class Alignment:
+    """What two revisions of a book have in common, for readers at any position."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
+        words: dict[str, int] = {}
+        keys = {sentence: _key(sentence, words) for sentence in dict.fromkeys((*old, *new))}
+        self._old = [keys[sentence] for sentence in old]
+        self._new = [keys[sentence] for sentence in new]
+        # One more than the words, so that a sentence of marks alone counts for something too.
+        self._sizes = [_size(key) + 1 for key in self._new]
+        self._first: dict[_Key, int] = {}
+        self._second: dict[_Key, int] = {}
+        for sid, key in enumerate(self._old):
+            if self._first.setdefault(key, sid) != sid:
+                self._second.setdefault(key, sid)
+        self._ahead = self._running_ahead()
+
+    def move(self, sid: int) -> int:
+        """Return the position of a reader at `sid` in the new revision; -1 before its start."""
+        last = bisect_right(self._ahead, sid)
+        runs = self._runs(sid, last)
+        matched, unknown = [0], [0]
+        for key, size in zip(self._new[:last], self._sizes, strict=False):
+            matched.append(matched[-1] + size)
+            known = self._first.get(key, sid + 1) <= sid
+            unknown.append(unknown[-1] + (0 if known else size))
+
+        def follow(run: _Run, following: Iterable[tuple[int, _Run]]) -> tuple[int, int]:
+            """Return the size of the best chain after a run, and the negative of its last
+            sentence: of two that are equally good, the one that ends first is better."""
+            best = (0, 1 - run.new_end)
+            for place, other in following:
+                repeated = max(run.old_end - other.old, run.new_end - other.new, 0)
+                if repeated >= other.length:
+                    continue
+                size, end = chains[place]
+                size -= matched[other.new + repeated] - matched[other.new]
+                new = unknown[max(other.new, run.new_end)] - unknown[run.new_end]
+                proved = not new or size >= max(LEAST_PROOF, new // PROOF_SHARE)
+                if proved and (new <= MOST_BETWEEN or run.old_end < FRONT):
+                    best = max(best, (size, end))
+            return best
+
+        # From the back, because what follows new text decides whether it may be passed over.
+        chains: dict[int, tuple[int, int]] = {}
+        for place in reversed(range(len(runs))):
+            run = runs[place]
+            next_runs = [(n, runs[n]) for n in range(place + 1, len(runs))[:LOOKAHEAD]]
+            size, end = follow(run, next_runs)
+            chains[place] = (size + matched[run.new_end] - matched[run.new], end)
+        return -follow(_Run(0, 0, 0), enumerate(runs))[1]
+
+    def _runs(self, sid: int, last: int) -> list[_Run]:
+        """Return the runs of read sentences among the first `last` new ones, in their order.
+
+        A run starts at the beginning of both, or contains a sentence that was read once only.
+        """
+        old, new, runs = self._old, self._new, list[_Run]()
+
+        def extend(at_old: int, at_new: int) -> int:
+            count = 0
+            most = min(sid + 1 - at_old, last - at_new)
+            while count < most and old[at_old + count] == new[at_new + count]:
+                count += 1
+            return count
+
+        if count := extend(0, 0):
+            runs.append(_Run(0, 0, count))
+        end = count
+        while end < last:
+            found = self._first.get(new[end], sid + 1)
+            if found > sid or self._second.get(new[end], sid + 1) <= sid:
+                end += 1
+                continue
+            free = runs[-1].new_end if runs else 0
+            before = 0
+            while (
+                before < min(found, end - free) and old[found - before - 1] == new[end - before - 1]
+            ):
+                before += 1
+            count = before + extend(found, end)
+            runs.append(_Run(found - before, end - before, count))
+            end = runs[-1].new_end
+        return runs
+
+    def _running_ahead(self) -> list[int]:
+        """Return for each new sentence the old one that a reader must have read to be shown the
+        new text up to it. The list ends early where there is too much new text to compare."""
+        needs, size, stretches = list[int](), 0, list[list[int]]()
+        for place, key in enumerate(self._new):
+            first = self._first.get(key)
+            if first is None:
+                size += self._sizes[place]
+                if size > MOST_NEW:
+                    break
+                if not stretches or stretches[-1][-1] != place - 1:
+                    stretches.append([])
+                stretches[-1].append(place)
+            needs.append(first if first is not None and _size(key) >= TELLING else -1)
+        for place, sid in self._quotations(stretches):
+            needs[place] = max(needs[place], sid)
+        highest = -1
+        return [highest := max(highest, need) for need in needs]
+
+    def _quotations(self, stretches: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+        """Yield the new sentences that quote old ones, each with the last sentence it quotes: a
+        whole sentence within a longer one, or `QUOTED` words in a row."""
+        quoting: dict[_Key, list[int]] = {}
+        for stretch in stretches:
+            stream, places = _stream((place, self._new[place]) for place in stretch)
+            for count in range(TELLING, QUOTED):
+                for end, gram in enumerate(_grams(stream, count), count - 1):
+                    if gram in self._first:
+                        yield places[end], self._first[gram]
+            for end, gram in enumerate(_grams(stream, QUOTED), QUOTED - 1):
+                quoting.setdefault(gram, []).append(places[end])
+        stream, sids = _stream(enumerate(self._old)) if quoting else ([], [])
+        for end, gram in enumerate(_grams(stream, QUOTED), QUOTED - 1):
+            # The first place in the old text counts: a reader past it knows the words.
+            for place in quoting.pop(gram, ()):
+                yield place, sids[end]
+
+
+def _key(sentence: str, words: dict[str, int]) -> _Key:
+    """Return what two sentences share if they differ in punctuation, spaces and case alone."""
+    text = sentence.translate(_QUOTES)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    text = text.casefold()
+    found = _WORD.findall(text)
+    if found:
+        return tuple(words.setdefault(word, len(words)) for word in found)
+    return (~words.setdefault("".join(text.translate(_DASHES).split()), len(words)),)
+
+
+def _size(key: _Key) -> int:
+    return 0 if key[0] < 0 else len(key)
+
+
+def _stream(sentences: Iterable[tuple[int, _Key]]) -> tuple[list[int], list[int]]:
+    """Return all words of numbered sentences, and for each word the number of its sentence."""
+    words, places = list[int](), list[int]()
+    for place, key in sentences:
+        if key[0] >= 0:
+            words += key
+            places += [place] * len(key)
+    return words, places
+
+
+def _grams(words: list[int], count: int) -> Iterator[_Key]:
+    return zip(*(islice(words, start, None) for start in range(count)), strict=False)

@@ -1,0 +1,260 @@
+"""What becomes of a reader's position in another edition of the book."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.laws.examples import examples
+from tests.promises import proves
+from truespan.store.alignment import LEAST_PROOF, MOST_BETWEEN, Alignment
+
+
+def spelled(letter: str) -> str:
+    return f"The {letter} lamp, the {letter} lamp of {letter}, burned."
+
+
+def told(letters: Sequence[str]) -> list[str]:
+    return [spelled(letter) for letter in letters]
+
+
+def read_before(old: Sequence[str], new: Sequence[str], sid: int) -> int:
+    """Return the last sentence of the longest common beginning, up to `sid`."""
+    pairs = enumerate(zip(old[: sid + 1], new, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(sid + 1, len(new))) - 1
+
+
+letters = st.lists(st.sampled_from("ABCDEFGH"), min_size=1, max_size=14)
+distinct = st.lists(st.sampled_from("ABCDEFGHIJKLMNOP"), min_size=1, max_size=14, unique=True)
+forewords = st.lists(st.sampled_from("qrstuvwxyz"), max_size=8)
+"""With one sentence read, a longer one is not passed over."""
+
+
+@proves("reading.re-anchored", "reading.never-past-position")
+@examples(400)
+@given(st.one_of(letters, distinct), st.one_of(letters, distinct), st.data())
+def test_nothing_unread_of_the_earlier_edition_lies_before_a_position(
+    old: list[str], new: list[str], data: st.DataObject
+) -> None:
+    sid = data.draw(st.integers(-1, len(old) - 1))
+
+    moved = Alignment(told(old), told(new)).move(sid)
+
+    read, ahead = set(old[: sid + 1]), set(old[sid + 1 :])
+    assert -1 <= moved < len(new)
+    assert not set(new[: moved + 1]) & (ahead - read)
+    assert moved == -1 or new[moved] in read
+    assert moved >= read_before(old, new, sid)
+
+
+@proves("reading.re-anchored")
+@examples(100)
+@given(letters, st.data())
+def test_the_same_book_keeps_every_position(old: list[str], data: st.DataObject) -> None:
+    sid = data.draw(st.integers(-1, len(old) - 1))
+
+    assert Alignment(told(old), told(old)).move(sid) == sid
+
+
+@proves("reading.re-anchored")
+@examples(100)
+@given(distinct, forewords, letters, st.data())
+def test_a_foreword_shifts_every_position(
+    old: list[str], foreword: list[str], rest: list[str], data: st.DataObject
+) -> None:
+    sid = data.draw(st.integers(0, len(old) - 1))
+    new = [*foreword, *old[: sid + 1], *(letter.lower() * 2 for letter in rest)]
+
+    assert Alignment(told(old), told(new)).move(sid) == sid + len(foreword)
+    assert Alignment(told(old), told(new)).move(-1) == -1
+
+
+OTHER_MARKS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("curly quotes", lambda text: text.replace(' "', " “").replace('"', "”").replace("'", "’")),
+    ("no quotes", lambda text: text.replace('"', "").replace("'", "")),
+    ("guillemets", lambda text: text.replace(' "', " « ").replace('"', " »")),
+    ("long dashes", lambda text: text.replace(" - ", "—")),
+    ("an ellipsis", lambda text: text.replace("...", "…")),
+    ("capitals", str.upper),
+    ("other spaces", lambda text: text.replace(" ", "\n  ")),
+    ("exclamation", lambda text: text.replace(".", "!")),
+    ("ligatures", lambda text: text.replace("fi", "ﬁ")),
+    ("soft hyphens", lambda text: text.replace("lamp", "la\u00admp")),
+)
+QUOTED = [
+    "Chapter One",
+    '"Who\'s there?" she said - softly.',
+    "Nobody answered...",
+    "* * *",
+    'He said "fire" and left - at last.',
+    "It was the lamp's fifth night.",
+    "No.",
+    "She didn't know.",
+    "No.",
+]
+
+
+@proves("reading.re-anchored")
+def test_other_quotes_dashes_spaces_and_case_keep_every_position() -> None:
+    for name, change in OTHER_MARKS:
+        new = list(map(change, QUOTED))
+        moved = [Alignment(QUOTED, new).move(sid) for sid in range(-1, len(QUOTED))]
+        assert moved == list(range(-1, len(QUOTED))), name
+
+
+@proves("reading.re-anchored", "reading.non-interference")
+@examples(300)
+@given(st.one_of(letters, distinct), letters, letters, letters, st.data())
+def test_no_other_end_of_the_new_edition_moves_a_position(
+    old: list[str], begun: list[str], end: list[str], other: list[str], data: st.DataObject
+) -> None:
+    sid = data.draw(st.integers(-1, len(old) - 1))
+
+    one = Alignment(told(old), told([*begun, *end])).move(sid)
+    two = Alignment(told(old), told([*begun, *other])).move(sid)
+
+    assume(max(one, two) < len(begun))
+    assert one == two
+
+
+@proves("reading.re-anchored", "reading.non-interference")
+@examples(300)
+@given(
+    st.lists(st.sampled_from("ABCD"), max_size=9),
+    st.lists(st.sampled_from("ABCDqr"), max_size=5),
+    st.lists(st.sampled_from("ABCDst"), max_size=5),
+    st.lists(st.sampled_from("ABCDEFG"), max_size=14),
+)
+def test_no_other_end_of_the_earlier_edition_moves_a_position_unless_the_new_one_quotes_it(
+    read: list[str], end: list[str], other: list[str], new: list[str]
+) -> None:
+    known = set(new) & {*end, *other} <= set(read)
+    sid = len(read) - 1
+
+    one = Alignment(told([*read, *end]), told(new)).move(sid)
+    two = Alignment(told([*read, *other]), told(new)).move(sid)
+
+    assert one == two or not known
+
+
+BOOK = [f"Sentence {number} tells how the lamp burned in year {number}." for number in range(300)]
+NOVEL = [f"A wholly new line, the {number}th, about a different matter." for number in range(900)]
+NOTED = [
+    text
+    for number, line in enumerate(BOOK)
+    for text in ([line, NOVEL[number]] if number % 9 == 0 else [line])
+]
+KEPT = {
+    "a foreword": ([*NOVEL[:60], *BOOK], 200, 260),
+    "a foreword after the title": ([BOOK[0], *NOVEL[:60], *BOOK[1:]], 200, 260),
+    "a long foreword": ([*NOVEL, *BOOK], 200, 1100),
+    "a foreword that quotes what was read": ([*NOVEL[:9], BOOK[5], BOOK[3], *BOOK], 200, 211),
+    "a note here and there": (NOTED, 199, 222),
+    "a revised page": ([*BOOK[:50], *NOVEL[:12], *BOOK[60:]], 200, 202),
+    "a page left out": ([*BOOK[:50], *BOOK[60:]], 200, 190),
+    "chapters that were read change places": (
+        [*BOOK[:50], *BOOK[90:150], *BOOK[50:90], *BOOK[150:]], 200, 200,
+    ),
+    "sentences joined": ([*BOOK[:50], " ".join(BOOK[50:52]), *BOOK[52:]], 200, 199),
+    "a sentence split": ([*BOOK[:50], BOOK[50][:20], BOOK[50][20:], *BOOK[51:]], 200, 201),
+    "an afterword that repeats what was read": ([*BOOK[:201], *NOVEL[:5], *BOOK[10:40]], 200, 200),
+    "another end": ([*BOOK[:201], *NOVEL], 200, 200),
+}  # fmt: skip
+LOWERED = {
+    "an unread chapter is moved in front": ([*BOOK[250:260], *BOOK], 200, -1),
+    "an unread chapter is moved between": ([*BOOK[:80], *BOOK[250:260], *BOOK[80:]], 200, 79),
+    "an unread sentence is quoted in a foreword": ([*NOVEL[:9], BOOK[250], *BOOK], 200, -1),
+    "an unread sentence is retold in a foreword": (
+        [*NOVEL[:9], f"As all know, {BOOK[250].lower()}", *BOOK], 200, -1,
+    ),
+    "words of an unread sentence are retold": (
+        [*NOVEL[:9], "It tells how the lamp burned in year 250, alas.", *BOOK], 200, -1,
+    ),
+    "a long new chapter is inserted": ([*BOOK[:150], *NOVEL[:200], *BOOK[150:]], 200, 149),
+    "the last read sentence is another": ([*BOOK[:200], NOVEL[0], *BOOK[201:]], 200, 199),
+    "another book": (NOVEL, 200, -1),
+    "another book with one line of this one": ([*NOVEL, BOOK[150], *NOVEL], 200, -1),
+    "a sequel with the same first and last page": ([*BOOK[:9], *NOVEL, *BOOK[290:]], 299, 8),
+    "more new text than a few read lines prove": ([BOOK[0], *NOVEL[:200], *BOOK[1:]], 5, 0),
+}  # fmt: skip
+
+
+@proves("reading.re-anchored", "reading.never-past-position")
+def test_an_edition_moves_a_reader_to_the_same_sentence_or_back() -> None:
+    wrong = {}
+    for name, (new, sid, expected) in {**KEPT, **LOWERED}.items():
+        moved = Alignment(BOOK, new).move(sid)
+        if moved != expected:
+            wrong[name] = (moved, expected)
+
+    assert wrong == {}
+
+
+@proves("reading.re-anchored", "reading.never-past-position")
+def test_a_repeated_line_moves_nobody_forward() -> None:
+    verses = [[f"Verse {number} of the old song of the harbour."] for number in range(6)]
+    song = [line for verse in verses for line in (*verse, "Oh, the lamp, the lamp, the lamp!")]
+    for sid in range(-1, len(song)):
+        assert Alignment(song, song).move(sid) == sid
+        assert Alignment(song, [*NOVEL[:3], *song]).move(sid) == (sid + 3 if sid >= 0 else -1)
+        # Without the verse that was read last, its chorus cannot be told from the others.
+        without = song[: sid - 1] + song[sid + 1 :] if sid % 2 else song
+        assert Alignment(song, without).move(sid) <= sid
+    assert Alignment(song, [*NOVEL[:3], song[1], *NOVEL[3:9]]).move(4) == -1
+
+
+@proves("reading.re-anchored", "reading.never-past-position")
+def test_text_without_spaces_is_compared_by_its_characters() -> None:
+    old = [f"第{number}夜、港の灯りは燃えていた。" for number in "一二三四五六七八九"]
+
+    assert Alignment(old, ["まえがき。", *old]).move(4) == 5
+    assert Alignment(old, ["まえがき。", old[7], *old]).move(4) == -1
+    assert MOST_BETWEEN > LEAST_PROOF
+
+
+def steps_of(work: Callable[[], Any]) -> int:
+    """Return how many lines of Python a call runs through."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@proves("reading.re-anchored")
+def test_hostile_books_take_steps_in_proportion_to_their_length() -> None:
+    def books(size: int) -> dict[str, tuple[list[str], list[str]]]:
+        same, own = ["The lamp burned all the night."] * size, told(list(map(str, range(size))))
+        mixed = [line for pair in zip(same, own, strict=True) for line in pair]
+        return {
+            "all equal": (same, [*NOVEL[:1], *same]),
+            "reversed": (own, own[::-1]),
+            "turned": (own, [*own[size // 2 :], *own[: size // 2]]),
+            "every other one equal": (mixed, [*NOVEL[:1], *mixed[::-1]]),
+            "nothing in common": (own, same),
+            "two in turn": (same, [line for line in same for line in (line, NOVEL[0])]),
+            "one sentence": ([" ".join(same)], [" ".join(own)]),
+        }
+
+    def steps(pair: tuple[list[str], list[str]]) -> int:
+        size = len(pair[0])
+        return steps_of(lambda: list(map(Alignment(*pair).move, (size // 2, size - 1))))
+
+    small, large = books(200), books(800)
+    for name, pair in small.items():
+        few, many = steps(pair), steps(large[name])
+        assert many < 6 * few, (name, few, many)
