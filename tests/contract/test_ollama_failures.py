@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -257,6 +259,33 @@ def test_batches_under_way_together_give_each_text_its_own_vector(
         chunk = world.documents.chunk(chunk_id).chunk
         assert chunk is not None
         assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.999999
+
+
+@proves("embedding.concurrency")
+def test_all_embedders_of_a_process_together_keep_the_limit(server: Ollama) -> None:
+    lock, gate, running, most = threading.Lock(), threading.Barrier(2), 0, 0
+
+    def count(asked: Asked) -> Reaction | None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        gate.wait(30)
+        with lock:
+            running -= 1
+        return None
+
+    embedders = [embedder_of(server, CONFIGURED, in_flight=2) for _ in range(3)]
+    for embedder in embedders:
+        assert embedder.profile.dimensions
+    server.fault = on_embed(count)
+    with ThreadPoolExecutor(12) as pool:
+        for number in range(12):
+            embedder = embedders[number % 3]
+            pool.submit(embedder.embed_documents, ["One text."])
+            pool.submit(embedder.embed_query, "One query.")
+
+    assert (most, running, len(server.embeds)) == (2, 0, 24 + 3)
 
 
 @proves("embedding.retries-transient-only", "embedding.batch-items")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.support.worlds import HandClock, WordCounter, WordEmbedder, vector_of
+from tests.support.worlds import HandClock, WordCounter, WordEmbedder, other_profile, vector_of
 from truespan.errors import (
     BatchTooLarge,
     ProviderBadReply,
@@ -58,20 +58,41 @@ def embed(
     st.integers(1, 50),
     st.integers(1, 2000),
     st.booleans(),
+    st.sampled_from(["", "passage: ", "title: none | text: "]),
 )
 def test_batches_keep_the_limits_the_order_and_every_text(
-    lengths: list[int], items: int, tokens: int, joint: bool
+    lengths: list[int], items: int, tokens: int, joint: bool, prefix: str
 ) -> None:
     texts = [(TextHash(str(place)), "x" * length) for place, length in enumerate(lengths)]
     limits = EmbeddingLimits(items=items, tokens=tokens, joint=joint)
 
-    made = list(batches(texts, limits))
+    made = list(batches(texts, limits, prefix))
 
     assert [item for batch in made for item in batch] == texts
     for batch in made:
         assert len(batch) <= items
-        estimate = sum(-(-len(text) // 4) for _, text in batch)
+        estimate = sum(-(-len(prefix + text) // 4) for _, text in batch)
         assert estimate <= tokens or len(batch) == 1
+
+
+@proves("embedding.batch-tokens")
+@pytest.mark.parametrize("prefix", ["", "title: none | text: "])
+def test_the_token_limit_counts_everything_that_is_sent(prefix: str) -> None:
+    sent: list[list[str]] = []
+
+    class Recording(WordEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            sent.append([prefix + text for text in texts])
+            return super().embed_documents(texts)
+
+    limits = EmbeddingLimits(items=40, tokens=400, in_flight=1, joint=True)
+    mode = f"instruction: {prefix}" if prefix else "passage"
+    embedder = Recording(other_profile(document_mode=mode), limits=limits)
+    texts = [f"text {number} " * (number % 40 + 1) for number in range(120)]
+
+    assert len(embed(embedder, texts, limits=limits)) == len(texts)
+    assert any(CANARY in text for request in sent for text in request if len(request) > 1)
+    assert [request for request in sent if sum(-(-len(text) // 4) for text in request) > 400] == []
 
 
 @proves("embedding.batch-items", "embedding.batch-tokens")

@@ -70,19 +70,29 @@ def mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
 
 CHARACTERS_PER_TOKEN = 4
 """An estimate, used to fill batches only; the chunker counts exactly."""
+CANARY = "The canary in every batch proves that vectors come back in order."
 
 Item = tuple[TextHash, str]
 
 
-def batches(texts: Sequence[Item], limits: EmbeddingLimits) -> Iterator[list[Item]]:
-    """Group texts so that no batch exceeds the limits; a text above them is a batch of its own."""
+def batches(
+    texts: Sequence[Item], limits: EmbeddingLimits, prefix: str = ""
+) -> Iterator[list[Item]]:
+    """Group texts so that no batch exceeds the limits; a text above them is a batch of its own.
+
+    Everything that is sent counts: the `prefix` of each text, and the canaries where the provider
+    returns the vectors of a batch together.
+    """
+
+    def estimate(text: str) -> int:
+        return -(-(len(prefix) + len(text)) // CHARACTERS_PER_TOKEN)
+
     batch: list[Item] = []
-    used = 0
-    # If the provider returns the vectors of a batch together, room is left for canaries.
-    room = room_for_texts(limits)
+    used, room = 0, room_for_texts(limits)
+    canaries = (limits.items - room) * estimate(CANARY)
     for item in texts:
-        tokens = -(-len(item[1]) // CHARACTERS_PER_TOKEN)
-        if batch and (len(batch) >= room or used + tokens > limits.tokens):
+        tokens = estimate(item[1])
+        if batch and (len(batch) >= room or used + tokens + canaries > limits.tokens):
             yield batch
             batch, used = [], 0
         batch.append(item)
@@ -164,7 +174,6 @@ def call_with_retries(
     raise AssertionError("the loop returns or raises")
 
 
-CANARY = "The canary in every batch proves that vectors come back in order."
 CANARY_SIMILARITY = 0.98
 """Batching may change a vector slightly, but never this much."""
 _ENOUGH_FOR_TWO = 8
@@ -350,7 +359,7 @@ def embed_texts(
     limits = embedder.limits.within(limits)
     canary = (canary or Canary()) if limits.joint else None
     work = _BatchEmbedder(embedder, limits, clock, canary, counter, on_token_limit)
-    todo = batches(list(texts.items()), limits)
+    todo = batches(list(texts.items()), limits, embedder.profile.document_prefix)
     if canary is not None and len(texts) > 1 and limits.items > 1:
         canary.learn(embedder, lambda sent: _send(embedder, sent, clock))
     if limits.in_flight == 1:

@@ -19,10 +19,11 @@ from msgspec import Struct
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock, EmbeddingLimits
+from truespan.providers.concurrency import sending_query
 from truespan.providers.http import JsonClient, Kind, Reply, sendable
 from truespan.providers.outbound import Bounds
 from truespan.types.chunk import LEAST_LENGTH, Vector, numbers_of
-from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.profile import INSTRUCTION, Distance, EmbeddingProfile
 
 PROBE = "A short text from which the number of dimensions is learnt."
 
@@ -36,8 +37,8 @@ class ModelPrefixes(Struct, frozen=True):
     @property
     def modes(self) -> tuple[str, str]:
         """Return the modes of documents and queries as the profile states them."""
-        document = f"instruction: {self.document}" if self.document else "passage"
-        return document, f"instruction: {self.query}" if self.query else "plain"
+        document = INSTRUCTION + self.document if self.document else "passage"
+        return document, INSTRUCTION + self.query if self.query else "plain"
 
 
 GEMMA_PREFIXES = ModelPrefixes("task: search result | query: ", "title: none | text: ")
@@ -98,8 +99,9 @@ class BaseEmbedder(ABC):
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a query."""
-        known = self._known()
-        [vector] = self._embed(known, [known.prefixes.query + sendable(text)], query=True)
+        with sending_query():
+            known = self._known()
+            [vector] = self._embed(known, [known.prefixes.query + sendable(text)], query=True)
         return vector
 
     @abstractmethod
@@ -175,6 +177,7 @@ class HttpEmbedder(BaseEmbedder):
             clock=options.clock,
             bounds=options.bounds or bounds,
             pace=options.pace,
+            in_flight=options.in_flight,
             start_advice=self.start_advice,
         )
         limits = EmbeddingLimits(items=items, in_flight=options.in_flight, joint=True)

@@ -13,7 +13,7 @@ import re
 import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -34,6 +34,7 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock
+from truespan.providers.concurrency import slots_for
 from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Connection, read_target
 
 Kind = TypeVar("Kind")
@@ -175,7 +176,8 @@ class StreamedReply(Reply):
 class JsonClient:
     """Sends requests to one provider. Threads may share it.
 
-    Connections are reused, except those of streamed replies.
+    Connections are reused, except those of streamed replies. With `in_flight`, all clients of the
+    same address in this process send at most so many requests at once.
     """
 
     def __init__(
@@ -186,6 +188,7 @@ class JsonClient:
         clock: Clock,
         bounds: Bounds | None = None,
         pace: RateLimiter | None = None,
+        in_flight: int | None = None,
         start_advice: str = "Try again in a moment.",
     ) -> None:
         self.target = read_target(base_url)
@@ -193,6 +196,7 @@ class JsonClient:
         self.bounds = bounds or Bounds()
         self._clock = clock
         self._pace = pace
+        self._slots = None if in_flight is None else slots_for(self.target.address, in_flight)
         self._start_advice = start_advice
         self._idle: list[Connection] = []
         # Embedders have no close(), so the connections close with the last reference.
@@ -254,6 +258,10 @@ class JsonClient:
         headers = headers_for(body, extra)
         if self._pace is not None:
             self._pace.wait()
+        with self._slots.hold() if self._slots else nullcontext():
+            return self._send(method, path, body, headers)
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
         deadline = self._clock.monotonic() + self.bounds.total_seconds
         while True:
             connection = self._connection()

@@ -23,6 +23,10 @@ class Distance(StrEnum):
     DOT = "dot"
 
 
+INSTRUCTION = "instruction: "
+"""The beginning of a mode that states the prefix of a text."""
+
+
 class EmbeddingProfile(Struct, frozen=True, dict=True):
     """All that decides what a vector means. Locked to a generation; its id is its digest."""
 
@@ -41,6 +45,12 @@ class EmbeddingProfile(Struct, frozen=True, dict=True):
         """Return a digest that two profiles share only when every field is equal."""
         canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()[:16]
+
+    @property
+    def document_prefix(self) -> str:
+        """Return what is sent before each text of a document."""
+        mode = self.document_mode
+        return mode.removeprefix(INSTRUCTION) if mode.startswith(INSTRUCTION) else ""
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.model} ({self.dimensions} dimensions, {self.revision[:19]})"

@@ -1,0 +1,87 @@
+"""The limit of concurrent requests to a provider, which all of a process's clients share."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from weakref import WeakValueDictionary
+
+from truespan.cancel import current_cancel_token
+
+_QUERIES_IN_A_ROW = 8
+"""After so many queries a waiting request for documents is sent, so that ingestion goes on."""
+_FOR_QUERY: ContextVar[bool] = ContextVar("truespan_request_for_query", default=False)
+
+
+@contextmanager
+def sending_query() -> Iterator[None]:
+    """Let the requests within the block go before waiting requests for documents."""
+    previous = _FOR_QUERY.set(True)
+    try:
+        yield
+    finally:
+        _FOR_QUERY.reset(previous)
+
+
+class RequestSlots:
+    """Lets at most `limit` requests be under way. Queries go before documents, in their order."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._running = 0
+        self._queries: deque[threading.Event] = deque()
+        self._documents: deque[threading.Event] = deque()
+        self._queries_in_a_row = 0
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Wait for a slot, and hold it within the block.
+
+        Raises:
+            Interrupted: the request was cancelled while it waited.
+        """
+        token, turn = current_cancel_token(), threading.Event()
+        waiting = self._queries if _FOR_QUERY.get() else self._documents
+        token.add_callback(turn.set)
+        with self._lock:
+            waiting.append(turn)
+            self._start_next()
+        try:
+            turn.wait()
+            token.check()
+            yield
+        finally:
+            token.remove_callback(turn.set)
+            with self._lock:
+                if turn in waiting:
+                    # Cancelled before its turn: it never had a slot.
+                    waiting.remove(turn)
+                else:
+                    self._running -= 1
+                    self._start_next()
+
+    def _start_next(self) -> None:
+        while self._running < self.limit and (self._queries or self._documents):
+            enough = self._documents and self._queries_in_a_row >= _QUERIES_IN_A_ROW
+            is_query = bool(self._queries) and not enough
+            self._queries_in_a_row = self._queries_in_a_row + 1 if is_query else 0
+            self._running += 1
+            (self._queries if is_query else self._documents).popleft().set()
+
+
+_SLOTS: WeakValueDictionary[str, RequestSlots] = WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def slots_for(address: str, limit: int) -> RequestSlots:
+    """Return the slots for requests to an address; of several limits the lowest holds."""
+    with _LOCK:
+        slots = _SLOTS.get(address)
+        if slots is None:
+            slots = _SLOTS[address] = RequestSlots(limit)
+        slots.limit = min(slots.limit, limit)
+        return slots
