@@ -1,0 +1,456 @@
+"""Two libraries whose books differ after the reader's position give that reader the same bytes.
+
+The library, HTTP, MCP and the command line are asked everything that a reader can ask, and much
+that a reader may not. Only what `VOLATILE_MEMBERS` and `VOLATILE_HEADERS` name may differ.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import truespan
+from tests.interfaces.http_client import Client, Response, serve_library
+from tests.interfaces.mcp_asking import addresses, messages
+from tests.interfaces.mcp_clients import Bare, bare, command
+from tests.interfaces.tenants import Names, Request, request
+from tests.promises import proves
+from tests.support.docx_maker import PNG, docx, p, picture, r
+from tests.support.epub_maker import Book, page
+from tests.support.pdf_maker import Page, column, make_pdf
+from tests.support.providers.chat import OpenAiChatServer
+from truespan.cli import run
+from truespan.errors import TruespanError
+from truespan.http.app import ServerOptions
+from truespan.http.auth import AuthPolicy
+from truespan.http.routes import OPERATIONS
+from truespan.serialize import to_json
+
+VOLATILE_MEMBERS = {
+    "processing_time_ms": "how long the request took",
+    "record": "the random id of an answer's record in the usage log",
+}
+VOLATILE_WORDS = re.compile(r"\(\d+ ms\)|Record [0-9a-f]{12}")
+"""The same in what the command line prints for people."""
+VOLATILE_HEADERS = {
+    "date": "when the reply was sent",
+    "content-length": "the digits of processing_time_ms; the bodies are compared",
+}
+QUERIES = ("Who hid the red key?", "What did the doctor do in the end?")
+SAID = ["The key hung from “a red cord” [1], ", "and “the doctor did it” [2]."]
+CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
+
+READ = (
+    "The keeper of the lamp was called Osric.",
+    "He wound the great clock each evening at nine.",
+    "The key to the tower hung from a red cord.",
+    "Nobody else had ever been seen to touch it.",
+    "That night the key was gone.",
+)
+ENDINGS = (
+    ("The doctor had hidden it in the well.", "They hanged him in the spring.", "It was over."),
+    ("Quillfeather the postmistress burned the tower down.",),
+)
+TITLES = (("The Well", "The Gallows"), ("Fire",))
+
+
+# The same beginning in every format, and two ends
+
+
+def markdown(side: int) -> bytes:
+    parts = ["# The Lamp", "## The Keeper", " ".join(READ)]
+    for title, text in zip(TITLES[side], ENDINGS[side], strict=False):
+        parts += [f"## {title}", text]
+    return "\n\n".join([*parts, *ENDINGS[side][2:]]).encode()
+
+
+def plain_text(side: int) -> bytes:
+    parts = ["CHAPTER I", "The Keeper", " ".join(READ)]
+    for title, text in zip(TITLES[side], ENDINGS[side], strict=False):
+        parts += ["CHAPTER II", title, text]
+    return "\n\n".join(parts).encode()
+
+
+def html(side: int) -> bytes:
+    ends = zip(TITLES[side], ENDINGS[side], strict=False)
+    rest = "".join(f"<h2>{title}</h2><p>{text}</p>" for title, text in ends)
+    return (
+        "<!doctype html><html lang=en><title>The Lamp</title><body><h1>The Lamp</h1>"
+        f"<h2>The Keeper</h2><p>{' '.join(READ)}</p>{rest}</body></html>"
+    ).encode()
+
+
+def epub(side: int) -> bytes:
+    pages = {"one.xhtml": page(f"<h1>The Keeper</h1><p>{' '.join(READ)}</p>")}
+    for number, text in enumerate(ENDINGS[side]):
+        pages[f"end{number}.xhtml"] = page(f"<h1>{TITLES[side][0]} {number}</h1><p>{text}</p>")
+    return Book(pages=pages, toc=[(1, "The Keeper", "one.xhtml")]).data()
+
+
+def document(side: int) -> bytes:
+    ends = [p(r(f"<w:t>{text}</w:t>")) for text in ENDINGS[side]]
+    ends.insert(side, p(picture("rId8", alt=f"What {side} shows")))
+    body = [
+        p(r("<w:t>The Keeper</w:t>"), style="Heading1"),
+        p(r(f"<w:t>{' '.join(READ[:2])}</w:t>")),
+        p(picture("rId7", alt="The clock of the tower")),
+        p(r(f"<w:t>{' '.join(READ[2:])}</w:t>")),
+    ]
+    return docx(
+        "".join([*body, *ends]),
+        relations=[("rId7", "image", "media/a.png"), ("rId8", "image", "media/b.png")],
+        media={"word/media/a.png": PNG, "word/media/b.png": PNG + bytes([side])},
+    )
+
+
+def pdf(side: int) -> bytes:
+    pages = [Page(column(READ))]
+    pages += [Page(column([text, *ENDINGS[side]])) for text in ENDINGS[side]]
+    return make_pdf(pages)
+
+
+BOOKS: dict[str, Callable[[int], bytes]] = {
+    "lamp.md": markdown,
+    "lamp.txt": plain_text,
+    "lamp.html": html,
+    "lamp.epub": epub,
+    "lamp.docx": document,
+    "lamp.pdf": pdf,
+}
+
+
+@dataclass
+class Side:
+    """One of the two libraries, and the ways to ask it."""
+
+    number: int
+    folder: Path
+    library: truespan.Library
+    http: Client
+    mcp: Bare
+    token: str
+    chat: OpenAiChatServer
+    names: list[Names] = field(default_factory=list)
+
+    def prompts(self) -> list[Any]:
+        """Return what the chat model was sent since the last time."""
+        sent, self.chat.asked[:] = self.chat.questions, []
+        return sent
+
+
+def fill(library: truespan.Library, sources: Path, side: int) -> None:
+    """Ingest the books of a side, and put the reader at the last sentence that both have."""
+    world = library.world("w")
+    for name, make in BOOKS.items():
+        (sources / name).write_bytes(make(side))
+    world.ingest(str(sources), kind="book")
+    reader = world.reader("ann")
+    for name in BOOKS:
+        place = reader.set(name, passage=READ[-1])
+        assert place.last_sentence == READ[-1], name
+
+
+def names_of(library: truespan.Library) -> list[Names]:
+    """Return the names of what a reader knows, and of what a reader cannot know."""
+    world = library.world("w")
+    known = world.reader("ann").retrieve(QUERIES[0], book="lamp.md").metadata.sources[0].chunk_id
+    ahead = world.search("doctor postmistress well tower", floor=0.0, top_k=100).results
+    job, found = world.jobs.list()[0].id, list[Names]()
+    for name in BOOKS:
+        doc_id = world.documents.get(name).doc_id
+        unread = max((entry.last_sid, entry.chunk_id) for entry in ahead if entry.source == name)[1]
+        for chunk, image in ((known, "img_001.png"), (unread, "img_002.png")):
+            found.append(
+                Names("w", doc_id, chunk, f"{doc_id}/{image}", job, "record", "ann", "1", name, "d")
+            )
+    return found
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    folder = tmp_path_factory.mktemp("endings")
+    with truespan.open(folder / "base", create=True) as base:
+        base.create_world("w")
+        token = base.tokens.create("ann's", worlds=["w"], readers=["ann"])[1].reveal()
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        chat = stack.enter_context(OpenAiChatServer())
+        chat.reply = list(SAID)
+        for name, value in {
+            "chat_provider": "openai",
+            "chat_model": chat.model,
+            "chat_openai_base_url": chat.base,
+            "chat_openai_keyless": "1",
+            "docx_extract_images": "1",
+            "docx_inline_figure_placeholders": "1",
+            "docx_figure_chunks": "1",
+        }.items():
+            patch.setenv(f"TRUESPAN_{name.upper()}", value)
+        patch.delenv("TRUESPAN_WORLD", raising=False)
+        made: list[Side] = []
+        (folder / "sources").mkdir()
+        for number in range(2):
+            # A copy, so that worlds and tokens have the same ids.
+            own = Path(shutil.copytree(folder / "base", folder / f"side{number}"))
+            library = stack.enter_context(truespan.open(own))
+            fill(library, folder / "sources", number)
+            client = stack.enter_context(serve_library(library, CLOSED))
+            server = stack.enter_context(bare("-m", "truespan", *command(own, "--reader", "ann")))
+            server.greet()
+            made.append(Side(number, own, library, client, server, token, chat))
+            made[0].names += names_of(library)
+        yield made[0], made[1]
+        for side in made:
+            side.library._components.index.retire()  # type: ignore[attr-defined]
+
+
+def settled(value: Any) -> Any:
+    """Return data without what may differ from one request to the next like it."""
+    if isinstance(value, dict):
+        return {k: None if k in VOLATILE_MEMBERS else settled(v) for k, v in value.items()}
+    return [settled(entry) for entry in value] if isinstance(value, list) else value
+
+
+def settled_text(text: str) -> str:
+    """Return a text with the JSON in it settled, as one value or one for each line."""
+    try:
+        return json.dumps(settled(json.loads(text)), sort_keys=True)
+    except ValueError:
+        lines = text.split("\n")
+        if len(lines) == 1:
+            head, found, rest = text.partition("data: ")
+            return head + found + settled_text(rest) if found and not head else text
+        return "\n".join(map(settled_text, lines))
+
+
+def shown(response: Response) -> tuple[object, ...]:
+    headers = [pair for pair in response.headers if pair[0] not in VOLATILE_HEADERS]
+    try:
+        return response.status, headers, settled_text(response.body.decode())
+    except UnicodeDecodeError:
+        return response.status, headers, response.body
+
+
+def compare(
+    sides: tuple[Side, Side], rows: dict[str, Callable[[Side], Any]], *, least: int
+) -> dict[str, Any]:
+    """Ask both sides each row and report every difference, also in what the model was sent."""
+    different, results = list[str](), dict[str, Any]()
+    for name, ask in rows.items():
+        first, second = ((ask(side), side.prompts()) for side in sides)
+        results[name] = first[0]
+        if first != second:
+            different.append(f"{name}\n  {first}\n  {second}")
+    assert not different, "\n\n".join(different[:5]) + f"\n{len(different)} of {len(rows)} differ"
+    assert len(rows) >= least
+    unread = [*TITLES[0], *TITLES[1], "doctor had", "hanged him", "postmistress", "What 0 shows"]
+    said = repr(results)
+    assert [word for word in unread if word in said] == []
+    return results
+
+
+@proves("reading.non-interference", "reading.every-surface")
+def test_no_other_end_changes_what_the_library_returns_to_a_reader(
+    sides: tuple[Side, Side],
+) -> None:
+    def row(act: Callable[[Any], Any]) -> Callable[[Side], Any]:
+        def ask(side: Side) -> Any:
+            try:
+                found = act(side.library.world("w").reader("ann"))
+            except TruespanError as error:
+                return type(error), error.code, str(error), error.advice
+            return found if isinstance(found, bytes) else settled(json.loads(to_json(found)))
+
+        return ask
+
+    rows: dict[str, Callable[[Side], Any]] = {"books": row(lambda reader: reader.books())}
+    for names in sides[0].names:
+        book, image, chunk = names.book, names.image_ref, names.chunk
+        rows |= {
+            f"{book}: {name} {image} {chunk}": row(act)
+            for name, act in {
+                "where": lambda reader, book=book: reader.where(book),
+                "page": lambda reader, book=book: reader.sentences(book),
+                "past": lambda reader, book=book: reader.sentences(book, first=5),
+                "end": lambda reader, book=book: reader.sentences(book, first=900),
+                "image": lambda reader, image=image: reader.image(image).data,
+                **{
+                    f"{verb} {query}": lambda reader, ask=ask, query=query: ask(reader, query)
+                    for query in QUERIES
+                    for verb, ask in {
+                        "retrieve": lambda reader, query, book=book: reader.retrieve(
+                            query, book=book
+                        ),
+                        "answer": lambda reader, query, book=book: reader.answer(query, book),
+                        "why not": lambda reader, query, book=book, chunk=chunk: reader.why_not(
+                            chunk, query, book=book
+                        ),
+                    }.items()
+                },
+            }.items()
+        }
+    rows["no such book"] = row(lambda reader: reader.where("absent.md"))
+
+    results = compare(sides, rows, least=100)
+
+    assert any(isinstance(found, bytes) for found in results.values())
+    assert "red cord" in repr(results)
+
+
+@proves("reading.non-interference", "reading.every-surface")
+def test_no_other_end_changes_a_byte_of_a_reply_over_http(sides: tuple[Side, Side]) -> None:
+    asked: dict[str, Any] = {}
+    for names in sides[0].names:
+        for call in OPERATIONS:
+            of_reader = "{reader}" in call.path
+            if call.takes_form or (not of_reader and names is not sides[0].names[0]):
+                continue
+            for query in QUERIES:
+                made = request(call, names)
+                body = made.body and made.body.replace(
+                    b"Who wound the great clock?", query.encode()
+                )
+                bodies = [body]
+                if body and b"query" in body and call.name == "answerAsReader":
+                    bodies.append(body[:-1] + b', "stream": true}')
+                for body in bodies:
+                    one = Request(call, made.target, made.headers, body)
+                    asked[f"{call.method} {made.target} {body!r}"] = one
+    for target in ("/v1/worlds/w/readers/ann/sentences?first=4&count=9", "/v1/none", "/"):
+        asked[f"GET {target}"] = target
+
+    def send(side: Side, one: Any) -> object:
+        if isinstance(one, str):
+            return shown(side.http.send("GET", one, token=side.token))
+        return shown(one.sent(side.http, side.token))
+
+    rows = {name: lambda side, one=one: send(side, one) for name, one in asked.items()}
+    results = compare(sides, rows, least=140)
+
+    assert sum(found[0] == 200 for found in results.values()) > 60
+    assert any("x-answer-mode" in dict(found[1]) for found in results.values())
+
+
+def mcp_messages(sides: tuple[Side, Side]) -> dict[str, Any]:
+    """Return everything that the protocol can be asked, about each book."""
+    asked: dict[str, Any] = {}
+    for names in sides[0].names[::2]:
+        for query in QUERIES:
+            for one in messages(addresses("w", "ann"), query, names.book, names.document):
+                asked[f"{one} {one.params}"] = one
+    return asked
+
+
+@proves("reading.non-interference", "reading.every-surface")
+def test_no_other_end_changes_a_byte_of_mcp_over_http(sides: tuple[Side, Side]) -> None:
+    rows = {
+        name: lambda side, one=one: shown(one.sent(side.http, side.token))
+        for name, one in mcp_messages(sides).items()
+    }
+
+    results = compare(sides, rows, least=150)
+
+    assert "red cord" in repr(results)
+
+
+@proves("reading.non-interference", "reading.every-surface")
+def test_no_other_end_changes_a_line_of_mcp_over_standard_output(
+    sides: tuple[Side, Side],
+) -> None:
+    def row(method: str, params: dict[str, Any]) -> Callable[[Side], Any]:
+        def ask(side: Side) -> Any:
+            side.mcp.send({"id": 7, "method": method, "params": params})
+            return settled_text(json.dumps(side.mcp.receive()))
+
+        return ask
+
+    rows = {
+        f"{one.method} {one.params}": row(one.method, one.params)
+        for one in mcp_messages(sides).values()
+        if one.method != "initialize"
+    }
+    reference = {"type": "ref/resource", "uri": "truespan://documents/{doc_id}"}
+    for value in ("", "l", "lamp", "x"):
+        argument = {"name": "doc_id", "value": value}
+        rows[f"complete {value}"] = row(
+            "completion/complete", {"ref": reference, "argument": argument}
+        )
+
+    results = compare(sides, rows, least=70)
+
+    assert "red cord" in repr(results)
+
+
+@proves("reading.non-interference", "reading.every-surface")
+def test_no_other_end_changes_a_byte_of_the_command_line(
+    sides: tuple[Side, Side], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def row(*arguments: str) -> Callable[[Side], Any]:
+        def ask(side: Side) -> Any:
+            capsys.readouterr()
+            code = run([*arguments, "--world", "w", "--library", str(side.folder)])
+            out, err = (text.replace(str(side.folder), "LIBRARY") for text in capsys.readouterr())
+            # The time decides where a line is broken.
+            said = (" ".join(settled_text(text).split()) for text in (out, err))
+            return code, *(VOLATILE_WORDS.sub("", text) for text in said)
+
+        return ask
+
+    ann = ("--reader", "ann")
+    spelled = [
+        ("reader", "show", *ann), ("reader", "show", *ann, "--json"),
+        ("read", "ask", " ", *ann), ("read", "ask", QUERIES[0], "--reader", "nobody"),
+        ("read", "ask", QUERIES[0], *ann, "--book", "absent.md"),
+        ("ask", QUERIES[0], *ann, "--book", "absent.md"),
+        ("ask", QUERIES[0], *ann, "--no-stream"),
+        ("ask", QUERIES[1], *ann, "--book", "lamp.docx", "--json"),
+        ("read", "ask", QUERIES[1], *ann, "--context"),
+    ]  # fmt: skip
+    for book in BOOKS:
+        spelled += [
+            ("read", "ask", QUERIES[0], *ann, "--book", book),
+            ("read", "ask", QUERIES[1], *ann, "--book", book, "--json"),
+            ("reader", "set", book, *ann, "--passage", READ[-1], "--json"),
+        ]
+
+    rows = {" ".join(words): row(*words) for words in spelled}
+    results = compare(sides, rows, least=20)
+
+    assert "red cord" in repr(results)
+
+
+@proves("reading.non-interference", "reading.re-anchored")
+def test_no_other_end_changes_where_an_edition_with_a_foreword_puts_a_reader(
+    sides: tuple[Side, Side],
+) -> None:
+    foreword = "This edition follows the second printing, and the notes are ours. "
+    sources = sides[0].folder.parent / "sources"
+    for side in sides:
+        for name in ("lamp.md", "lamp.txt"):
+            text = BOOKS[name](1 - side.number).decode()
+            text = text.replace(READ[0], foreword + READ[0]).replace("tower hung", "tower—hung")
+            (sources / name).write_text(text, "utf-8")
+            side.library.world("w").ingest(str(sources / name), kind="book")
+
+    def row(ask: Callable[[Any], Any]) -> Callable[[Side], Any]:
+        return lambda side: settled(json.loads(to_json(ask(side.library.world("w").reader("ann")))))
+
+    rows = {"books": row(lambda reader: reader.books())}
+    for name in ("lamp.md", "lamp.txt"):
+        rows[f"where {name}"] = row(lambda reader, name=name: reader.where(name))
+        rows[f"page {name}"] = row(lambda reader, name=name: reader.sentences(name))
+        rows[f"retrieve {name}"] = row(
+            lambda reader, name=name: reader.retrieve(QUERIES[0], book=name)
+        )
+    results = compare(sides, rows, least=7)
+
+    for name in ("lamp.md", "lamp.txt"):
+        assert results[f"where {name}"]["last_sentence"] == READ[-1]
