@@ -31,13 +31,14 @@ from truespan.evaluation.golden import (
     parse_golden,
 )
 from truespan.retrieval.pipeline import APPROXIMATE
-from truespan.retrieval.query_vector import calibration_of, round_score, similarity_of
+from truespan.retrieval.query_vector import calibration_of, round_score
 from truespan.retrieval.search import search_documents
 from truespan.types.bundle import Notice
 from truespan.types.document import Document
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
 from truespan.types.scope import GenerationSelector, Scope, Verb
+from truespan.vectors import similarity_of
 from truespan.world_access import WorldAccess
 
 Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]

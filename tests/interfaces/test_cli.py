@@ -152,7 +152,7 @@ def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Te
         (["search", "   ", "-w", "w"], 2, "query is empty"),
         (["search", "x", "-w", "w", "-k", "-1"], 2, "must not be negative"),
         (["search", "x", "-w", "w", "--floor", "1.5"], 2, "between 0.0 and 1.0"),
-        (["search", "x", "-w", "w", "--floor", "nan"], 2, "between 0.0 and 1.0"),
+        (["search", "x", "-w", "w", "--floor", "nan"], 2, "'nan' is no number"),
         (["search", "word " * 600, "-w", "w"], 2, "tokens"),
         (["ingest", str(terminal.files / "missing.txt"), "-w", "w"], 2, "no such file"),
         (["ingest", str(terminal.files), "-w", "w", "--kind", "novel"], 2, "'document' or 'book'"),

@@ -62,6 +62,43 @@ def test_numbers_beyond_counting_are_refused(
     assert (out, err.count("\n")) == ("", 1)
 
 
+ODD = ["1_000", " 5", "5 ", "+5", "1e3", "5.0", "05", "0x10", "\u0663", "\uff15", ""]
+
+
+def test_numbers_that_only_python_reads_are_refused(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = [
+        *(["search", "x", "-k", text] for text in ODD),
+        *(["reader", "set", "1", "ann", f"--sentence={text}"] for text in ODD),
+        *(["promote", "--", text] for text in ODD),
+        *(["worker", f"--concurrency={text}"] for text in ("1_0", "0", "65")),
+        *(["search", "x", "--floor", text] for text in ("nan", "inf", "1_0", "+0.5", ".5", "")),
+    ]
+    for command in commands:
+        place = command.index("--") if "--" in command else len(command)
+        world = [] if command[0] == "worker" else ["-w", "w"]
+        where = ["-L", str(library), *world]
+
+        code = run([*command[:place], *where, *command[place:]])
+
+        out, err = capsys.readouterr()
+        assert (code, out, err.count("\n")) == (2, "", 1), command
+        assert "Invalid value for" in err, command
+    assert run(["search", "x", "-k", "3", "-w", "w", "-L", str(library), "--floor", "1e-1"]) == 0
+
+
+def test_a_record_with_a_member_twice_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "record.json"
+    record.write_text('{"version": 1, "version": 1}')
+
+    assert run(["explain", "--file", str(record)]) == 2
+
+    assert "'version' occurs twice" in capsys.readouterr().err
+
+
 def test_a_world_named_by_the_environment_in_broken_bytes_is_refused(
     library: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

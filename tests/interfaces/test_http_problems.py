@@ -213,6 +213,12 @@ def test_known_errors_are_not_counted_as_bugs(failing: FailingServer) -> None:
          "invalid_settings"),
         ("POST", "/v1/worlds", [("content-type", "application/json")], b'{"name":"a","name":1}',
          400, "invalid_settings"),
+        ("POST", "/v1/worlds", [("content-type", "application/json")], b'{"name":"a","name":"b"}',
+         400, "invalid_settings"),
+        ("POST", "/v1/worlds", [("content-type", "application/json")],
+         b'{"name":"a","n\\u0061me":"a"}', 400, "invalid_settings"),
+        ("POST", "/v1/worlds/w/search", [("content-type", "application/json")],
+         b'{"query":"a","top_k":1,"top_k":1}', 400, "invalid_settings"),
         ("GET", "/v1/worlds?x=1", [], None, 400, "invalid_settings"),
         ("GET", "/v1/worlds/w/usage?limit=1&limit=2", [], None, 400, "invalid_settings"),
         ("GET", "/v1/worlds/w/usage?limit=%ff", [], None, 400, "invalid_settings"),
@@ -240,6 +246,24 @@ def test_invalid_requests_get_problems(
     assert (response.status, response.code) == (status, code), response.body
     if status == 405:
         assert "GET" in str(response.header("allow"))
+
+
+def test_numbers_in_addresses_are_decimal_digits(failing: FailingServer) -> None:
+    odd = ("1e3", "1E2", "5.0", "1_000", "%205", "5%20", "+5", "%2B5", "05", "", "0x1")
+    odd += ("%D9%A3", "%EF%BC%95", "-0.0", "1" * 30, "9" * 5000, "nan")
+    for text in odd:
+        for target in (
+            f"/v1/worlds/w/usage?limit={text}",
+            f"/v1/worlds/w/documents/1/sentences?first={text}",
+            f"/v1/worlds/w/documents/1/sentences?count={text}",
+        ):
+            response = failing.client.send("GET", target)
+            assert (response.status, response.code) == (400, "invalid_settings"), target
+            assert target.partition("?")[2].partition("=")[0] in response.content["detail"], target
+    for text in ("1e0", "%201", "%2B1", "%D9%A1", "1_0"):
+        target = f"/v1/worlds/w/generations/{text}"
+        assert failing.client.send("DELETE", target).code == "invalid_settings", target
+    assert failing.client.send("GET", "/v1/worlds/w/usage?limit=5").status == 200
 
 
 def test_head_has_the_headers_of_get(failing: FailingServer) -> None:

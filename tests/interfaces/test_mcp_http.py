@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
@@ -25,7 +26,15 @@ from tests.interfaces.mcp_clients import (
     session,
     texts_of,
 )
-from tests.interfaces.mcp_http import Address, connected, message_of, serving
+from tests.interfaces.mcp_http import (
+    ACCEPT,
+    VERSION,
+    Address,
+    bearer,
+    connected,
+    message_of,
+    serving,
+)
 from tests.promises import proves
 from truespan.mcp.resources import DOCUMENT, SENTENCES
 from truespan.mcp.tools import AnonymousAccess
@@ -292,6 +301,23 @@ def test_a_cursor_that_the_server_did_not_give_is_refused(at: Address, token: st
     for cursor in ("x", "-1", "1" * 30):
         error = message_of(at.call(session, "resources/list", token, cursor=cursor))["error"]
         assert error["data"]["code"] == "invalid_settings"
+
+
+def test_a_message_with_a_key_twice_is_refused(at: Address, token: str) -> None:
+    session = at.begin(token)
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1%s}}'
+    padding = b" " * (1 << 17)
+    headers = {
+        **ACCEPT,
+        **bearer(token),
+        "mcp-session-id": session,
+        "mcp-protocol-version": str(VERSION),
+    }
+    for extra, status in ((b"", 200), (b',"a":1', 400)):
+        for body in (ping % extra, padding + ping % extra):
+            answer = httpx2.post(at.url, content=body, headers=headers, timeout=60)
+            assert answer.status_code == status, answer.text
+            assert ("occurs twice" in answer.text) == (status == 400)
 
 
 # Prompts

@@ -119,6 +119,13 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_served(library: 
         for line in ("no JSON at all", '{"jsonrpc": "2.0"}', "[]", ""):
             server.send_line(line)
         assert [server.receive()["error"]["code"] for _ in range(3)] == [-32700] * 3
+        server.send_line('{"jsonrpc":"2.0","id":7,"method":"ping","id":8}')
+        server.send_line(
+            '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"search",'
+            '"arguments":{"query":"a","query":"b"}}}'
+        )
+        told = [server.receive()["error"]["message"] for _ in range(2)]
+        assert told == ["Parse error: 'id' occurs twice", "Parse error: 'query' occurs twice"]
         server.greet()
         server.send_call(1, "list_books")
 

@@ -112,7 +112,7 @@ def test_line_ends_of_windows_are_line_ends() -> None:
         ("phrases", "not valid YAML"),
         ("phrases:", "no value"),
         ("phrases: # nothing", "no value"),
-        ("query: again", "'query' is there twice"),
+        ("query: again", "'query' occurs twice"),
         ("top_k:\t5", "a tab"),
         ("top_k: 5 # \t", "a tab"),
         ("phrases: a\x85b", "a control character"),

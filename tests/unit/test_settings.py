@@ -47,6 +47,10 @@ from truespan.wiring import open_library
         {"TRUESPAN_OLLAMA_MODEL": " "},
         {"TRUESPAN_OLLAMA_DIMENSIONS": "-1"},
         {"TRUESPAN_OLLAMA_DIMENSIONS": "all"},
+        {"TRUESPAN_OLLAMA_DIMENSIONS": "1_000"},
+        {"TRUESPAN_OLLAMA_DIMENSIONS": "+768"},
+        {"TRUESPAN_OLLAMA_DIMENSIONS": "7e2"},
+        {"TRUESPAN_OLLAMA_DIMENSIONS": "\u0667"},
     ],
     ids=str,
 )

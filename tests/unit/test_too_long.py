@@ -10,8 +10,9 @@ import pytest
 from tests.promises import proves
 from tests.support.worlds import WordCounter, similarity, vector_of
 from truespan.errors import ProviderUnavailable, TextTooLong
-from truespan.ingest.embed import LEAST_PART, OnTokenLimit, Remark, embed_too_long, mean
+from truespan.ingest.embed import LEAST_PART, OnTokenLimit, Remark, embed_too_long
 from truespan.types.chunk import Vector
+from truespan.vectors import weighted_mean
 
 LONG = " ".join(f"This is sentence{number} of the story." for number in range(30))
 
@@ -50,7 +51,7 @@ def test_the_mean_is_over_all_parts_each_of_whole_sentences(words: int) -> None:
     assert " ".join(reader.read) == LONG
     assert all(part.endswith("story.") for part in reader.read)
     weights = [len(part.split()) for part in reader.read]
-    assert vector == mean([vector_of(part) for part in reader.read], weights)
+    assert vector == weighted_mean([vector_of(part) for part in reader.read], weights)
     assert vector is not None
     assert similarity(vector, vector_of(LONG)) > 0.99
 
@@ -59,7 +60,7 @@ def test_the_mean_weighs_parts_by_their_tokens_and_has_length_one() -> None:
     one = Vector(array("f", [3.0, 0.0]).tobytes())
     other = Vector(array("f", [0.0, 0.5]).tobytes())
 
-    found = array("f", mean([one, other], [3, 4]))
+    found = array("f", weighted_mean([one, other], [3, 4]))
 
     assert list(found) == pytest.approx([0.6, 0.8])
 

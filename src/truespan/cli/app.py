@@ -5,14 +5,15 @@ Modules with commands evaluate their annotations: Typer would otherwise evaluate
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Exit, Option, Typer, echo
+from typer import BadParameter, Exit, Option, Typer, echo
 
 from truespan.errors import InvalidSettings
+from truespan.strict_json import parse_number, parse_whole_number
 
 if TYPE_CHECKING:
     from truespan.library import Library
@@ -63,6 +64,34 @@ ContextOnly = Annotated[bool, Option("--context", help="Print only the context f
 Here = Annotated[bool, Option("--here", help="Run in this process even if there are workers.")]
 NoFollow = Annotated[bool, Option("--no-follow", help="Exit once the job is queued.")]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+
+
+def whole_number(text: str | int) -> int:
+    """Return the whole number of an option. Python alone would also read `1_000` and `+5`."""
+    number = text if isinstance(text, int) else parse_whole_number(text)
+    if number is None:
+        raise BadParameter(f"{str(text)[:40]!r} is no whole number in decimal digits, such as 5.")
+    return number
+
+
+def whole_number_between(least: int, most: int) -> Callable[[str | int], int]:
+    """Return what reads a whole number within bounds."""
+
+    def read(text: str | int) -> int:
+        number = whole_number(text)
+        if not least <= number <= most:
+            raise BadParameter(f"{number} is not in the range from {least} to {most}.")
+        return number
+
+    return read
+
+
+def decimal_number(text: str | float) -> float:
+    """Return the number of an option; `nan` and `inf` are none."""
+    number = parse_number(text) if isinstance(text, str) else text
+    if number is None:
+        raise BadParameter(f"{str(text)[:40]!r} is no number in decimal digits, such as 0.5.")
+    return number
 
 
 @app.callback(invoke_without_command=True)

@@ -17,9 +17,14 @@ golden_app = Typer(name="golden", help="Golden queries: questions whose right an
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
 GenerationNumber = Annotated[
-    int | None, Option("--generation", "-g", help="Ask this generation, not the default.")
+    int | None,
+    Option(
+        "--generation", "-g", help="Ask this generation, not the default.", parser=cli.whole_number
+    ),
 ]
-Number = Annotated[int, Argument(help="Number of the generation.", metavar="GENERATION")]
+Number = Annotated[
+    int, Argument(help="Number of the generation.", metavar="GENERATION", parser=cli.whole_number)
+]
 DomainKey = Annotated[
     str | None, Option("--domain", "-d", help="A domain instead of the world's default.")
 ]
@@ -32,10 +37,11 @@ def evaluate(
     generation: GenerationNumber = None,
     domain: Annotated[str | None, Option(help="Ask the generation that this domain names.")] = None,
     against: Annotated[
-        int | None, Option(help="Compare with this generation, taken as the old one.")
+        int | None,
+        Option(help="Compare with this generation, taken as the old one.", parser=cli.whole_number),
     ] = None,
     allowed_drop: Annotated[
-        float, Option(help="How far a mean may fall below the old one.")
+        float, Option(help="How far a mean may fall below the old one.", parser=cli.decimal_number)
     ] = 0.01,
     fused: Annotated[
         bool, Option("--fused", help="Let the words of a query count as well.")
@@ -136,7 +142,9 @@ def add_query(
         list[str] | None,
         Option(help="A chunk of a good answer: its document is expected; repeatable."),
     ] = None,
-    top_k: Annotated[int, Option("--top-k", "-k", help="Among so many results.")] = 10,
+    top_k: Annotated[
+        int, Option("--top-k", "-k", help="Among so many results.", parser=cli.whole_number)
+    ] = 10,
     name: Annotated[str | None, Option("--id", help="Id; made up if left out.")] = None,
     as_json: cli.Json = False,
 ) -> None:
@@ -195,7 +203,10 @@ def reindex(
         Option(help="One chunking profile for all documents; default: that of each document."),
     ] = None,
     generation: Annotated[
-        int | None, Option("--generation", "-g", help="Complete this generation instead.")
+        int | None,
+        Option(
+            "--generation", "-g", help="Complete this generation instead.", parser=cli.whole_number
+        ),
     ] = None,
     as_json: cli.Json = False,
 ) -> int:
@@ -225,7 +236,9 @@ def promote(
     golden: Annotated[
         str | None, Option(help="Golden queries on which it must not be worse.")
     ] = None,
-    allowed_drop: Annotated[float, Option(help="Largest allowed drop of a metric.")] = 0.01,
+    allowed_drop: Annotated[
+        float, Option(help="Largest allowed drop of a metric.", parser=cli.decimal_number)
+    ] = 0.01,
     as_json: cli.Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""

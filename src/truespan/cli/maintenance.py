@@ -157,6 +157,7 @@ def doctor(
             min=0,
             max=MOST_SAMPLES,
             help="Number of texts per generation to embed again and compare.",
+            parser=cli.whole_number_between(0, MOST_SAMPLES),
         ),
     ] = None,
     self_test: Annotated[

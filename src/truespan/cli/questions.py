@@ -1,6 +1,5 @@
 """Commands that search, retrieve and answer, and those of readers."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typer import Argument, Option, Typer, echo
 import truespan.cli.app as cli
 from truespan.errors import InvalidSettings
 from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, to_json
+from truespan.strict_json import JsonError, parse_json
 
 if TYPE_CHECKING:
     from truespan.answers.decide import Replay
@@ -27,8 +27,12 @@ def search(
     world: cli.MaybeWorld = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
-    top_k: Annotated[int, Option("--top-k", "-k", help="Maximum number of results.")] = 10,
-    floor: Annotated[float, Option(help="Minimum similarity, 0.0 to 1.0.")] = 0.15,
+    top_k: Annotated[
+        int, Option("--top-k", "-k", help="Maximum number of results.", parser=cli.whole_number)
+    ] = 10,
+    floor: Annotated[
+        float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
+    ] = 0.15,
     fused: cli.Fused = False,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
@@ -54,7 +58,9 @@ def retrieve(
     selected: Annotated[
         str | None, Option(help="A selected text: it ranks, or scopes a query.")
     ] = None,
-    top_k: Annotated[int, Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 5,
+    top_k: Annotated[
+        int, Option("--top-k", "-k", help="Most chunks, 1 to 20.", parser=cli.whole_number)
+    ] = 5,
     chapter: cli.Chapter = None,
     section: cli.Section = None,
     language: Annotated[str, Option(help="Only this language; 'any' for all.")] = "en",
@@ -121,7 +127,7 @@ def ask(
 def usage(
     world: cli.WorldName,
     library: cli.Folder = None,
-    limit: Annotated[int, Option(help="Maximum number of records.")] = 50,
+    limit: Annotated[int, Option(help="Maximum number of records.", parser=cli.whole_number)] = 50,
     as_json: cli.Json = False,
 ) -> None:
     """List the latest answered requests with their decisions and times."""
@@ -168,11 +174,11 @@ def _replay_file(name: str) -> "Replay":
         else:
             with Path(name).open(encoding="utf-8") as file:
                 text = file.read(_LARGEST_RECORD)
-        record = json.loads(text)
+        record = parse_json(text)
     except (OSError, UnicodeDecodeError):
         raise InvalidSettings("The file of the record cannot be read.") from None
-    except (ValueError, RecursionError):
-        raise InvalidSettings("The record is not JSON.") from None
+    except JsonError as error:
+        raise InvalidSettings(f"The record cannot be used: {error}.") from None
     if isinstance(record, dict) and isinstance(record.get("record"), dict):
         # The output of 'truespan explain --json' contains the record.
         record = record["record"]
@@ -186,7 +192,8 @@ def set_position(
     world: cli.WorldName,
     library: cli.Folder = None,
     sentence: Annotated[
-        int | None, Option(help="Number of the last sentence read; -1 for nothing.")
+        int | None,
+        Option(help="Number of the last sentence read; -1 for nothing.", parser=cli.whole_number),
     ] = None,
     through_chapter: Annotated[
         str | None, Option(help="Name or number of the last chapter read to its end.")
@@ -224,7 +231,9 @@ def ask_book(
     world: cli.WorldName,
     library: cli.Folder = None,
     book: Annotated[str | None, Option(help="The book; the current one if left out.")] = None,
-    top_k: Annotated[int, Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 20,
+    top_k: Annotated[
+        int, Option("--top-k", "-k", help="Most chunks, 1 to 20.", parser=cli.whole_number)
+    ] = 20,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:

@@ -21,8 +21,12 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 def serve(
     library: cli.Folder = None,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8700,
-    workers: Annotated[int, Option(help="Number of server processes.")] = 1,
+    port: Annotated[
+        int, Option(help="Port to listen on; 0 picks a free one.", parser=cli.whole_number)
+    ] = 8700,
+    workers: Annotated[
+        int, Option(help="Number of server processes.", parser=cli.whole_number)
+    ] = 1,
     require_token: Annotated[
         bool, Option("--require-token", help="Require a token on loopback too.")
     ] = False,
@@ -54,7 +58,15 @@ def serve(
 
 def worker(
     library: cli.Folder = None,
-    concurrency: Annotated[int, Option(min=1, max=64, help="Number of jobs to run at once.")] = 1,
+    concurrency: Annotated[
+        int,
+        Option(
+            min=1,
+            max=64,
+            help="Number of jobs to run at once.",
+            parser=cli.whole_number_between(1, 64),
+        ),
+    ] = 1,
     once: Annotated[bool, Option("--once", help="Exit when the queue is empty.")] = False,
     as_json: cli.Json = False,
 ) -> None:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
+from truespan.strict_json import JsonError, parse_json_object
 from truespan.types.document import Document
 from truespan.types.request import LONGEST_QUERY, Filters
 from truespan.types.source import FieldError
@@ -108,33 +109,15 @@ def _is_yaml(name: str) -> bool:
 
 
 def _read_json_lines(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
-    def require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in fields:
-                raise FieldError(f"{key[:80]!r} is there twice")
-            fields[key] = value
-        return fields
-
     items: list[Item] = []
     faults: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip(" \t\r"):
             continue
         try:
-            value = json.loads(line, object_pairs_hook=require_unique)
-        except FieldError as error:
+            items.append(Item(number, parse_json_object(line), {}))
+        except JsonError as error:
             faults.append((number, str(error)))
-        except json.JSONDecodeError as error:
-            faults.append((number, f"not JSON (column {error.colno})"))
-        # Python refuses to count thousands of digits, and to go down thousands of levels.
-        except (ValueError, RecursionError):
-            faults.append((number, "not JSON that can be read"))
-        else:
-            if isinstance(value, dict):
-                items.append(Item(number, value, {}))
-            else:
-                faults.append((number, "not a JSON object"))
     return items, faults
 
 

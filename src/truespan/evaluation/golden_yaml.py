@@ -135,7 +135,7 @@ class _EntryReader:
                 self._refuse(event, "is neither a field nor part of the one above")
             key = str(self._scalar(event))
             if key in found:
-                self._refuse(event, f"{key!r} is there twice")
+                self._refuse(event, f"{key!r} occurs twice")
             if depth == _DEPTH:
                 self._places[key] = self._first + mark.line
             value = self._next()

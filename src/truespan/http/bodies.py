@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
 from typing import Annotated, Any, BinaryIO, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
+import msgspec.inspect
 from msgspec import Meta, Struct, field
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -19,6 +21,12 @@ from starlette.types import Message, Receive, Scope
 from truespan import errors
 from truespan.arguments import Arguments, explain_error
 from truespan.http.schemas import Label
+from truespan.strict_json import (
+    JsonError,
+    parse_number,
+    parse_whole_number,
+    require_unique_keys,
+)
 
 FORM = "multipart/form-data"
 MAX_QUERY_STRING = 8192
@@ -99,11 +107,15 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
     if media_type(scope) != "application/json":
         raise errors.MediaTypeUnsupported("application/json")
     try:
-        return msgspec.json.decode(body, type=kind, strict=True)
+        value = msgspec.json.decode(body, type=kind, strict=True)
+        require_unique_keys(body)
     except msgspec.ValidationError as error:
         raise errors.InvalidSettings(explain_error(error, kind)) from None
+    except JsonError as error:
+        raise errors.InvalidSettings(f"The body cannot be used: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise errors.InvalidSettings("The body is not JSON.") from None
+    return value
 
 
 def parse_query(kind: type | None, query_string: bytes) -> Any:
@@ -129,8 +141,33 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
     return _convert(kind, values)
 
 
+@cache
+def _number_fields(kind: type) -> dict[str, Callable[[str], float | None]]:
+    """Return the arguments of a type that are numbers, and what reads each."""
+    readers: dict[type, Callable[[str], float | None]] = {
+        msgspec.inspect.IntType: parse_whole_number,
+        msgspec.inspect.FloatType: parse_number,
+    }
+    found: dict[str, Callable[[str], float | None]] = {}
+    for member in getattr(msgspec.inspect.type_info(kind), "fields", ()):
+        kinds = getattr(member.type, "types", (member.type,))
+        for one in kinds:
+            if type(one) in readers:
+                found[member.encode_name] = readers[type(one)]
+    return found
+
+
 def _convert(kind: type, values: dict[str, Any]) -> Any:
     """Return named texts as a type; numbers and booleans are parsed from their text."""
+    for name, read in _number_fields(kind).items():
+        if name in values:
+            number = read(values[name])
+            if number is None:
+                raise errors.InvalidSettings(
+                    f"The argument {name!r} is wrong: it is no number in decimal digits.",
+                    advice="Write it like 5 or -1, without signs, spaces or exponents.",
+                )
+            values[name] = number
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -18,7 +18,6 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TypeVar
 
-import numpy as np
 from msgspec import Struct, field
 
 from truespan.errors import (
@@ -33,40 +32,7 @@ from truespan.ingest.chunking import split_text
 from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
-
-LEAST_NORM = 1e-6
-
-
-def is_sound(vector: Vector, dimensions: int) -> bool:
-    """Say whether a vector has the right length, is finite and is not zero."""
-    if len(vector) != dimensions * 4:
-        return False
-    numbers = np.frombuffer(vector, dtype="<f4").astype(np.float64)
-    square = float(numbers @ numbers)
-    # One comparison catches everything: NaN and infinity survive squaring and summing.
-    return LEAST_NORM**2 < square < float("inf")
-
-
-def cosine(left: Vector, right: Vector) -> float:
-    """Return the cosine similarity of two vectors; 0 if they cannot be compared."""
-    if len(left) != len(right):
-        return 0.0
-    first, second = (np.frombuffer(own, dtype="<f4").astype(np.float64) for own in (left, right))
-    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return float(first @ second) / norms if 0 < norms < float("inf") else 0.0
-
-
-def mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
-    """Return the weighted mean of sound vectors, scaled to length 1."""
-    rows = np.stack([np.frombuffer(vector, dtype="<f4") for vector in vectors]).astype(np.float64)
-    # Scaled first, so that vectors of different lengths do not change the weights.
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    total = np.asarray(weights, dtype=np.float64) @ rows
-    length = float(np.linalg.norm(total))
-    # Vectors that cancel out have no mean; the caller's check on vectors refuses the result.
-    scaled = total / length if length > 0 else total
-    return Vector(scaled.astype("<f4").tobytes())
-
+from truespan.vectors import cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4
 """An estimate, used to fill batches only; the chunker counts exactly."""
@@ -310,7 +276,7 @@ def embed_too_long(
             break
         if policy is OnTokenLimit.TRUNCATE:
             return vectors[0], Remark.TRUNCATED
-        whole = mean(vectors, [max(counter.count(part), 1) for part in parts])
+        whole = weighted_mean(vectors, [max(counter.count(part), 1) for part in parts])
         if not is_sound(whole, dimensions):
             break
         return whole, Remark.MEAN_OF_PARTS

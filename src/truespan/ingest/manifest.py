@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from fnmatch import translate
 from functools import partial
-from math import isfinite
 from typing import Any
 
 from msgspec import Struct
 
 from truespan.errors import ManifestInvalid
+from truespan.strict_json import JsonError, parse_json_object
 from truespan.types.source import (
     FIELD_CHECKS,
     LONGEST_LABEL,
@@ -175,12 +174,8 @@ def _check_profile(profiles: Collection[str], value: Any) -> str:
 
 
 LONGEST_LINE = 1 << 20
-MOST_DEPTH = 32
-"""How deep objects and lists may be nested; other readers of the metadata have lower limits."""
-MOST_INTEGER = 1 << 63
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r"
-_TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
 
 
 def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tuple[Entry, ...]:
@@ -230,7 +225,7 @@ def _suggest(name: str, known: Collection[str]) -> str:
 
 
 def _parse_line(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line; refuses what Python's parser alone would accept."""
+    """Return the JSON object of a line."""
     if len(line) > LONGEST_LINE:
         raise FieldError(f"longer than {LONGEST_LINE} bytes")
     try:
@@ -240,65 +235,6 @@ def _parse_line(line: bytes) -> dict[str, Any]:
     if text.startswith("\ufeff"):
         raise FieldError("a byte order mark that is not at the start of the file")
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_refuse_duplicates,
-            parse_constant=_refuse_constant,
-            parse_float=_parse_float,
-            parse_int=_parse_int,
-        )
-    except json.JSONDecodeError as error:
-        reason = error.msg[:1].lower() + error.msg[1:]
-        raise FieldError(f"not JSON: {reason} (column {error.colno})") from None
-    except RecursionError:
-        raise FieldError(_TOO_DEEP) from None
-    if not isinstance(value, dict):
-        raise FieldError("not a JSON object")
-    _check_depth(value)
-    try:
-        # A string may still contain half of a surrogate pair, which is not a character.
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise FieldError("a string contains half a character (a lone surrogate)") from None
-    return value
-
-
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in fields:
-            raise FieldError(f"{quote(key)} occurs twice")
-        fields[key] = value
-    return fields
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise FieldError(f"not JSON: {constant} is not a JSON number")
-
-
-def _parse_float(digits: str) -> float:
-    number = float(digits)
-    if not isfinite(number):
-        raise FieldError("a number is too large")
-    return number
-
-
-def _parse_int(digits: str) -> int:
-    # Counted first: converting very many digits is slow, and Python refuses it.
-    if len(digits) > 20 or not -MOST_INTEGER <= (number := int(digits)) < MOST_INTEGER:
-        raise FieldError("a number is too large")
-    return number
-
-
-def _check_depth(value: Any) -> None:
-    level: list[Any] = [value]
-    for _ in range(MOST_DEPTH + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return
-    raise FieldError(_TOO_DEEP)
+        return parse_json_object(text)
+    except JsonError as error:
+        raise FieldError(str(error)) from None

@@ -24,6 +24,7 @@ from truespan.mcp import resources
 from truespan.mcp.tools import CallerContext, ErrorDetail, ErrorResult, Role, Tool
 from truespan.serialize import problem, status_of
 from truespan.settings import debugging
+from truespan.strict_json import DuplicateKey
 from truespan.types.bundle import ContextBundle
 from truespan.types.telemetry import Stage
 
@@ -210,6 +211,14 @@ async def _run_with_progress(session: Any, run: Callable[[OnStage], Awaitable[An
 def protocol_error(error: TruespanError) -> MCPError:
     """Return an error as one of the protocol, for requests that have no error result."""
     return MCPError(code=status_of(error).mcp, message=str(error), data=problem(error))
+
+
+def parse_error(reason: ValueError) -> bytes:
+    """Return the reply to a message that cannot be read; its id is unknown."""
+    # Other reasons may quote the message.
+    why = f": {reason}" if isinstance(reason, DuplicateKey) else ""
+    error = {"code": types.PARSE_ERROR, "message": f"Parse error{why}"}
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
 
 
 def report_bug(place: str, error: Exception) -> InternalError:

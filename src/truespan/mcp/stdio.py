@@ -27,8 +27,15 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCResponse, jsonrpc_message_adapter
 
 import truespan
-from truespan.mcp.server import SHUTDOWN_SECONDS, Work, make_server, stderr_handler
+from truespan.mcp.server import (
+    SHUTDOWN_SECONDS,
+    Work,
+    make_server,
+    parse_error,
+    stderr_handler,
+)
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, CallerContext, Role
+from truespan.strict_json import require_unique_keys
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, Verb
 
@@ -38,7 +45,6 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 16
 FLUSH_SECONDS = 1.0
 STDIN, STDOUT, STDERR = 0, 1, 2
-PARSE_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'
 SIGNALS = {signal.SIGTERM: 0, signal.SIGINT: 130}
 """The signals that end the process, and its exit codes."""
 
@@ -149,8 +155,9 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
             return
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            outgoing.put(PARSE_ERROR)
+            require_unique_keys(line)
+        except ValueError as error:
+            outgoing.put(parse_error(error) + b"\n")
             return
         self._loop.call_soon_threadsafe(self._messages.put_nowait, SessionMessage(message))
 

@@ -21,9 +21,18 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from msgspec import Struct, field
 
 from truespan.errors import CallerError, MethodNotAllowed, NotAllowed, RouteNotFound, TruespanError
+from truespan.http.operation import Reply
 from truespan.http.replies import problem_reply, send_reply
-from truespan.mcp.server import SHUTDOWN_SECONDS, Work, make_server, report_bug, restrict_logger
+from truespan.mcp.server import (
+    SHUTDOWN_SECONDS,
+    Work,
+    make_server,
+    parse_error,
+    report_bug,
+    restrict_logger,
+)
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, AnonymousAccess, CallerContext, Role
+from truespan.strict_json import DuplicateKey, JsonError, require_unique_keys
 from truespan.types.ids import WorldId
 from truespan.types.scope import UNLIMITED, Authority, Unlimited, Verb
 from truespan.types.token import Principal
@@ -48,6 +57,7 @@ the shutdown."""
 TARGET = "truespan.mcp"
 """The key of a request's target in its scope."""
 _SESSION_ID = b"mcp-session-id"
+_SMALL_BODY = 1 << 16
 
 
 class Target(Struct, frozen=True):
@@ -180,6 +190,37 @@ class SessionLimiter(Struct):
             await inner(ending, receive_nothing, send_nothing)
 
 
+async def _receive_unique(receive: Receive) -> Receive:
+    """Read a body, and return what gives it again; raises DuplicateKey if a key occurs twice.
+
+    A body that is too long or no JSON is left to the SDK, which refuses it.
+    """
+    messages: list[Message] = []
+    length = 0
+    while length <= MAX_BODY_BYTES:
+        message = await receive()
+        messages.append(message)
+        length += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            break
+    body = b"".join(message.get("body", b"") for message in messages)
+    try:
+        if length <= _SMALL_BODY:
+            require_unique_keys(body)
+        elif length <= MAX_BODY_BYTES:
+            # On a thread, because it would block the event loop.
+            await to_thread.run_sync(require_unique_keys, body)
+    except DuplicateKey:
+        raise
+    except JsonError:
+        pass
+
+    async def receive_again() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return receive_again
+
+
 class StreamableApp:
     """An ASGI application that serves readers and owners; enter `lifetime` around its use."""
 
@@ -243,6 +284,12 @@ class StreamableApp:
             AccessToken(token="", client_id=token, scopes=[], subject=f"{world}/{reader}")
         )
         prepared = {**scope, TARGET: target, "user": user}
+        if scope["method"] == "POST":
+            try:
+                receive = await _receive_unique(receive)
+            except DuplicateKey as error:
+                await send_reply(Reply(parse_error(error), 400), send)
+                return
         if self._sessions:
             owner = str(target.session_owner)
             await self._session_limiter.answer(answer, owner, prepared, receive, send)

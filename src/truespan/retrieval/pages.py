@@ -25,6 +25,7 @@ from truespan.errors import (
 )
 from truespan.protocols import AssetStore
 from truespan.retrieval.snapshot import Restart
+from truespan.strict_json import parse_whole_number
 from truespan.types.chunk import ImageFile
 from truespan.types.document import Document, OutlineEntry, RevisionRef
 from truespan.types.ids import hash_bytes
@@ -286,9 +287,9 @@ def _find_chapter(starts: list[tuple[str, int]], chapter: str) -> int:
         return names.index(wanted)
     # A first entry that is only a title line does not count as a chapter.
     title_lines = int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
-    # Python refuses to convert numbers of thousands of digits.
-    if wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(names) - title_lines:
-        return int(wanted) - 1 + title_lines
+    number = parse_whole_number(wanted) or 0
+    if 1 <= number <= len(names) - title_lines:
+        return number - 1 + title_lines
     matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
     if len(matching) != 1:
         raise InvalidSettings(

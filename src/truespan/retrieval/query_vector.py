@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
-from math import fsum, isfinite, sqrt
-from operator import mul
 from typing import TYPE_CHECKING
 
 from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong, StorageFull, StoreBusy
@@ -15,24 +11,15 @@ from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
-from truespan.types.profile import Calibration, Distance, EmbeddingProfile, shipped
+from truespan.types.profile import Calibration, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb
 from truespan.types.telemetry import CacheOutcome, CounterName
+from truespan.vectors import is_sound
 
 if TYPE_CHECKING:
     from truespan.store import Store
 
 SCORE_DECIMALS = 6
-
-
-def similarity_of(a: Vector, b: Vector, distance: Distance) -> float:
-    """Return the similarity of two unit vectors, as a function of these two alone.
-
-    Summed in double precision, one pair at a time: a faster product of many at once may round
-    differently depending on how many there are.
-    """
-    raw = sum(map(mul, array("f", a), array("f", b)))
-    return raw if distance is Distance.COSINE else (raw + 1) / 2
 
 
 def round_score(score: float) -> float:
@@ -96,27 +83,6 @@ def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
     with suppress(StorageFull, StoreBusy):
         deps.store.cache_query(scope, key, vector, now=deps.clock.now())
     return vector
-
-
-def mean_of(vectors: Sequence[Vector]) -> Vector:
-    """Return the normalised mean of unit vectors; a single vector is returned unchanged."""
-    if len(vectors) == 1:
-        return vectors[0]
-    sums = [
-        fsum(numbers) for numbers in zip(*(array("f", vector) for vector in vectors), strict=True)
-    ]
-    norm = sqrt(fsum(number * number for number in sums)) or 1.0
-    return Vector(array("f", [number / norm for number in sums]).tobytes())
-
-
-def is_sound(vector: Vector, dimensions: int) -> bool:
-    """Return whether a vector has the right length, is finite and is not zero."""
-    if len(vector) != dimensions * 4:
-        return False
-    numbers = array("f", vector)
-    # NaN and infinity survive squaring and summing, so one check of the sum covers every number.
-    square = sum(map(float.__mul__, numbers, numbers))
-    return isfinite(square) and square > 1e-12
 
 
 LOW_FLOOR = Notice(

@@ -18,7 +18,7 @@ from truespan.retrieval.pack import (
     why_not_packed,
 )
 from truespan.retrieval.pipeline import Attempt, Pipeline
-from truespan.retrieval.query_vector import SCORE_DECIMALS, similarity_of
+from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.search import Rules, candidates_of
 from truespan.retrieval.stages import rank_visible, reveal, visible_chunk_id
 from truespan.retrieval.tail import TailMaker
@@ -33,6 +33,7 @@ from truespan.types.request import MAX_CONTEXT_TOKENS, ReadingRequest
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Verified, Visible
+from truespan.vectors import similarity_of
 
 ROUNDING = 2e-6
 """How far the single precision of an index may be off from the scores that count."""

@@ -22,9 +22,7 @@ from truespan.retrieval.pipeline import APPROXIMATE, Pipeline
 from truespan.retrieval.query_vector import (
     LOW_FLOOR,
     floor_discriminates,
-    mean_of,
     round_score,
-    similarity_of,
 )
 from truespan.retrieval.stages import complete_until, rank_visible, reveal, verify
 from truespan.types.bundle import ContextBundle, Located, NearMiss, Reason, WhyNot
@@ -35,6 +33,7 @@ from truespan.types.request import MAX_CONTEXT_TOKENS, RELEVANCE_FLOOR, Retrieva
 from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
+from truespan.vectors import mean_of, similarity_of
 
 MAX_NEAR_MISSES = 5
 MAX_SEARCHED_FOR_SELECTION = 50

@@ -17,6 +17,7 @@ import msgspec
 
 from truespan.errors import InvalidConfiguration
 from truespan.settings.catalogue import LARGEST, SECRETS, TYPES, base_type, choices, constraints
+from truespan.strict_json import parse_number, parse_whole_number
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.token import ProviderKey, Secret
 
@@ -80,7 +81,10 @@ def _parse(value: Any, kind: type, title: str | None) -> Any:
     if kind is bool and isinstance(value, str | int) and not isinstance(value, bool):
         word = str(value).strip().lower()
         return word in _ON if word in (*_ON, *_OFF) else value
-    return kind(value) if isinstance(value, str) and kind in (int, float) else value
+    if isinstance(value, str) and kind in (int, float):
+        # As in a file: Python alone would also read `1_000` and `+5`.
+        return parse_whole_number(value) if kind is int else parse_number(value)
+    return value
 
 
 def _invalid(name: str, value: Any, source: str) -> InvalidConfiguration:

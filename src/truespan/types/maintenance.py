@@ -13,6 +13,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from truespan.errors import BackupInvalid
+from truespan.strict_json import parse_json_object
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, WorldId
 from truespan.types.profile import EmbeddingProfile
@@ -93,7 +94,7 @@ class RestoreReport(Struct, frozen=True):
 def manifest_from_json(text: bytes, *, known_schema: int) -> Manifest:
     """Return the manifest of a backup; raises BackupInvalid unless this version can restore it."""
     try:
-        fields: dict[str, Any] = json.loads(text)
+        fields = parse_json_object(text)
         newer = fields["format"] > FORMAT or fields["schema"] > known_schema
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BackupInvalid("The file is not a backup: it has no manifest.") from None

@@ -16,7 +16,6 @@ from truespan.maintenance.doctor.examine import (
     PAGE,
     SAME_WITHIN,
     Examiner,
-    cosine,
     pages,
     revision_item,
     stored_vector_flaw,
@@ -37,6 +36,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import Scope
+from truespan.vectors import cosine
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -9,7 +9,6 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from uuid import UUID
 
-import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
@@ -35,12 +34,12 @@ from truespan.types.maintenance import (
 )
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Authority, Scope, World
+from truespan.vectors import cosine, is_sound, norm_of
 
 if TYPE_CHECKING:
     from truespan.store import Store
 
 DIGEST = 16
-LEAST_NORM = 1e-6
 UNIT_WITHIN = 1e-3
 """Stored vectors have norm 1. Rounding changes it far less than this."""
 SAME_WITHIN = 1e-6
@@ -90,26 +89,15 @@ def vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
     """Return why this cannot be a vector of the profile; None if it can."""
     if len(vector) != 4 * dimensions:
         return Finding.MIXED_MODEL
-    # One comparison suffices: NaN and infinity propagate through squares and sums.
-    return None if LEAST_NORM < _norm(vector) < float("inf") else Finding.NON_FINITE
+    return None if is_sound(vector, dimensions) else Finding.NON_FINITE
 
 
 def stored_vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
     """Return why a stored vector is wrong; its norm of 1 is its only checksum."""
     flaw = vector_flaw(vector, dimensions)
-    if flaw is None and abs(_norm(vector) - 1.0) > UNIT_WITHIN:
+    if flaw is None and abs(norm_of(vector) - 1.0) > UNIT_WITHIN:
         return Finding.CHANGED_VECTOR
     return flaw
-
-
-def cosine(first: bytes, second: bytes) -> float:
-    """Return the cosine of two vectors; 0 if they cannot be compared."""
-    if len(first) != len(second):
-        return 0.0
-    norms = _norm(first) * _norm(second)
-    if not 0 < norms < float("inf"):
-        return 0.0
-    return float(_numbers(first) @ _numbers(second)) / norms
 
 
 def digest(data: bytes) -> bytes:
@@ -121,17 +109,6 @@ def _place_bytes(place: PointPlace | None) -> bytes:
         return b""
     plain = (str(value) if isinstance(value, str) else value for value in astuple(place))
     return repr(tuple(plain)).encode()
-
-
-def _norm(vector: bytes) -> float:
-    # Numbers that are not finite are expected here, so numpy must not warn.
-    with np.errstate(all="ignore"):
-        numbers = _numbers(vector)
-        return float(np.sqrt(numbers @ numbers))
-
-
-def _numbers(vector: bytes) -> np.ndarray:
-    return np.frombuffer(vector, dtype="<f4").astype(np.float64)
 
 
 MAX_TENANTS = 20_000

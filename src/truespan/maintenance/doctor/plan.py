@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from truespan.errors import InvalidSettings
+from truespan.strict_json import JsonError, require_unique_keys
 from truespan.types.maintenance import Check, Verdict
 
 _NUMBER = r"\d{1,18}"
@@ -247,6 +248,7 @@ def plan_from_json(text: str | bytes) -> Plan:
     or one of another version."""
     try:
         file = msgspec.json.decode(text, type=_PlanFile)
+        require_unique_keys(text)
         if (file.kind, file.version) != (_KIND, VERSION):
             raise InvalidSettings(
                 "The plan file has another version.", advice="Write a new one with this version."
@@ -255,7 +257,7 @@ def plan_from_json(text: str | bytes) -> Plan:
         plan.leftovers = file.leftovers
         if all(item.valid for item in plan.all_items()):
             return plan
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, JsonError):
         pass
     raise InvalidSettings(
         "The plan file does not contain a valid plan.",

@@ -1,0 +1,146 @@
+"""JSON and numbers that mean the same to every reader.
+
+Python's parser keeps the last of two equal keys, others the first: a check and the use of a value
+could then see different ones. So an object with two equal keys is refused, and so are numbers that
+are not JSON (`NaN`), do not fit 64 bits, or are spelled in a way that only Python reads (`1_000`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import Any, NoReturn
+
+MOST_DEPTH = 32
+"""How deep objects and lists may be nested; other readers have lower limits."""
+MOST_INTEGER = 1 << 63
+_LONGEST_SHOWN = 80
+_TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
+_WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
+
+
+class JsonError(ValueError):
+    """A text that is not strict JSON. The message says why, in words for a sentence."""
+
+
+class DuplicateKey(JsonError):
+    """An object has two equal keys."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text; raises JsonError."""
+    try:
+        value = _STRICT.decode(_decode(text))
+    except json.JSONDecodeError as error:
+        raise _not_json(error) from None
+    except RecursionError:
+        raise JsonError(_TOO_DEEP) from None
+    _check_depth(value)
+    try:
+        # A string may still contain half of a surrogate pair, which is not a character.
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise JsonError("a string contains half a character (a lone surrogate)") from None
+    return value
+
+
+def parse_json_object(text: str | bytes) -> dict[str, Any]:
+    """Return the members of a JSON object; raises JsonError."""
+    value = parse_json(text)
+    if not isinstance(value, dict):
+        raise JsonError("not a JSON object")
+    return value
+
+
+def require_unique_keys(text: str | bytes) -> None:
+    """Refuse a JSON text in which an object has two equal keys; raises JsonError.
+
+    For texts that another parser reads: it would use one of them and say nothing.
+    """
+    try:
+        _UNIQUE.decode(_decode(text))
+    except json.JSONDecodeError as error:
+        raise _not_json(error) from None
+    except RecursionError:
+        raise JsonError(_TOO_DEEP) from None
+
+
+def parse_whole_number(text: str) -> int | None:
+    """Return a whole number as JSON spells it: `5`, `-1`; None for `+5`, ` 5`, `1_000`, `1e3`."""
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+
+
+def parse_number(text: str) -> float | None:
+    """Return a number as JSON spells it; None for others, also for `nan` and `inf`."""
+    number = float(text) if _NUMBER.fullmatch(text) else None
+    return number if number is not None and isfinite(number) else None
+
+
+def _decode(text: str | bytes) -> str:
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise JsonError("not UTF-8") from None
+
+
+def _not_json(error: json.JSONDecodeError) -> JsonError:
+    reason = error.msg[:1].lower() + error.msg[1:]
+    return JsonError(f"not JSON: {reason} (column {error.colno})")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                shown = key if len(key) <= _LONGEST_SHOWN else f"{key[: _LONGEST_SHOWN - 3]}..."
+                raise DuplicateKey(f"{shown!r} occurs twice")
+            seen.add(key)
+    return fields
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise JsonError(f"not JSON: {constant} is not a JSON number")
+
+
+def _parse_float(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise JsonError("a number is too large")
+    return number
+
+
+def _parse_int(digits: str) -> int:
+    # Counted first: converting very many digits is slow, and Python refuses it.
+    if len(digits) > 20 or not -MOST_INTEGER <= (number := int(digits)) < MOST_INTEGER:
+        raise JsonError("a number is too large")
+    return number
+
+
+def _check_depth(value: Any) -> None:
+    level: list[Any] = [value]
+    for _ in range(MOST_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise JsonError(_TOO_DEEP)
+
+
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_constant=_refuse_constant,
+    parse_float=_parse_float,
+    parse_int=_parse_int,
+)
+# Numbers stay text here: the parser whose work this is decides about them.
+_UNIQUE = json.JSONDecoder(object_pairs_hook=_unique, parse_float=str, parse_int=str)

@@ -1,0 +1,86 @@
+"""Checks and similarities of vectors, which are 32-bit numbers in bytes.
+
+numpy is imported by the first use: programs that only start need none of it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from math import fsum, inf, sqrt
+from operator import mul
+from typing import TYPE_CHECKING
+
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LEAST_NORM = 1e-6
+
+
+def norm_of(vector: bytes) -> float:
+    """Return the length of a vector; NaN or infinity if one of its numbers is not finite."""
+    import numpy as np
+
+    # Numbers that are not finite are expected here, so numpy must not warn.
+    with np.errstate(all="ignore"):
+        numbers = numbers_of(vector)
+        return float(np.sqrt(numbers @ numbers))
+
+
+def is_sound(vector: bytes, dimensions: int) -> bool:
+    """Return whether a vector has the right length, is finite and is not zero."""
+    # One comparison catches everything: NaN and infinity survive squaring and summing.
+    return len(vector) == 4 * dimensions and LEAST_NORM < norm_of(vector) < inf
+
+
+def cosine(first: bytes, second: bytes) -> float:
+    """Return the cosine of two vectors; 0 if they cannot be compared."""
+    if len(first) != len(second):
+        return 0.0
+    norms = norm_of(first) * norm_of(second)
+    return float(numbers_of(first) @ numbers_of(second)) / norms if 0 < norms < inf else 0.0
+
+
+def similarity_of(a: Vector, b: Vector, distance: Distance) -> float:
+    """Return the similarity of two unit vectors, as a function of these two alone.
+
+    Summed in double precision, one pair at a time: a faster product of many at once may round
+    differently depending on how many there are.
+    """
+    raw = sum(map(mul, array("f", a), array("f", b)))
+    return raw if distance is Distance.COSINE else (raw + 1) / 2
+
+
+def mean_of(vectors: Sequence[Vector]) -> Vector:
+    """Return the normalised mean of unit vectors; a single vector is returned unchanged."""
+    if len(vectors) == 1:
+        return vectors[0]
+    sums = [
+        fsum(numbers) for numbers in zip(*(array("f", vector) for vector in vectors), strict=True)
+    ]
+    norm = sqrt(fsum(number * number for number in sums)) or 1.0
+    return Vector(array("f", [number / norm for number in sums]).tobytes())
+
+
+def weighted_mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
+    """Return the weighted mean of sound vectors, scaled to length 1."""
+    import numpy as np
+
+    rows = np.stack([numbers_of(vector) for vector in vectors])
+    # Scaled first, so that vectors of different lengths do not change the weights.
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    total = np.asarray(weights, dtype=np.float64) @ rows
+    length = float(np.linalg.norm(total))
+    # Vectors that cancel out have no mean; the caller's check on vectors refuses the result.
+    scaled = total / length if length > 0 else total
+    return Vector(scaled.astype("<f4").tobytes())
+
+
+def numbers_of(vector: bytes) -> np.ndarray:
+    """Return the numbers of a vector in double precision."""
+    import numpy as np
+
+    return np.frombuffer(vector, dtype="<f4").astype(np.float64)
