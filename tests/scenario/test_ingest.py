@@ -9,8 +9,15 @@ from uuid import UUID, uuid5
 import pytest
 
 from tests.promises import proves
-from tests.support.sample_texts import assert_settled, assert_settled_vectors, story, texts
+from tests.support.sample_texts import (
+    assert_settled,
+    assert_settled_vectors,
+    once,
+    story,
+    texts,
+)
 from tests.support.worlds import WordEmbedder, place
+from truespan.cli.output_reports import show_followed, show_ingest
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId, chunk_id
 
@@ -198,3 +205,47 @@ def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(
     embedder.spoil = False
     assert world.ingest(str(here.folder / "files")).ingested == ["bad.txt"]
     assert_settled(here, world)
+
+
+def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(60), b__txt=story(5, "garden"))
+    path = here.write("world/a.txt", story(60))
+
+    def run_after(state: str) -> tuple[str, list[str]]:
+        key = here.sql("SELECT key FROM revisions WHERE name = 'a.txt'")[0][0]
+        here.sql("UPDATE states SET state = ? WHERE revision = ? AND position = 0", state, key)
+        counted = "SELECT count(*) FROM states WHERE revision = ? AND state = 'embedded'"
+        count = here.sql(counted, key)[0][0]
+        here.sql("UPDATE tallies SET embedded = ? WHERE revision = ?", count, key)
+        report = world.ingest(path)
+        documents = world.jobs.documents(report.job)
+        shown = show_followed(world.jobs.get(report.job), documents, [])
+        assert "No file" not in shown
+        return show_ingest(report), [document.state.value for document in documents]
+
+    counts = "0 failed; 0 texts embedded"
+    assert run_after("pending") == (
+        f"1 ingested, 0 unchanged, {counts}, 1 vector reused.",
+        ["embedded"],
+    )
+    assert run_after("embedded") == (
+        f"0 ingested, 1 unchanged, {counts}, 0 vectors reused.",
+        ["unchanged"],
+    )
+
+
+def test_a_file_that_another_run_deletes_meanwhile_is_not_reported_as_missing(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(5))
+    path = here.write("world/a.txt", story(6))
+    here.embedder.before = once(lambda: world.documents.delete("a.txt") and None)
+
+    report = world.ingest(path)
+
+    assert (report.ingested, report.unchanged) == ([], 0)
+    assert show_ingest(report).splitlines()[1:] == [
+        "note: a.txt: another run replaced or deleted it meanwhile."
+    ]

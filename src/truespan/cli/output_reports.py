@@ -46,7 +46,7 @@ def show_ingest(report: IngestReport) -> str:
         f"{len(report.failures)} failed; {pluralize(report.embedded, 'text')} embedded, "
         f"{pluralize(report.reused, 'vector')} reused."
     ]
-    if not (report.ingested or report.unchanged or report.failures):
+    if not (report.ingested or report.unchanged or report.failures or report.warnings):
         lines = [_NOTHING_FOUND]
     for failure in report.failures:
         reason = failure.message.removeprefix(f"{failure.name}: ")
@@ -151,7 +151,9 @@ def show_one_job(job: Job, documents: Sequence[JobDocument], lines: Sequence[Job
 
 def show_followed(job: Job, documents: Sequence[JobDocument], log: Sequence[JobLine]) -> str:
     """Show the result of an ingestion job that was followed."""
-    came = any(document.state is not DocumentState.REMOVED for document in documents)
+    came = job.counts.documents_total or any(
+        document.state is not DocumentState.REMOVED for document in documents
+    )
     over = show_job_line(job) if came or job.state is not JobState.DONE else _NOTHING_FOUND
     # The log has a line for each document that failed too, which is shown with its reason already.
     known = {f"{document.name}: {document.code}" for document in documents}

@@ -9,7 +9,7 @@ what is stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -109,6 +109,8 @@ class _Group(Struct):
 
     drafts: list[Draft] = field(default_factory=list)
     members: dict[RevisionRef, JobDocument] = field(default_factory=dict)
+    embedded: dict[RevisionRef, int] = field(default_factory=dict)
+    """How many chunks of an active revision had a vector before."""
     chunks: int = 0
     size: int = 0
 
@@ -210,6 +212,8 @@ class _Run:
             return
         ref = RevisionRef(known.number, revision)
         group.members[ref] = replace(member, state=DocumentState.READ)
+        if known.staged is None:
+            group.embedded[ref] = known.embedded
         group.chunks += known.chunks
         group.size += source.size
         self.report.resumed += 1
@@ -247,10 +251,33 @@ class _Run:
         for ref, remark in _in_order(outcome.rejected):
             doc_id = group.members[ref].doc_id if ref in group.members else ""
             self._fail(doc_id, group.name(ref), *REMARKS[remark])
+        self._report_others(group, {*outcome.activated, *outcome.rejected})
         self._documents += len(group.members)
         self._size_done += group.size
         self._group_done = 0.0
         self._show("")
+
+    def _report_others(self, group: _Group, reported: Collection[RevisionRef]) -> None:
+        """Report members that did not become visible: they were before, or are gone."""
+        members = {ref: entry for ref, entry in group.members.items() if ref not in reported}
+        if not members:
+            return
+        scope = self._scope.narrow(documents={ref.document: ref.revision for ref in members})
+        documents = {entry.number: entry for entry in self._deps.store.documents(scope)}
+        for ref, member in members.items():
+            known = documents.get(ref.document)
+            if known is not None and known.staged == ref.revision:
+                self._warn(f"{member.name}: it is not visible until all of it is embedded.", "read")
+                self._log.document(member)
+            elif known is None or known.active != ref.revision:
+                message = "another run replaced or deleted it meanwhile."
+                self._warn(f"{member.name}: {message}", "replaced")
+            elif known.embedded > group.embedded.get(ref, 0):
+                self.report.ingested.append(member.name)
+                self._log.document(replace(member, state=DocumentState.EMBEDDED))
+            else:
+                self.report.unchanged += 1
+                self._log.document(replace(member, state=DocumentState.UNCHANGED))
 
     def _derive_metadata(self) -> None:
         """Derive metadata of documents that have none; a failure affects nothing else."""
