@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.promises import proves
+from tests.support import lookahead
 from tests.support.crash_process import library
 from tests.support.reading_worlds import (
     CHUNKINGS,
@@ -122,6 +123,30 @@ def test_no_structure_that_follows_renames_what_was_read(
             compared += 1
 
     assert compared > 2 * len(ends)
+
+
+@proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")
+@pytest.mark.parametrize("form", ["txt", "md", "html", "epub", "docx", "pdf"])
+def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, form: str) -> None:
+    here = place(tmp_path)
+    wrong: list[str] = []
+    for number, pair in enumerate(lookahead.pairs(form)):
+        world = here.library.create_world(f"world {number}")
+        reader = world.reader("ann")
+        given: list[list[str]] = []
+        for content in (pair.first, pair.second):
+            path = here.folder / pair.name
+            path.write_bytes(content)
+            world.ingest(str(path), kind="book")
+            reader.set(pair.name, passage=lookahead.BOUNDARY)
+            bundles = [frozen(reader.retrieve(query)) for query in lookahead.QUERIES]
+            given.append([*bundles, *answers(reader)])
+        told = "\n".join(given[0] + given[1])
+        shown = [secret for secret in lookahead.SECRETS if secret in told]
+        if given[0] != given[1] or shown or "captain" not in told:
+            wrong.append(f"{pair}: {shown or 'differs'}")
+
+    assert wrong == []
 
 
 @proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")

@@ -123,6 +123,22 @@ def test_arrow_keys_move_the_slider_sentence_by_sentence_and_the_last_move_count
     until(lambda: recorded() == 7)
 
 
+def test_no_chapter_ahead_is_named_by_a_list_or_a_mark(visit: Visit) -> None:
+    visit.open(BOOK)
+    every = visit.find("#outline option").all_text_contents()
+    reading(visit, "named", LAST_READ)
+    lists = ("#chapter option", "#outline option", "#position .chapter-tick title")
+
+    for found in lists:
+        named = [name for name in visit.find(found).all_text_contents() if name != "Any"]
+        assert named == every[: len(named)]
+        assert 1 < len(named) < len(every), found
+
+    visit.read_to(16)
+    for found in lists:
+        assert set(every) <= set(visit.find(found).all_text_contents()), found
+
+
 def test_chapter_marks_lie_along_the_slider_and_buttons_go_by_them(visit: Visit) -> None:
     reading(visit, "chapters", 0)
     expect(visit.find("#position .chapter-tick")).to_have_count(4)

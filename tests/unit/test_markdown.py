@@ -92,7 +92,7 @@ def test_a_single_heading_of_level_1_that_comes_first_is_the_title():
         ("A", None),
         ("A", "B"),
         ("A", "B"),
-        ("C", None),
+        ("A", "B"),
         ("C", None),
     ]
 
@@ -153,6 +153,62 @@ def test_rules_are_no_front_matter(text: str):
 )
 def test_nothing_is_lost_however_deep_it_lies(text: str):
     assert "the secret" in "\n".join(texts_of(text))
+
+
+BEGINNINGS = (
+    "It rained.\nAll day long.\n", "Rain\n", "# A\n\nRain\n", "Contents\n", "- one\n- two\n",
+    "A [lamp] and a [light][lamp], [1][2] and ![a sea][s] in x[i][j].\n", "> said\n", "a | b\n",
+    "# A\n\n## B\n\nRain.\n\n- [C](#c)\n- [A](#a)\n", "1. one\n",
+)  # fmt: skip
+ENDS = (
+    "---\n", "===\n", "\n[lamp]: x\n\n[s]: y\n[2]: z\n", "\n# C\n\n## D\n",
+    *("\n" + "".join("  " * i + f"- level {i}\n" for i in range(depth)) for depth in (10, 60)),
+    "\n" + "> " * 30 + "deep\n", "\n" + "".join("> " * i + "deep\n" for i in range(60)),
+    "\n```\nopen\n", "\n<div>\n", "\n" + "\t" * 70 + "- deep\n", "\n***\n", "\n[lamp]\n",
+)  # fmt: skip
+
+
+def test_no_block_depends_on_what_follows_it():
+    wrong: list[tuple[str, str]] = []
+    for beginning in BEGINNINGS:
+        alone = load_markdown(beginning).blocks
+        for end in ENDS:
+            if end == "===\n" and alone[-1].kind in (BlockKind.LIST, BlockKind.QUOTE):
+                continue  # It continues the paragraph, as any other text.
+            blocks = load_markdown(beginning + end).blocks[: len(alone)]
+            # Whether it is a heading, which gives a place to the blocks after it, may differ.
+            begun = [(b.text, b.chapter, b.section, b.is_contents) for b in alone]
+            if [(b.text, b.chapter, b.section, b.is_contents) for b in blocks] != begun:
+                wrong.append((beginning, end[:60]))
+
+    assert wrong == []
+
+
+def test_references_are_links_by_their_form_or_by_an_earlier_definition():
+    assert texts_of(
+        "[lamp]: x\n\nA [lamp], a [light][9] and ![a sea][s]; [1][2], x[i][j], [b]."
+    ) == ["A lamp, a light and a sea; [1][2], x[i][j], [b]."]
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ("# Book\n\n## Contents\n\n- One\n- Two\n  - Three\n\n## One\n\nText.", 4),
+        ("# Book\n\n**Contents**\n\n1. [One](#one)\n2. [Two](#two)\n\n## One\n\nText.", 3),
+        ("Inhalt\n------\n\n- Eins\n- Zwei\n\nEins\n----\n\nText.", 3),
+        ("# Book\n\n- Chapter 1: Rain\n- Chapter 2: Floods\n- Epilogue\n\nText of it.", 3),
+        ("# Book\n\n- [Rain](#rain)\n- [Sun](#sun)\n- [Sea](#sea), with cats\n- [Book](#book)", 1),
+        ("# Book\n\n| Chapter 1 | Rain |\n|---|---|\n| Chapter 2 | Floods |\n| Part 2 | Sun |", 1),
+        ("# Book\n\nChapter 1 Rain\nChapter 2 Floods\nChapter 3 Sun\n\nText.", 1),
+        ("# Book\n\n## Contents of the box\n\n- A lamp\n- A key", 0),
+        ("# Book\n\n- [Rain](https://example.org/#rain)\n- milk", 0),
+    ],
+)
+def test_lists_of_contents_are_recognised(text: str, contents: int):
+    blocks = load_markdown(text).blocks
+
+    assert sum(block.is_contents for block in blocks) == contents
+    assert all(block.chapter != "Contents" for block in blocks if not block.is_contents)
 
 
 def test_a_file_the_parser_trips_over_is_loaded_as_plain_text(monkeypatch: pytest.MonkeyPatch):

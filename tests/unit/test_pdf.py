@@ -288,6 +288,9 @@ def test_a_line_of_marks_at_the_edge_of_a_page_is_read(rule: str):
 # Outline
 
 
+FIRST_WORDS = "The ferry left the quay at six in"
+
+
 def test_the_outline_gives_chapters_and_sections():
     words = [
         Words(72, 720, "Preface of sorts, before all chapters."),
@@ -305,7 +308,7 @@ def test_the_outline_gives_chapters_and_sections():
         ("One", None),
         ("One", "A part of one"),
         ("One", "A part of one"),
-        ("Two", None),
+        (FIRST_WORDS, None),
     ]
     assert [block.text for block in blocks if block.kind is BlockKind.HEADING] == [
         "One",
@@ -335,14 +338,21 @@ def test_a_heading_of_two_lines_is_one_block():
 def test_without_a_height_a_chapter_begins_with_its_page():
     blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=[Bookmark("Two", 1)]).blocks
 
-    assert [block.chapter for block in blocks] == [None, "Two"]
+    # Not the title of the entry: it does not stand there.
+    assert [block.chapter for block in blocks] == [None, FIRST_WORDS]
 
 
 def test_an_entry_that_leads_nowhere_begins_with_the_next_one():
     outline = [Bookmark("Part", -1), Bookmark("Inner", 1, None, 1)]
+    page = [Words(72, 740, "Part"), Words(72, 720, "Inner"), *column(FULL, top=690)]
     blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=outline).blocks
+    named = loaded(Page(column(FULL)), Page(page), outline=outline).blocks
 
-    assert [(block.chapter, block.section) for block in blocks] == [(None, None), ("Part", "Inner")]
+    assert [(block.chapter, block.section) for block in blocks] == [
+        (None, None),
+        (FIRST_WORDS, None),
+    ]
+    assert [(block.chapter, block.section) for block in named][-1] == ("Inner", None)
 
 
 def test_without_an_outline_chapters_are_told_as_in_plain_text():

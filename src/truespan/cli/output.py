@@ -362,6 +362,8 @@ def show_document(
     ]
     for entry in outline:
         label = " › ".join(part for part in (entry.chapter, entry.section) if part)
+        # Only the lists of what lies ahead begin at a place without labels.
+        label = label or "(contents and similar lists)"
         lines.append(f"  from sentence {entry.first_sid:>5}  {label}")
     return "\n".join(lines)
 

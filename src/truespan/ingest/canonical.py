@@ -7,9 +7,18 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.parsing.clean import clean
-from truespan.types.text import Block, BlockKind, CanonicalText, FigureSpot, PageStart, Place
+from truespan.types.text import (
+    NO_PLACE,
+    Block,
+    BlockKind,
+    CanonicalText,
+    FigureSpot,
+    PageStart,
+    Place,
+)
 
 _BETWEEN = "\n\n"
 
@@ -23,6 +32,9 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
     Blank lines at both ends of a block are removed; the spaces before its first word stay, because
     code needs them. Blocks without text are dropped, with their place. With a `marker`, figures get
     a placeholder in the text; without one, only their offsets are recorded.
+
+    Lists of what lies ahead follow after all other blocks, at a place without labels; see
+    `contents_start`.
     """
     parts: list[str] = []
     starts: list[int] = []
@@ -31,8 +43,8 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
     captions: list[int] = []
     pages: list[PageStart] = []
     figures: list[FigureSpot] = []
-    offset, current = 0, Place(None, None)
-    for block in blocks:
+    offset, current, in_contents = 0, NO_PLACE, False
+    for block in order_blocks(blocks):
         cleaned = _clean_block(block, marker, len(figures))
         text = cleaned.text
         for own, (_, page) in zip(cleaned.pages, block.pages, strict=True):
@@ -48,7 +60,10 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
         if not text:
             continue
         place = Place(_clean_label(block.chapter), _clean_label(block.section))
-        if place != current:
+        begins_contents = block.is_contents and not in_contents
+        if block.is_contents:
+            place, in_contents = NO_PLACE, True
+        if place != current or (begins_contents and offset):
             starts.append(offset)
             places.append(place)
             current = place
@@ -75,6 +90,29 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
         ),
         captions=tuple(captions),
     )
+
+
+def order_blocks(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks with the lists of what lies ahead at the end; with nothing else, as is.
+
+    There they change neither the number of any sentence before nor its offset, and a reader comes
+    to them last. A block keeps the page that it is on.
+    """
+    if all(block.is_contents == blocks[0].is_contents for block in blocks):
+        return list(blocks)
+    parts: dict[bool, list[Block]] = {False: [], True: []}
+    shown = dict.fromkeys(parts, 0)
+    page = 0
+    for block in blocks:
+        part = block.is_contents
+        if page != shown[part]:
+            # The page began in a block of the other part.
+            block = replace(block, pages=(PageStart(0, page), *block.pages))
+        if block.pages:
+            page = block.pages[-1].page
+        shown[part] = page
+        parts[part].append(block)
+    return [*parts[False], *parts[True]]
 
 
 class _CleanBlock(Struct):

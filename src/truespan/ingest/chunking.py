@@ -26,7 +26,7 @@ from msgspec import Struct
 from truespan.parsing.sentences import split_sentences
 from truespan.protocols import TokenCounter
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
-from truespan.types.text import CanonicalText, Sentence, Span, TokenMap
+from truespan.types.text import CanonicalText, Sentence, Span, TokenMap, contents_start
 
 _SLACK = 64
 """Precision given up, as a share of the width, to need fewer counts."""
@@ -66,7 +66,12 @@ def chunk_spans(
     chunker = _SentenceChunker(text, sentences, tokens, profile, input_limit)
     spans: list[Span] = []
     first = 0
-    for _, group in groupby(sentences, lambda sentence: canonical.place_at(sentence.start).chapter):
+    contents = contents_start(zip(canonical.starts, canonical.places, strict=True)) or len(text)
+
+    def chapter_of(sentence: Sentence) -> tuple[str | None, bool]:
+        return canonical.place_at(sentence.start).chapter, sentence.start >= contents
+
+    for _, group in groupby(sentences, chapter_of):
         stop = first + sum(1 for _ in group)
         spans.extend(chunker.chapter(first, stop))
         first = stop

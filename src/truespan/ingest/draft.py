@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct, field, to_builtins
 
 from truespan.errors import InvalidSettings, SourceEmpty
-from truespan.ingest.canonical import assemble
+from truespan.ingest.canonical import assemble, order_blocks
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
@@ -220,7 +220,7 @@ def _notes(
             f"DOCX_FIGURE_CHUNKING_SUMMARY placeholders={shown} figure_chunks={described} "
             f"parent_links={parents}"
         )
-    placed = [spot.figure for block in loaded.blocks for spot in block.figures]
+    placed = [spot.figure for block in order_blocks(loaded.blocks) for spot in block.figures]
     for number, figure in enumerate(placed if flags.debug else (), 1):
         picture = figure.bytes_in(loaded.images)
         size = len(picture.data) if picture else 0

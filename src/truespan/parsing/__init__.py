@@ -20,7 +20,7 @@ from truespan.types.text import Loaded
 
 __all__ = ["LOADER_VERSION", "load", "may_have_pictures", "supported", "usual_kind"]
 
-LOADER_VERSION = 2
+LOADER_VERSION = 3
 """Increased whenever a source would give other blocks."""
 
 

@@ -1,8 +1,10 @@
-"""Chapters and sections by the level of headings, and Roman numbers."""
+"""Headings: chapters and sections by their level, headings by their words, and Roman numbers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -80,3 +82,127 @@ def parse_roman(text: str) -> int | None:
         return None
     pairs = zip(values, [*values[1:], 0], strict=True)
     return sum(-value if value < following else value for value, following in pairs)
+
+
+_LONGEST, _MOST_LINES = 160, 3
+_LONGEST_TITLE = 120
+
+_PARTS = "part|book|volume|vol\\.|teil|partie|parte|часть"
+_CHAPTERS = "chapter|letter|canto|stave|kapitel|chapitre|cap[ií]tulo|capitolo|глава"
+_NAMES = (
+    "prologue|prelude|preface|foreword|introduction|interlude|epilogue|afterword|conclusion"
+    "|postscript|acknowledge?ments|appendix(?: [A-Z0-9]{1,3}\\b)?|author['’]s note"
+)
+BEFORE_THE_FIRST = re.compile("(?i)prologue|prelude|preface|foreword|introduction|acknowledge")
+_UNITS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_TEENS = "thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last"
+_WORDS = f"(?:the )?(?:(?:{_TENS})[- ](?:{_UNITS})|{_UNITS}|{_TEENS}|{_TENS}|{_ORDINALS})(?![a-z-])"
+_ROMAN = r"(?=[IVXLC])(?:C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?![A-Za-z])"
+
+_NUMBERED = re.compile(
+    f"(?P<kind>(?i:{_PARTS}|{_CHAPTERS})) +(?P<number>[0-9]{{1,4}}(?![0-9])|{_ROMAN}|(?i:{_WORDS}))"
+    "(?P<rest>.*)",
+    re.DOTALL,
+)
+_PART = re.compile(f"(?i){_PARTS}")
+_NUMERAL = re.compile(f"(?P<number>{_ROMAN})(?P<rest>.*)", re.DOTALL)
+_NAMED = re.compile(
+    rf"(?=[A-ZÀ-Ý])(?:[A-Za-z]+['’](?i:s) )?(?P<name>(?i:{_NAMES}))(?![\w-])(?P<rest>.*)", re.DOTALL
+)
+_SEPARATOR = re.compile(r"[.:)\]]+|\s*[—–-]+(?=\s)|\s*[—–]+")
+_OPENING, _CLOSING = "\"'“‘", "\"'”’"
+
+
+Rank = Literal["part", "chapter", "named", "numeral"]
+"""What kind of heading it is; those of one rank follow one another."""
+
+
+class Heading(Struct, frozen=True):
+    """A recognised heading. `label` is its text on one line, `short` its kind and number."""
+
+    rank: Rank
+    kind: str
+    number: int | str
+    short: str
+    label: str
+    bare: bool = False
+    """Whether it has no title, so that the next paragraph may be one."""
+
+
+def recognise(paragraph: str) -> Heading | None:
+    """Return the heading that a paragraph is, or None.
+
+    In doubt it is none: a heading that was missed costs a label, a wrong one ends a chapter.
+    """
+    text = paragraph.strip()
+    if len(text) > _LONGEST or text.count("\n") >= _MOST_LINES:
+        return None
+    label, heading = " ".join(text.split()), None
+    if (found := _NUMBERED.match(text)) and (title := _read_title(found["rest"])) is not None:
+        kind, number = found["kind"].lower(), found["number"]
+        rank = "part" if _PART.fullmatch(kind) else "chapter"
+        value = int(number) if number.isdigit() else parse_roman(number)
+        if value is None:
+            value = number.lower().removeprefix("the ").replace(" ", "-")
+        short = text[: found.end("number")]
+        heading = Heading(rank, kind, value, short, label, bare=not title)
+    # A Roman number alone, or before a title in capitals: other ones number paragraphs.
+    elif (
+        text.isupper()
+        and (found := _NUMERAL.match(text))
+        and (title := _read_title(found["rest"])) is not None
+    ):
+        number = found["number"]
+        heading = Heading("numeral", "", parse_roman(number) or 0, number, label, bare=not title)
+    elif (found := _NAMED.match(text)) and "\n" not in text:
+        rest, name = found["rest"].strip(), found["name"].lower()
+        if not rest.strip(".:") or rest[0] in '.:—–“"(' or text.isupper():
+            return Heading("named", name, name, label, label)
+    is_list = any(_NUMBERED.match(line.strip()) for line in text.split("\n")[1:])
+    return None if is_list else heading
+
+
+def _read_title(rest: str) -> str | None:
+    """Return the title that follows a number, empty where none does; None if a sentence goes on."""
+    separator = _SEPARATOR.match(rest)
+    title = rest[separator.end() :] if separator else rest
+    if separator and not title.startswith("\n"):
+        first = title.lstrip().lstrip("_*\"'“‘")[:1]
+        fits = not first.islower() and first not in ("(", ",", ";")
+    else:
+        fits = not title.strip() or (title[0].isspace() and is_title_like(title))
+    return title.strip() if fits else None
+
+
+def is_title_like(text: str) -> bool:
+    """Return whether a paragraph could be a title and hardly anything else."""
+    text = text.strip()
+    if len(text) > _LONGEST_TITLE or text.count("\n") > 1 or not text[:1].strip("([*-"):
+        return False
+    if text[0] in _OPENING and text[-1] not in _CLOSING:
+        return False
+    ends = text.rstrip("\"'”’_*)")[-1:] in {*".!?…,;:—–-"}
+    if text.isupper():
+        return not ends or " " in text
+    words = [word.lstrip("_*\"'“‘(") for word in text.split()]
+    # Short words in the middle of a title may be in lower case.
+    weighty = [word for index, word in enumerate(words) if len(word) > 3 or not index]
+    return not ends and not any(word[:1].islower() for word in weighty)
+
+
+_FIRST_WORDS = re.compile(r"(?:[^\s.!?…。！？:;]+\s?){1,8}")
+_LONGEST_BEGINNING = 60
+
+
+def first_words(text: str) -> str:
+    """Return how a text begins, as a name for what begins with it; at most its first sentence."""
+    found = _FIRST_WORDS.search(text)
+    return " ".join((found[0] if found else text)[:_LONGEST_BEGINNING].split())
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a paragraph is too long for an entry of a list and does not begin like one."""
+    long = len(text) > _LONGEST or text.count("\n") >= _MOST_LINES
+    return long and recognise(text.strip().partition("\n")[0]) is None

@@ -35,6 +35,7 @@ _LONGEST = 2**20
 """The longest stretch; a longer sentence is cut there."""
 _EFFORT = 32
 """How many times the length of a text may be passed to the segmenter in all."""
+_LONGEST_HEADING = 240
 _QUOTES = "'`“”‘’«»‹›「」《》„‚‛‟"
 _MAX_QUOTES = 1000
 _BRACKETS = '"()[]{}<>（）@'
@@ -62,16 +63,29 @@ def split_sentences(canonical: CanonicalText, language: str = "en") -> list[Sent
     """
     segment = _segment_in(language)
     found: list[Sentence] = []
+    places = dict(zip(canonical.starts, canonical.places, strict=True))
     for start, end, heading in _paragraphs(canonical):
-        pieces = (
-            [canonical.text[start:end]] if heading else _pieces(canonical.text, start, end, segment)
-        )
+        whole = canonical.text[start:end]
+        pieces = [whole] if heading else _pieces(canonical.text, start, end, segment)
+        if start in places and not heading and end - start <= _LONGEST_HEADING:
+            pieces = list(pieces)
+            # So is a heading of several sentences with a label that is only part of it.
+            text, first = _bare(whole), _bare(pieces[0])
+            labels = [_bare(label) for label in places[start] if label]
+            if any(
+                text.startswith(one) or text.endswith(one) for one in labels if one not in first
+            ):
+                pieces = [whole]
         for piece in pieces:
             if body := piece.strip():
                 first = start + piece.index(body[0])
                 found.append(Sentence(len(found), first, first + len(body)))
             start += len(piece)
     return found
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _segment_in(language: str) -> _Segment:

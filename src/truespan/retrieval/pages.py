@@ -44,7 +44,7 @@ from truespan.types.reading import (
     StoredSentence,
 )
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText
+from truespan.types.text import CanonicalText, Place, contents_start
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -256,8 +256,12 @@ def resolve(
         )
     if document.active is None:
         raise DocumentNotFound(document.doc_id)
+    outline = store.outline(scope, document.number)
+    # Lists such as the contents stand at the end, but whoever has seen a line of one has not read
+    # that far.
+    body_end = contents_start((e.start, Place(e.chapter, e.section)) for e in outline)
     if passage is not None:
-        text = store.canonical_text(scope, document.number)
+        text = store.canonical_text(scope, document.number)[:body_end]
         found = list(find_passage(passage, text))
         if not found:
             raise PassageNotFound
@@ -267,9 +271,11 @@ def resolve(
     # The last sentence of the active revision; a newer one may be staged.
     last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)
     if through_chapter is not None:
-        starts = _chapter_starts(store.outline(scope, document.number))
+        starts = _chapter_starts(outline)
         following = _find_chapter(starts, through_chapter) + 1
-        return starts[following][1] - 1 if following < len(starts) else last
+        if following < len(starts):
+            return starts[following][1] - 1
+        return next((e.first_sid - 1 for e in outline if e.start == body_end), last)
     if isinstance(sid, bool) or not isinstance(sid, int):
         raise InvalidSettings("The sentence must be a whole number.")
     if not NOTHING_READ <= sid <= last:

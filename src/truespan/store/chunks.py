@@ -37,7 +37,7 @@ _READ: Final = """
     SELECT s.chunk_id, s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach, s.kind,
       BYTES(c.text), c.text_hash, BYTES(c.overlap_text), s.tokens, c.chapter, c.section, c.page,
       c.figure, c.dedupe_hash, d.number, d.doc_id, r.name, r.title,
-      coalesce(r.declared_title, r.stated_title), r.number, r.tags, r.language, r.version,
+      r.declared_title, r.number, r.tags, r.language, r.version,
       s.state, r.state, d.deleted_at, s.text_hash
     FROM s
     JOIN revisions r ON r.key = s.revision

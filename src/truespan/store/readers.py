@@ -87,7 +87,7 @@ class Readers(Part):
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return every position of a reader in documents that readers see, by number."""
         rows = self._db.at(scope, reader=reader).all(
-            """SELECT d.number, d.doc_id, r.name, coalesce(r.declared_title, r.stated_title),
+            """SELECT d.number, d.doc_id, r.name, r.declared_title,
                  r.chunking, r.chunking_profile, p.revision, p.sid,
                  e.current IS NOT DISTINCT FROM p.document
                FROM readers e

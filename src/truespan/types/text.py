@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -77,6 +77,8 @@ class Block(Struct, frozen=True):
     section: str | None = None
     figures: tuple[PlacedFigure, ...] = ()
     pages: tuple[PageStart, ...] = ()
+    is_contents: bool = False
+    """Whether it is part of a list of what lies ahead, such as a table of contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,18 @@ class Place(NamedTuple):
     section: str | None
 
 
+NO_PLACE = Place(None, None)
+
+
+def contents_start(places: Iterable[tuple[int, Place]]) -> int | None:
+    """Return where the lists of what lies ahead begin in a text; None if there are none.
+
+    `places` are the places of the text with their offsets. After the beginning of a text only these
+    lists begin at a place without labels.
+    """
+    return next((start for start, place in places if start and place == NO_PLACE), None)
+
+
 class CanonicalText(Struct, frozen=True):
     """The cleaned text of one revision. `starts[i]` is where `places[i]` begins."""
 
@@ -144,7 +158,7 @@ class CanonicalText(Struct, frozen=True):
     def place_at(self, offset: int) -> Place:
         """Return the chapter and section that `offset` lies in."""
         found = bisect_right(self.starts, offset) - 1
-        return self.places[found] if found >= 0 else Place(None, None)
+        return self.places[found] if found >= 0 else NO_PLACE
 
     def page_at(self, offset: int) -> int | None:
         """Return the page that `offset` lies on; None where the source has no pages."""

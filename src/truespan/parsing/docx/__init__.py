@@ -16,7 +16,8 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, Passage, join
+from truespan.parsing.contents import ContentsFinder
+from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, Passage, join, lists_ahead
 from truespan.parsing.docx.package import (
     DROPPED,
     PROPERTIES,
@@ -40,6 +41,7 @@ from truespan.parsing.docx.styles import (
     read_list_position,
     read_outline_level,
 )
+from truespan.parsing.headings import is_prose
 from truespan.types.text import Block, BlockKind, Loaded, PlacedFigure
 
 
@@ -152,6 +154,16 @@ def _read_table(
     return Passage(text, figures + tuple(PlacedFigure(len(text), p.figure) for p in pending))
 
 
+def _leads_on(paragraph: etree._Element) -> bool:
+    """Return whether a paragraph is an entry of a table of contents that is no longer a field."""
+    for child in paragraph.iterchildren(f"{W}hyperlink", f"{W}fldSimple"):
+        if child.get(f"{W}anchor", "").startswith("_Toc") or lists_ahead(
+            child.get(f"{W}instr", "")
+        ):
+            return True
+    return False
+
+
 _STYLE_ID, _LIST, _OUTLINE = f"{W}pStyle", f"{W}numPr", f"{W}outlineLvl"
 _LOWEST_LEVEL = 10
 _INDENT = "  "
@@ -186,6 +198,7 @@ class Body(Struct):
     _chapter: str | None = None
     _section: str | None = None
     _top_level: int = _LOWEST_LEVEL
+    _contents: ContentsFinder = field(default_factory=ContentsFinder)
     _pending_notes: deque[NoteRef] = field(default_factory=deque)
     _in_note: bool = False
     _unfinished: Line | None = None
@@ -197,31 +210,35 @@ class Body(Struct):
         inline = Inline(part, self.package, self.styles, self.pictures)
         for element, in_contents in _find(container, _BLOCKS):
             if element.tag in _PARAGRAPHS:
-                self._add_paragraph(element, inline, headings and not in_contents)
+                self._add_paragraph(element, inline, headings, in_contents)
             elif element.tag == Tag.TABLE:
                 self._finish_line()
-                self._add_table(element, inline)
+                self._add_table(element, inline, in_contents)
             else:
                 self.package.left_out += 1
         self._finish_line()
         self._unfinished = outer
 
-    def _add_paragraph(self, element: etree._Element, inline: Inline, headings: bool) -> None:
+    def _add_paragraph(
+        self, element: etree._Element, inline: Inline, headings: bool, in_contents: bool
+    ) -> None:
+        in_contents = in_contents or _leads_on(element)
         text = None if self._unfinished else inline.plain_text(element)
         if text is not None:
-            self._add_passage(self._plain_format(element), Passage(text).trim(), headings)
+            passage = Passage(text).trim()
+            self._add_passage(self._plain_format(element), passage, headings, in_contents)
             return
         format = self._read_format(element)
         line = self._unfinished or Line()
         self._unfinished, line.hidden = None, format.style.hidden
         # Checked before and after: the field of a table of contents may begin or end here.
-        in_contents = inline.fields.in_contents
+        in_contents = in_contents or inline.fields.in_contents
         inline.read(element, line)
         if format.merges:
             self._unfinished = line
             return
         in_contents = in_contents or inline.fields.in_contents
-        self._add_passage(format, line.passage(), headings and not in_contents)
+        self._add_passage(format, line.passage(), headings, in_contents)
         self._add_attachments(line)
 
     def _finish_line(self) -> None:
@@ -230,16 +247,24 @@ class Body(Struct):
             self._add_passage(_Format(Style()), line.passage(), headings=False)
             self._add_attachments(line)
 
-    def _add_passage(self, format: _Format, passage: Passage, headings: bool) -> None:
+    def _add_passage(
+        self, format: _Format, passage: Passage, headings: bool, in_contents: bool = False
+    ) -> None:
         # Blank items are counted too, so the number is taken before anything else.
         marker = self.lists.next_marker(format.list_id, format.list_level)
         if passage.blank:
             return
         kind = format.style.kind
+        headings = headings and not in_contents
+        # The field of a table of contents may never be closed.
+        in_contents = (in_contents or format.style.is_contents) and not is_prose(passage.text)
         if headings and not self._in_note and passage.text and format.level is not None:
             passage = passage.on_one_line()
             passage = passage.indent(f"{marker} ", "") if marker else passage
             kind = BlockKind.HEADING
+            if self._is_contents(kind, passage.text, in_contents):
+                self._add_block(kind, passage, is_contents=True)
+                return
             if format.level == TITLE_LEVEL and self._chapter is None:
                 self.title = self._chapter = passage.text
             elif format.level <= self._top_level:
@@ -255,15 +280,25 @@ class Body(Struct):
         elif self._in_note:
             # Most notes begin with a space that separates them from their number.
             passage = passage.strip()
-        self._add_block(kind, passage)
+        is_contents = False
+        if kind is not BlockKind.HEADING:
+            is_contents = self._is_contents(kind, passage.text, in_contents)
+        self._add_block(kind, passage, is_contents)
 
-    def _add_block(self, kind: BlockKind, passage: Passage) -> None:
+    def _is_contents(self, kind: BlockKind, text: str, marked: bool) -> bool:
+        """Return whether the next block is part of a list of what lies ahead."""
+        if self._in_note or not text:
+            return marked
+        return self._contents.enter(text, kind, marked=marked)
+
+    def _add_block(self, kind: BlockKind, passage: Passage, is_contents: bool = False) -> None:
         if not passage.blank:
             kind = BlockKind.FOOTNOTE if self._in_note else kind
             text, figures = passage
-            self.blocks.append(Block(kind, text, self._chapter, self._section, figures))
+            place = self._chapter, self._section
+            self.blocks.append(Block(kind, text, *place, figures, is_contents=is_contents))
 
-    def _add_table(self, table: etree._Element, inline: Inline) -> None:
+    def _add_table(self, table: etree._Element, inline: Inline, in_contents: bool) -> None:
         rows = list(_find(table, (Tag.ROW,)))
         cells = list(_find(rows[0][0], (Tag.CELL,))) if len(rows) == 1 else []
         if len(cells) == 1:
@@ -291,7 +326,9 @@ class Body(Struct):
             passage = passage.strip()
             return passage.indent(f"{marker} ", "") if marker else passage
 
-        self._add_block(BlockKind.TABLE, _read_table(table, read))
+        passage = _read_table(table, read)
+        is_contents = self._is_contents(BlockKind.TABLE, passage.text, in_contents)
+        self._add_block(BlockKind.TABLE, passage, is_contents)
         self._add_attachments(attachments)
 
     def _add_attachments(self, line: Line) -> None:

@@ -147,6 +147,11 @@ def read_symbol(font: str, code: str) -> str:
 _MAX_OPEN = 60
 
 
+def lists_ahead(instruction: str) -> bool:
+    """Return whether a field is a table of contents, of authorities, or an index."""
+    return instruction[:_MAX_OPEN].upper().split()[:1] in (["TOC"], ["TOA"], ["INDEX"])
+
+
 class _Field(Struct):
     instruction: str = ""
     in_result: bool = False
@@ -175,7 +180,7 @@ class Fields(Struct):
                 self.open.append(_Field())
         elif self.open and kind == "separate":
             self.open[-1].in_result = True
-            self.open[-1].is_contents = self.open[-1].instruction.split()[:1] == ["TOC"]
+            self.open[-1].is_contents = lists_ahead(self.open[-1].instruction)
         elif self.open and kind == "end":
             self.open.pop()
 

@@ -40,6 +40,15 @@ _KINDS |= {name.replace(" ", ""): kind for name, kind in _KINDS.items()}
 """The kind of a paragraph by the name of its style, and by its id, which has no spaces."""
 
 
+_LIST_AHEAD = re.compile(
+    r"toc ?[1-9]|toc ?heading|contents ?(?:[1-9]|10|heading)|table ?of ?figures"
+    r"|table ?of ?authorities|toa ?heading"
+    r"|(?:(?:figure|illustration|table|object|user|alphabetical) ?)?index ?(?:[1-9]|heading)",
+    re.IGNORECASE,
+)
+"""The styles of the entries and headings of tables of contents, lists of figures and indexes."""
+
+
 class Style(Struct, frozen=True):
     """A resolved style. `level` is that of a heading, 0 for the title, None for other text."""
 
@@ -48,6 +57,8 @@ class Style(Struct, frozen=True):
     hidden: bool = False
     list_id: int | None = None
     list_level: int | None = None
+    is_contents: bool = False
+    """Whether it is a style of lists of what lies ahead."""
 
 
 class Styles:
@@ -81,7 +92,7 @@ class Styles:
     def _resolve(self, style_id: str) -> Style:
         """Combine a style with those it is based on; the most specific value wins."""
         level, kind, hidden = None, BlockKind.PARAGRAPH, None
-        has_level, list_id, list_level = False, None, None
+        has_level, list_id, list_level, is_contents = False, None, None, False
         next_id: str | None = style_id
         seen: set[str] = set()
         while next_id and next_id not in seen and len(seen) < _LONGEST_CHAIN:
@@ -103,7 +114,8 @@ class Styles:
                 list_level = found_level if list_level is None else list_level
             if kind is BlockKind.PARAGRAPH:
                 kind = _KINDS.get(name.lower()) or _KINDS.get(id.lower(), kind)
-        return Style(level, kind, bool(hidden), list_id, list_level)
+            is_contents = is_contents or bool(_LIST_AHEAD.fullmatch(name or id))
+        return Style(level, kind, bool(hidden), list_id, list_level, is_contents)
 
 
 def read_outline_level(properties: etree._Element) -> tuple[int | None, bool]:

@@ -3,9 +3,9 @@
 Auxiliary pages stay where the spine has them, so that nothing is lost. The navigation document, if
 it is a page itself, is kept without its lists: they name what lies ahead.
 
-A label of the contents applies from the position that it points to, and the label of a position
-never depends on what follows it. So where the contents have not named a chapter of a page yet, the
-headings of the page count, as they do in a page that the contents leave out.
+The contents say where chapters and sections begin. Their names are words that stand there: a label
+of the contents may say more than that. Where the contents have not named a chapter of a page yet,
+the headings of the page count, as they do in a page that the contents leave out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from truespan.errors import SourceBroken, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
+from truespan.parsing.contents import ContentsFinder
 from truespan.parsing.epub.package import BookFiles, BookPlaces, Entry, Item, read_package
 from truespan.parsing.html import Pictures, read_page, to_block
 from truespan.parsing.html.elements import PageReader
@@ -64,26 +65,37 @@ class _Book:
         self._entries: dict[str, list[Entry]] = defaultdict(list)
         for entry in self.package.entries:
             self._entries[entry.member].append(entry)
+        self._pages = {item.member for item in self.package.spine if item and item.member}
+        self._passed: set[str] = set()
         self.missing = self.unreadable = 0
         self._cover_done = False
 
     def read_blocks(self) -> Iterator[Block]:
         """Yield the blocks of all pages, and before them a cover that the first page lacks."""
-        places = BookPlaces()
+        places, contents = BookPlaces(), ContentsFinder()
         pending: tuple[PageStart, ...] = ()
         for item in self.package.spine:
             entries = self._entries.pop(item.member or "", []) if item else []
             places.begin_page(entries)
+            contents.end()
             for piece in self._read_pieces(item, entries):
                 yield from self._separate_cover(piece)
-                place = places.enter(piece)
-                block = to_block(piece, place.chapter, place.section, self.pictures)
+                is_contents = piece.belongs_to(contents, in_book=True)
+                place = places.skip(piece) if is_contents else places.enter(piece)
+                block = to_block(piece, place.chapter, place.section, self.pictures, is_contents)
                 if not block.text and not block.figures:
                     # The printed page has no content here, so it begins with the next block.
                     pending += tuple(PageStart(0, start.page) for start in block.pages)
                     continue
                 yield replace(block, pages=pending + block.pages) if pending else block
                 pending = ()
+
+    def _is_later(self, base: str, address: str) -> bool | None:
+        """Return whether an address leads to a page after the page `base`; None if to `base`."""
+        member = self._files.find_member(base, address)
+        if member == base:
+            return None
+        return member in self._pages and member not in self._passed
 
     def _separate_cover(self, piece: Piece) -> Iterator[Block]:
         """Yield the cover before the first piece of the book, unless the piece shows it.
@@ -115,7 +127,11 @@ class _Book:
         if not item.is_page and not item.is_image:
             self.unreadable += 1
             return []
-        reader = PageReader(frozenset(entry.fragment for entry in entries if entry.fragment))
+        self._passed.add(base)
+        reader = PageReader(
+            frozenset(entry.fragment for entry in entries if entry.fragment),
+            partial(self._is_later, base),
+        )
         try:
             content = self._files.archive.read(base) or b""
             read_page(self._files.name, content, reader, xhtml=item.media_type != "text/html")

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.headings import HeadingPlaces, letters_of
-from truespan.parsing.html.inline import Anchor
+from truespan.parsing.headings import HeadingPlaces, first_words, letters_of
+from truespan.parsing.html.inline import Anchor, Picture
 from truespan.parsing.html.structure import Piece, one_line
 from truespan.parsing.xml import local, parse_xhtml
 from truespan.types.text import Place, Properties
@@ -335,23 +335,53 @@ def _read_label(element: etree._Element) -> str:
     return one_line("".join(str(text) for text in element.itertext())) or ""
 
 
+_WORDS = re.compile(r"\w+")
+
+
+def _stands_in(label: str, piece: Piece, alts: str) -> bool:
+    """Return whether a piece begins with a label, or a heading ends with it.
+
+    `alts` is what the pictures before it say.
+    """
+    wanted = letters_of(label)
+    if wanted and (letters_of(piece.text).startswith(wanted) or wanted in letters_of(alts)):
+        return True
+    words, heading = (" ".join(_WORDS.findall(text.casefold())) for text in (label, piece.text))
+    return bool(words and piece.level) and f" {heading}".endswith(f" {words}")
+
+
 class BookPlaces:
     """Tracks the current chapter and section. It receives each page and each piece in order."""
 
     def __init__(self) -> None:
         self._places = HeadingPlaces()
         self._due: list[Entry] = []
-        """Entries whose position was passed: they apply from the next piece."""
+        """Entries whose position was passed: they apply from the next piece with text."""
+        self._alts = ""
+        """What the pictures say that were passed since."""
         self._by_fragment: dict[str, list[Entry]] = {}
+        self._chapter_depth = 1
+        """Entries of the contents at most this deep begin chapters, deeper ones sections."""
         self._has_entry = self._in_title = self._in_section = False
+        self._only_contents = False
 
     def begin_page(self, entries: Sequence[Entry]) -> None:
+        if self._only_contents:
+            self._due.clear()
         self._due += (entry for entry in entries if not entry.fragment)
         self._by_fragment = defaultdict(list)
         for entry in entries:
             if entry.fragment:
                 self._by_fragment[entry.fragment].append(entry)
-        self._has_entry = self._in_title = False
+        self._has_entry = self._in_title = self._only_contents = False
+
+    def skip(self, piece: Piece) -> Place:
+        """Pass a piece of a list of contents. What the contents call this list does not matter."""
+        for _, mark in piece.marks:
+            if isinstance(mark, Anchor):
+                self._by_fragment.pop(mark.id, None)
+        self._only_contents = not self._has_entry
+        return Place(self._places.chapter, self._places.section)
 
     def enter(self, piece: Piece) -> Place:
         """Return the place of the next piece.
@@ -365,27 +395,43 @@ class BookPlaces:
             if isinstance(mark, Anchor):
                 entries = reached if offset == 0 or piece.level else later
                 entries += self._by_fragment.pop(mark.id, ())
-        for entry in (*self._due, *reached):
-            self._has_entry = self._in_title = True
-            self._in_section = entry.depth > 1
-            if self._in_section:
-                self._places.begin_section(entry.label)
-            else:
-                self._places.begin_chapter(entry.label, piece.level)
+            elif isinstance(mark, Picture):
+                self._alts += f" {mark.alt}"
+        self._due += reached
         if not piece.text:
-            pass
-        elif reached or self._due:
-            self._in_title = self._in_title and bool(piece.level)
+            self._due += later
+            return Place(self._places.chapter, self._places.section)
+        self._only_contents = False
+        due, self._due = self._due, later
+        for entry, following in zip(due, [*due[1:], None], strict=False):
+            self._has_entry = True
+            # A label of the contents may say more than was read, so it must stand here. If that of
+            # a part does not, its chapters stand for themselves.
+            is_read = _stands_in(entry.label, piece, self._alts)
+            if not is_read and following and following.depth > entry.depth:
+                self._chapter_depth = following.depth
+                continue
+            name = (
+                entry.label if is_read else piece.text if piece.level else first_words(piece.text)
+            )
+            self._in_section = entry.depth > self._chapter_depth
+            if self._in_section:
+                self._places.begin_section(name)
+            else:
+                self._chapter_depth = entry.depth
+                self._places.begin_chapter(name, piece.level)
+        self._alts = ""
+        if due:
+            self._in_title = bool(piece.level)
         elif not self._has_entry:
             self._places.enter(piece.level, piece.text)
         elif not piece.level:
             self._in_title = False
-        elif self._in_title:
-            self._places.top_level = piece.level  # It is part of the title of the chapter.
-        elif not self._in_section:
+        elif not self._in_section or self._in_title:
             heading, label = letters_of(piece.text), letters_of(self._places.chapter or "")
+            if self._in_title:
+                self._places.top_level = piece.level
             # A heading that repeats the label of the chapter is no section.
             if heading and heading not in label and not (label and label in heading):
                 self._places.begin_section(piece.text)
-        self._due = later
         return Place(self._places.chapter, self._places.section)

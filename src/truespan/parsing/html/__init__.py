@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
+from truespan.parsing.contents import ContentsFinder
 from truespan.parsing.detect import decode
 from truespan.parsing.headings import HeadingPlaces, begins_with_title
 from truespan.parsing.html.elements import PageReader
@@ -38,12 +39,13 @@ def load_html(name: str, data: bytes, *, images: bool) -> Loaded:
     read_page(name, data, reader)
     pieces = select_main_text(reader.close())
     pictures = Pictures(wanted=images)
-    places = HeadingPlaces()
+    places, contents = HeadingPlaces(), ContentsFinder()
     blocks: list[Block] = []
     for piece in pieces:
-        if piece.text:
+        is_contents = piece.belongs_to(contents)
+        if piece.text and not is_contents:
             places.enter(piece.level, piece.text)
-        block = to_block(piece, places.chapter, places.section, pictures)
+        block = to_block(piece, places.chapter, places.section, pictures, is_contents)
         if block.text or block.figures:
             blocks.append(block)
     texts = [piece for piece in pieces if piece.text]
@@ -58,11 +60,17 @@ def load_html(name: str, data: bytes, *, images: bool) -> Loaded:
     )
 
 
-def to_block(piece: Piece, chapter: str | None, section: str | None, pictures: Pictures) -> Block:
+def to_block(
+    piece: Piece,
+    chapter: str | None,
+    section: str | None,
+    pictures: Pictures,
+    is_contents: bool = False,
+) -> Block:
     """Convert a piece to a block with its figures and the printed pages that begin in it."""
     flow = piece.to_flow() if piece.depth else piece
     if not flow.marks:
-        return Block(piece.kind, flow.text, chapter, section)
+        return Block(piece.kind, flow.text, chapter, section, is_contents=is_contents)
     figures: list[PlacedFigure] = []
     pages: list[PageStart] = []
     for offset, mark in flow.marks:
@@ -70,7 +78,8 @@ def to_block(piece: Piece, chapter: str | None, section: str | None, pictures: P
             figures.append(PlacedFigure(offset, pictures.figure(mark)))
         elif isinstance(mark, Page):
             pages.append(PageStart(offset, mark.number))
-    return Block(piece.kind, flow.text, chapter, section, tuple(figures), tuple(pages))
+    marks = tuple(figures), tuple(pages)
+    return Block(piece.kind, flow.text, chapter, section, *marks, is_contents)
 
 
 LARGEST_IMAGE = 32 << 20

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from truespan.parsing.headings import LOWEST_LEVEL
 from truespan.parsing.html.inline import (
@@ -25,6 +28,7 @@ from truespan.parsing.html.inline import (
     is_block,
     is_hidden,
     is_layout,
+    lists_ahead,
     page_number,
     read_picture,
 )
@@ -49,10 +53,23 @@ _IN_DRAWINGS = frozenset({"svg", "image", "title"})
 
 
 class PageReader:
-    """Parser target that collects one page; `targets` are the element ids to mark in the text."""
+    """Parser target that collects one page; `targets` are the element ids to mark in the text.
 
-    def __init__(self, targets: frozenset[str] = frozenset()) -> None:
+    In a book, `is_later` says whether a link leads to a page further on; None if to this page.
+    """
+
+    def __init__(
+        self,
+        targets: frozenset[str] = frozenset(),
+        is_later: Callable[[str], bool | None] = lambda href: None if href[:1] == "#" else False,
+    ) -> None:
         self._targets = targets
+        self._is_later = is_later
+        self._ids: set[str] = set()
+        """The ids of the elements so far."""
+        self.links_on = 0
+        """How many links to places further on are open."""
+        self._linked: list[str] = []
         self._ends: list[End | None] = []
         self.head = Head()
         self.pieces: list[Piece] = []
@@ -87,6 +104,8 @@ class PageReader:
         if self.drawings and tag not in _IN_DRAWINGS:
             handler = None
         elif attributes:
+            if id := attributes.get("id") or attributes.get("name"):
+                self._ids.add(id)
             for name in ("id", "xml:id", "name") if self._targets else ():
                 id = attributes.get(name) if name != "name" or tag == "a" else None
                 if id and id in self._targets:
@@ -96,6 +115,8 @@ class PageReader:
                     break
             if not MEANINGFUL.isdisjoint(attributes):
                 handler = _apply_attributes(tag, attributes, handler)
+            if handler and tag not in _NO_LISTS and lists_ahead(attributes):
+                handler = _in_contents(handler)
         self._ends.append(handler(self, tag, attributes) if handler else None)
 
     def data(self, text: str) -> None:
@@ -104,6 +125,8 @@ class PageReader:
                 self.captured.append(text)
         elif not self.drawings:
             self.inline.add(text)
+            if self.links_on:
+                self._linked.append(text)
             region = self.region
             if region.landmark and not region.navigation:
                 region.landmark.count(text, bool(self.links))
@@ -140,6 +163,8 @@ class PageReader:
                 piece.item, self.item = self.item, None
             if self.level and kind is _HEADING:
                 piece.level = self.level
+            if self._linked:
+                piece.linked = self._take_linked()
             self.out.append(piece)
         elif text is None:
             flow = self.inline.take(breaks=kind is not _HEADING)
@@ -155,7 +180,22 @@ class PageReader:
             piece.depth = len(self.lists)
             if flow.text:
                 piece.item, self.item = self.item, None
+        piece.linked = self._take_linked()
         self.out.append(piece)
+
+    def _take_linked(self) -> str:
+        text = "".join(self._linked)
+        self._linked.clear()
+        return text
+
+    def leads_on(self, address: str) -> bool:
+        """Return whether a link leads to a place further on in the text."""
+        address = address.strip()
+        later = self._is_later(address) if address else False
+        if later is not None:
+            return later
+        fragment = address.partition("#")[2]
+        return bool(fragment) and not self._ids & {fragment, unquote(fragment)}
 
     @property
     def kind(self) -> BlockKind:
@@ -228,11 +268,14 @@ def _start_block(page: PageReader, *_: object) -> End:
 def _read_link(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
     """Count a link; at its end, rewrite its text if it is the number of a note."""
     page.links += 1
+    leads_on = page.leads_on(attributes.get("href", ""))
+    page.links_on += leads_on
     purpose = find_purpose(attributes) if attributes and not page.code else None
     inline, start = page.inline, page.inline.position()
     superscript_total, in_superscript = page.superscript_total, page.superscripts > 0
     yield
     page.links -= 1
+    page.links_on -= leads_on
     text = inline.text_since(start) if purpose else None
     if purpose is None or text is None:
         return
@@ -267,6 +310,21 @@ def _with_notes(inner: Handler | None) -> Handler:
         if end_inner:
             end_inner()
         end_notes()
+
+    return read
+
+
+def _in_contents(inner: Handler) -> Handler:
+    """Return the handler of an element that tells of what lies ahead."""
+
+    @_handler
+    def read(page: PageReader, tag: str, attributes: Attributes) -> Iterator[None]:
+        end_contents = page.enter(region=replace(page.region, contents=True))
+        end_inner = inner(page, tag, attributes)
+        yield
+        if end_inner:
+            end_inner()
+        end_contents()
 
     return read
 
@@ -373,7 +431,8 @@ def _read_table(page: PageReader, _: str, attributes: Attributes) -> Iterator[No
         outer.extend(table.contents())
     else:
         flow = table.to_flow()
-        outer.append(Piece(BlockKind.TABLE, flow.text, page.region, flow.marks))
+        linked = " ".join(piece.linked for piece in table.contents())
+        outer.append(Piece(BlockKind.TABLE, flow.text, page.region, flow.marks, linked=linked))
 
 
 def _start_row(page: PageReader, *_: object) -> End:
@@ -477,6 +536,8 @@ _WITHIN_LINES = frozenset((
     "q", "rp", "rt", "rtc", "ruby", "sup", "svg", "title",
 ))
 # fmt: on
+_NO_LISTS = frozenset((*_WITHIN_LINES, *_HEADINGS, "html", "main", "article"))
+"""Elements that are no list of contents, whatever they are called."""
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_BLOCKS, _start_block),
     **dict.fromkeys(_SKIPPED, _skip),

@@ -289,6 +289,25 @@ def read_picture(tag: str, attributes: Attributes) -> Picture | None:
     return Picture(" ".join(alt.split()), source)
 
 
+_AHEAD_TYPES = frozenset(
+    {"toc", "toc-brief", "landmarks", "page-list", "loi", "lot", "loa", "lov", "index"}
+    | {"promotional-copy", "doc-toc", "doc-index", "doc-pagelist"}
+)
+_AHEAD_CLASS = re.compile(
+    r"(?:mw-)?toc(?:[-_]?(?:list|entry|item|line|level|chapter|section|part|body|page)s?)?[-_]?\d*"
+    r"|table[-_]?of[-_]?contents|toctree-wrapper|blurb"
+    r"|list[-_]?of[-_]?(?:illustrations|plates|figures|maps|tables)"
+)
+
+
+def lists_ahead(attributes: Attributes) -> bool:
+    """Return whether the page says that an element tells of what lies ahead: contents or such."""
+    for name in ("epub:type", "role"):
+        if any(word.rpartition(":")[2] in _AHEAD_TYPES for word in _split_words(attributes, name)):
+            return True
+    return any(_AHEAD_CLASS.fullmatch(word) for word in _split_words(attributes, "class"))
+
+
 _REFERENCES = frozenset({"noteref", "doc-noteref"})
 _REFERENCE_CLASSES = frozenset(
     {"footnote-ref", "sdfootnoteanc", "sdendnoteanc", "sdfootnotesym", "sdendnotesym"}

@@ -12,6 +12,7 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.parsing.contents import ContentsFinder, leads_on
 from truespan.parsing.headings import LARGEST_ROMAN, format_roman
 from truespan.parsing.html.inline import MARK_SIGN, Flow, Inline, PlacedMark, collapse_spaces
 from truespan.types.text import BlockKind, Properties
@@ -104,6 +105,8 @@ class Region(Struct, frozen=True, eq=False):
     article: int = 0
     navigation: bool = False
     fallback: bool = False
+    contents: bool = False
+    """Within an element that tells of what lies ahead."""
     divided: bool = False
     """Within a section, whose header and footer are part of its text."""
     landmark: Landmark | None = None
@@ -129,7 +132,8 @@ class Piece(Struct, eq=False):
     """A block without a chapter.
 
     `level` is that of a heading, else 0. Within lists, `depth` is their number, and `item` the item
-    that begins here, if any; its marker is not part of `text`.
+    that begins here, if any; its marker is not part of `text`. `linked` is what links to places
+    further on contain of the text.
     """
 
     kind: BlockKind
@@ -139,6 +143,19 @@ class Piece(Struct, eq=False):
     level: int = 0
     depth: int = 0
     item: Item | None = None
+    linked: str = ""
+
+    def belongs_to(self, contents: ContentsFinder, *, in_book: bool = False) -> bool:
+        """Return whether it is part of a list of what lies ahead; any link to it is, in a book."""
+        marked = self.region.contents or self.region.navigation
+        linked = False
+        if self.linked and self.kind in (BlockKind.PARAGRAPH, BlockKind.LIST, BlockKind.TABLE):
+            linked = leads_on(self.linked, self.text)
+            marked = marked or (linked and in_book)
+        # Pictures without text neither continue a list nor end it.
+        if not self.text:
+            return marked
+        return contents.enter(self.text, self.kind, linked=linked, marked=marked)
 
     def to_flow(self) -> Flow:
         """Return the text with the marker and indentation of its list."""

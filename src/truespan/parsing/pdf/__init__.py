@@ -24,7 +24,8 @@ from truespan.errors import (
     SourceTooLarge,
 )
 from truespan.parsing.clean import clean
-from truespan.parsing.headings import letters_of
+from truespan.parsing.contents import ContentsFinder
+from truespan.parsing.headings import first_words, letters_of
 from truespan.parsing.pdf.lines import Line, read_lines, sort_lines
 from truespan.parsing.pdf.paragraphs import (
     Placed,
@@ -144,13 +145,15 @@ def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Ite
     before = [paragraph for paragraph in paragraphs if paragraph.first < first]
     # The words decide, as in plain text: a large font does not prove a heading.
     yield from to_blocks(before)
-    place = Place(None, None)
+    place, contents = Place(None, None), ContentsFinder()
     for paragraph in paragraphs[len(before) :]:
         place = structure.places.get(paragraph.first, place)
         kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
         if paragraph.first in structure.headings:
             kind = BlockKind.HEADING
-        yield Block(kind, paragraph.text, *place, pages=paragraph.pages)
+        text, blank_lines = paragraph.text, paragraph.blank_lines
+        is_contents = contents.enter(text, kind, blank_lines=blank_lines)
+        yield Block(kind, text, *place, pages=paragraph.pages, is_contents=is_contents)
 
 
 _MOST_HEADING_LINES = 5
@@ -198,11 +201,18 @@ def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structur
     found.sort(key=lambda pair: pair[0].start)
     places: dict[int, Place] = {}
     chapter, section = None, None
-    for heading, entry in found:
-        if entry.level == 0:
-            chapter, section = entry.title, None
+    chapter_level = 0
+    for (heading, entry), after in zip(found, [*found[1:], None], strict=False):
+        # A title that does not stand there may say more than was read. If that of a part does not,
+        # its chapters stand for themselves.
+        if not heading and after and after[0].start == heading.start:
+            chapter_level = max(after[1].level, chapter_level)
+            continue
+        title = entry.title if heading else first_words(lines[heading.start].line.text)
+        if entry.level <= chapter_level:
+            chapter, section, chapter_level = title, None, entry.level
         else:
-            section = entry.title
+            section = title
         places[heading.start] = Place(chapter, section)
         places.setdefault(heading.stop, Place(chapter, section))
     headings = frozenset(heading.start for heading, _ in found if heading)

@@ -9,7 +9,7 @@ import { clear, complain } from "./notices.js";
 import * as pane from "./pane.js";
 import * as position from "./position.js";
 import "./selecting.js";
-import { asReader, chapters, emit, on, state } from "./state.js";
+import { asReader, emit, namedChapters, on, state } from "./state.js";
 import { welcome } from "./welcome.js";
 
 const TABS = ["context", "answer", "why"];
@@ -77,10 +77,18 @@ async function start() {
   document.body.dataset.ready = "true";
 }
 
+function listChapters() {
+  const list = byId("chapter");
+  const chosen = list.value;
+  fill(list, make("option", { value: "" }, "Any"), namedChapters().map((one) => make("option", { value: one.chapter }, one.chapter)));
+  if ([...list.options].some((one) => one.value === chosen)) list.value = chosen;
+}
+
 async function opened() {
-  fill(byId("chapter"), make("option", { value: "" }, "Any"), chapters().map((one) => make("option", { value: one.chapter }, one.chapter)));
+  listChapters();
   try {
     await position.locate();
+    listChapters();
     await pane.open();
   } catch (problem) {
     complain(problem, opened);
@@ -181,6 +189,7 @@ document.addEventListener("keydown", (event) => {
 on("tab", (name) => showTab(name));
 on("view", showView);
 on("settings", openSettings);
+on("moved", listChapters);
 on("opened", () => {
   opening = opened();
 });

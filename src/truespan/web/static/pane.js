@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { button, byId, fill, make } from "./dom.js";
 import { figure, marked, unmarked } from "./figures.js";
 import { complain } from "./notices.js";
-import { asReader, boundReader, chapters, may, on, readerPath, state, worldPath } from "./state.js";
+import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "./state.js";
 
 const PAGE = 120;
 const loaded = new Map();
@@ -184,10 +184,16 @@ function titles() {
   byId("reading-title").textContent = open ? open.title || open.name : "Nothing open";
   byId("reading-tools").hidden = !open;
   byId("veil-box").hidden = !asReader() || !may("read");
+  outline();
+}
+
+function outline() {
   const list = byId("outline");
-  const starts = boundReader() === null ? chapters() : [];
+  const chosen = list.value;
+  const starts = boundReader() === null ? namedChapters() : [];
   list.hidden = starts.length < 2;
   fill(list, starts.map((one) => make("option", { value: one.first }, one.chapter)));
+  if (starts.some((one) => String(one.first) === chosen)) list.value = chosen;
 }
 
 /** Show the open document from its beginning, or from the reader's position. */
@@ -250,13 +256,14 @@ text.addEventListener("scroll", () => {
   painted = requestAnimationFrame(() => {
     const box = text.getBoundingClientRect();
     const span = document.elementFromPoint(box.left + box.width / 2, box.top + 30)?.closest?.(".s");
-    const start = span && chapters().findLast((one) => one.first <= Number(span.dataset.sid));
+    const start = span && namedChapters().findLast((one) => one.first <= Number(span.dataset.sid));
     if (start) byId("outline").value = String(start.first);
   });
 }, { passive: true });
 byId("outline").addEventListener("change", (event) => show(Number(event.target.value), Number(event.target.value)));
 byId("veil").addEventListener("change", paint);
 on("moved", (sid) => {
+  outline();
   state.boundary = wordsOf(sid) ?? "";
   paint();
   if (byId(`s${sid}`)) reveal(sid, "auto");

@@ -34,7 +34,7 @@ function strip() {
     parts.strip,
     draw("rect", { x: 0, y: 9, width: 1000, height: 6, class: "unread" }),
     draw("rect", { x: 0, y: 9, width: x(shown()), height: 6, class: "read" }),
-    chapters().map((one) => draw("path", { d: `M${x(one.first - 1)} 6V18`, class: "chapter-tick" }, draw("title", {}, one.chapter))),
+    chapters().map((one) => draw("path", { d: `M${x(one.first - 1)} 6V18`, class: "chapter-tick" }, one.first <= shown() && draw("title", {}, one.chapter))),
     marks.ahead.map((one) => box(one, "mark-ahead")),
     marks.given.map((one) => box(one, "mark-given")),
   );

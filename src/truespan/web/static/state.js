@@ -69,3 +69,10 @@ export function chapters() {
   }
   return starts;
 }
+
+/** Return the chapters that may be named: all of them, or for a reader those that were reached. */
+export function namedChapters() {
+  if (!asReader()) return chapters();
+  const read = state.position === null ? -1 : state.position;
+  return chapters().filter((one) => one.first <= read);
+}

@@ -1,0 +1,107 @@
+"""Readers of a book with a list of contents, and its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.promises import proves
+from tests.support.worlds import Place, place
+from truespan.errors import InvalidSettings, PassageNotFound
+from truespan.serialize import to_json
+from truespan.types.text import Block
+from truespan.world import World
+
+NAMES = ("PETER BREAKS THROUGH", "THE SHADOW", "COME AWAY", "HOOK OR ME THIS TIME", "THE END")
+CHAPTERS = [f"Chapter {number} {name}" for number, name in enumerate(NAMES, 1)]
+PROSE = (
+    "All children grow up, and Hook is the name of a hook on which nobody in that house had ever"
+    " hung a coat. The dog looked at it for a long time. Number {}."
+)
+BOOK = "\n\n".join(
+    [
+        "PETER AND WENDY",
+        "Contents:",
+        *(f"{name} .... {number}" for number, name in enumerate(CHAPTERS)),
+        *(part for name in CHAPTERS for part in (f"\n\n{name}", PROSE.format(name[8]))),
+    ]
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path)
+
+
+def read_in(here: Place) -> World:
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.txt", BOOK), kind="book")
+    return world
+
+
+def without_marks(blocks: Sequence[Block]) -> list[Block]:
+    return [replace(block, is_contents=False) for block in blocks]
+
+
+@proves("reading.every-surface")
+def test_a_reader_is_told_of_chapters_only_as_they_are_reached(here: Place) -> None:
+    world = read_in(here)
+    reader = world.reader("ann")
+    for reached in range(1, len(NAMES) + 1):
+        reader.set("book.txt", through_chapter=str(reached))
+        bundle = reader.retrieve("Hook or me this time, contents")
+        told = [to_json(bundle), to_json(reader.sentences()), to_json(reader.where())]
+
+        shown = [name for name in NAMES if any(name in answer for answer in told)]
+        assert shown == list(NAMES[:reached])
+        assert all("Contents" not in answer for answer in told)
+        assert list(reader.where().chapters_reached) == CHAPTERS[:reached]
+
+
+def test_the_owner_keeps_the_list(here: Place) -> None:
+    world = read_in(here)
+
+    found = world.search("contents hook or me this time", top_k=20).results
+    sentences = [sentence.text for sentence in world.documents.sentences("book.txt").sentences]
+
+    assert any("Contents:" in hit.text and f"{CHAPTERS[3]} .... 3" in hit.text for hit in found)
+    assert sentences[-len(CHAPTERS) - 1] == "Contents:"
+    assert sentences.count("Contents:") == 1
+
+
+def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
+    world = read_in(here)
+    reader = world.reader("ann")
+    reader.set("book.txt", passage=CHAPTERS[1])
+
+    with pytest.raises(PassageNotFound):
+        reader.set("book.txt", passage=f"{CHAPTERS[3]} .... 3")
+    with pytest.raises(InvalidSettings):
+        reader.set("book.txt", through_chapter="Contents")
+
+    assert reader.where().last_sentence == CHAPTERS[1]
+    last = reader.set("book.txt", through_chapter="5").last_sentence
+    assert last == "Number 5."
+
+
+def test_a_book_of_an_earlier_version_is_read_on_from_the_same_sentence(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        # There the list was part of the text, before the first chapter.
+        earlier.setattr("truespan.ingest.canonical.order_blocks", without_marks)
+        earlier.setattr("truespan.ingest.draft.LOADER_VERSION", 2)
+        world = read_in(here)
+        reader = world.reader("ann")
+        before = reader.set("book.txt", passage="Number 2.")
+        assert NAMES[3] in to_json(reader.sentences())
+
+    world.ingest(here.write("book.txt", BOOK), kind="book")
+
+    after = reader.where()
+    assert after.last_sentence == before.last_sentence
+    assert after.sid < before.sid
+    assert NAMES[3] not in to_json(reader.sentences())
