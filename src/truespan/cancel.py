@@ -1,7 +1,8 @@
-"""Cancellation of a request whose client has disconnected.
+"""Cancellation of a request whose client has disconnected, or whose time is over.
 
-The HTTP server knows that a client has gone; a provider client, many calls below, waits for a
-model. The two find each other through a context variable, so nothing in between takes part.
+The HTTP server knows that; a provider client, many calls below, waits for a model, or the store is
+asked for the next of many rows. They find each other through a context variable, so nothing in
+between takes part.
 """
 
 from __future__ import annotations
@@ -70,6 +71,13 @@ def use_cancel_token(token: CancelToken) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(previous)
+
+
+def check_cancelled() -> None:
+    """Raise `Interrupted` if the current request was cancelled."""
+    token = _CURRENT.get()
+    if token is not None:
+        token.check()
 
 
 def current_cancel_token() -> CancelToken:

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.contract.ollama_parts import embedder_of, on_embed
 from tests.interfaces.http_client import Client, serve_library, until
+from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, study
+from tests.support.providers import Asked, Ollama
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
+from tests.support.worlds import place
 from tests.unit.test_watch_metrics import number, samples
 from truespan.cancel import CancelToken, use_cancel_token
 from truespan.errors import Interrupted
@@ -133,3 +137,46 @@ def test_who_has_got_an_answer_and_leaves_ends_nothing_that_is_over() -> None:
 
     assert said == again != ""
     assert token._callbacks == []
+
+
+@proves("tenants.no-stall")
+def test_a_search_over_its_time_gives_up_its_thread(tmp_path: Path) -> None:
+    over, reached = threading.Event(), threading.Semaphore(0)
+
+    def never_answer(_: Asked) -> None:
+        reached.release()
+        assert over.wait(600)
+
+    with Ollama() as server:
+        embedder: Any = embedder_of(server, in_flight=2, bounds=PATIENT)
+        here = place(tmp_path, embedder=embedder)
+        here.world(a__txt="The tide comes in twice a day.")
+        server.fault = on_embed(never_answer)
+        try:
+            with serve_library(here.library, HASTY) as client:
+                # More than there are slots for requests: none of them may stay taken.
+                for attempt in range(4):
+                    search = {"query": f"tide {attempt}"}
+                    response = client.json("POST", "/v1/worlds/world/search", search)
+                    assert (response.status, response.code) == (504, "deadline_exceeded")
+                server.fault = None
+                search = {"query": "tide"}
+                until(lambda: client.json("POST", "/v1/worlds/world/search", search).status == 200)
+        finally:
+            over.set()
+    assert reached.acquire(blocking=False)
+
+
+def test_reading_the_store_ends_for_a_cancelled_request(tmp_path: Path) -> None:
+    here, token = place(tmp_path), CancelToken()
+    world = here.world(a__txt="The tide comes in twice a day.")
+
+    def cancel_and_read() -> None:
+        token.cancel()
+        world.documents.list()
+
+    with use_cancel_token(token):
+        assert world.documents.list()
+        with pytest.raises(Interrupted):
+            cancel_and_read()
+    assert world.documents.list()

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from tests.promises import proves
 from truespan.errors import DeadlineExceeded, Overloaded
 from truespan.http.pool import Pool
 
@@ -162,3 +163,28 @@ def test_threads_that_have_nothing_to_do_leave_when_the_pool_is_closed() -> None
             assert not thread.is_alive()
 
     asyncio.run(asked())
+
+
+@proves("tenants.no-stall")
+def test_a_request_over_its_time_is_cancelled_or_never_started() -> None:
+    running, cancelled, started = threading.Event(), threading.Event(), list[str]()
+
+    def work() -> None:
+        running.set()
+        assert cancelled.wait(30)
+
+    async def asked() -> None:
+        tried = pool(1, waiting=2)
+        first = asyncio.ensure_future(tried.run(work, seconds=0.05, cancel=cancelled.set))
+        await asyncio.to_thread(running.wait, 30)
+        waiting = tried.run(lambda: started.append("late"), seconds=0.0)
+        with pytest.raises(DeadlineExceeded):
+            await waiting
+        with pytest.raises(DeadlineExceeded):
+            await first
+        await settled(tried)
+        assert await tried.run(lambda: "free") == "free"
+
+    asyncio.run(asked())
+    assert cancelled.is_set()
+    assert started == []

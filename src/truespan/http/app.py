@@ -149,8 +149,11 @@ class Endpoint(Struct, frozen=True):
             return self._run(request, _NEVER_CANCELLED)
         if operation.streams:
             return await self._run_cancellable(request, receive)
+        # A request that reads is cancelled when its time is over. One that writes runs to its end.
+        token = _NEVER_CANCELLED if operation.writes else CancelToken()
+        cancel = None if operation.writes else token.cancel
         return await self.app.pool.run(
-            partial(self._run, request, _NEVER_CANCELLED), seconds=limits.seconds
+            partial(self._run, request, token), seconds=limits.seconds, cancel=cancel
         )
 
     async def _run_cancellable(self, request: Request, receive: Receive) -> Result:

@@ -37,12 +37,19 @@ class Pool:
         self._lock = threading.Lock()
         """Protects the queue and the idle threads; not held while a job runs."""
 
-    async def run(self, work: Callable[[], Value], *, seconds: float | None = None) -> Value:
+    async def run(
+        self,
+        work: Callable[[], Value],
+        *,
+        seconds: float | None = None,
+        cancel: Callable[[], None] | None = None,
+    ) -> Value:
         """Run `work` on a thread and return its result.
 
         Raises:
             Overloaded: the queue is full, or the pool is closed.
-            DeadlineExceeded: it took too long; it runs to its end and its result is dropped.
+            DeadlineExceeded: it took too long. It is not started any more; if it runs, `cancel` is
+                called, which must not block, and its result is dropped.
         """
         if self._closed or self._busy >= self._most:
             raise Overloaded
@@ -56,6 +63,8 @@ class Pool:
         def time_out() -> None:
             if not future.done():
                 future.set_exception(DeadlineExceeded(seconds))
+                if cancel is not None:
+                    cancel()
 
         timer = loop.call_later(seconds, time_out)
         try:
@@ -103,7 +112,8 @@ class Pool:
             value: Any = None
             error: BaseException | None = None
             try:
-                value = work()
+                # The time of a request may be over before its turn comes.
+                value = None if future.done() else work()
             except StopIteration as stop:
                 # A future refuses StopIteration, and its request would wait forever.
                 error = RuntimeError("an iterator ended early")

@@ -263,21 +263,28 @@ class JsonClient:
 
     def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
         deadline = self._clock.monotonic() + self.bounds.total_seconds
+        token = current_cancel_token()
         while True:
             connection = self._connection()
             connection.deadline = deadline
+            token.add_callback(connection.hang_up)
             try:
                 with connection.ask(method, self.target.path + path, body, headers) as response:
                     reply = self._read_reply(response)
             except BaseException as error:
                 connection.close()
+                # A cancelled request is no failure of the provider.
+                token.check()
                 if isinstance(error, ClosedEarly) and connection.kept:
                     # It was closed while idle, so no reply was started or lost.
                     continue
                 if isinstance(error, OSError | HTTPException):
                     raise self._failure(error) from None
                 raise
-            if connection.sock is not None and len(self._idle) < _MOST_KEPT:
+            finally:
+                token.remove_callback(connection.hang_up)
+            usable = connection.sock is not None and not token.cancelled
+            if usable and len(self._idle) < _MOST_KEPT:
                 connection.kept = True
                 self._idle.append(connection)
             else:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from psycopg import sql as compose
 from psycopg_pool import ConnectionPool
 
+from truespan.cancel import check_cancelled
 from truespan.errors import InvalidConfiguration, StoreBusy, TruespanError, WorldNotFound
 from truespan.store.postgres_server import (
     LOST,
@@ -94,6 +95,7 @@ class PostgresSession(Session):
         self._values = values
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        check_cancelled()
         return self.connection.execute(_translate(sql), self._bind(values)).fetchall()
 
     def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:

@@ -30,6 +30,7 @@ from functools import wraps
 from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
+from truespan.cancel import check_cancelled
 from truespan.errors import StoreBusy
 from truespan.protocols import Clock
 from truespan.types.maintenance import Check, FileFate
@@ -265,6 +266,7 @@ class _SingleStatements(Statements):
         self._values = values
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        check_cancelled()
         return self._database.read_once(self._scope, sql, {**self._values, **values})
 
     @retry_on_conflict

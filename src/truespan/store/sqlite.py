@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString
 import apsw
 from msgspec.structs import replace
 
+from truespan.cancel import check_cancelled
 from truespan.errors import (
     InvalidConfiguration,
     InvalidSettings,
@@ -86,6 +87,7 @@ class SqliteSession(Session):
             self.enter(self._values["world"])
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        check_cancelled()
         return self.connection.execute(_translate(sql), self._bind(values)).fetchall()
 
     def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:
