@@ -192,7 +192,7 @@ def _epub(
         pages: dict[str, str | bytes] = {"title.xhtml": page("<p>The Copper Ferry</p>")}
         if contents:
             lines = "".join(
-                entry.format(escape(name), f"c{min(number, len(names) - 1)}.xhtml")
+                entry.format(escape(name), f"c{number if book.number == 0 else number * 3}.xhtml")
                 for number, name in enumerate(book.entries)
             )
             pages["contents.xhtml"] = page(contents.format(lines))

@@ -74,6 +74,7 @@ def derive_metadata(source: Derivable) -> str:
         "outline": [
             {"chapter": entry.chapter, "section": entry.section, "first_sid": entry.first_sid}
             for entry in source.outline[:MOST_OUTLINE]
+            if entry.chapter or entry.section
         ],
         "characters": len(source.text),
         "sentences": source.sentences,

@@ -56,7 +56,7 @@ _VOLUME = re.compile(
 )
 _DECORATION = " \t_*=~#|[](){}<>.:-–—•·"
 _LONGEST_ANNOUNCEMENT = 60
-_LONGEST_LINE = 160
+_LONGEST_LINE, _LONGEST_UNCASED = 160, 30
 _MOST_LISTED = 0.8
 """The share of the lines of a paragraph that must be entries for all of it to be a list."""
 _FEWEST_LINES = 3
@@ -118,6 +118,10 @@ class _List(Struct):
     gap: int = 0
     """The most blank lines before an entry other than the first."""
     has_sentences: bool = False
+    level: int = 0
+    """The level of the heading that announces it."""
+    headings: int = 0
+    """How many of its entries are headings by their markup."""
     ranks: set[Rank] = field(default_factory=set)
     keys: set[tuple[str, str, int | str]] = field(default_factory=set)
     titles: set[str] = field(default_factory=set)
@@ -153,7 +157,7 @@ class _List(Struct):
                 return found.rank != "named" or key == self.first or is_apart
             is_new = found.rank == "named" or found.rank not in self.ranks
             return is_new and blank_lines >= _WIDE_GAP and self.entries > 0
-        if _is_list(text, announced=True):
+        if _is_list(text, announced=True) or (not self.entries and _is_list(text, first=True)):
             return False
         if is_prose(text) or (is_apart and blank_lines >= _WIDE_GAP):
             return True
@@ -187,13 +191,34 @@ def _is_entry(line: str) -> bool:
     return heading is not None and heading.rank in ("part", "chapter")
 
 
-def _is_list(text: str, *, announced: bool = False) -> bool:
-    """Return whether nearly all lines of a paragraph are entries; `announced` ones are titles."""
+def _is_title(line: str) -> bool:
+    """Return whether a line of an announced list looks like an entry."""
+    has_page = line[-1:].isdigit() and _PAGE.search(line)
+    return bool(has_page or _NUMBER.match(line)) or is_title_like(line)
+
+
+def _begins_anew(line: str) -> bool:
+    """Return whether a line is not one that goes on from the line before."""
+    first = line.lstrip("_*\"'“‘«(•-– ")[:1]
+    if first.lower() != first.upper() or not first.isalpha():
+        return not first.islower()
+    return len(line) <= _LONGEST_UNCASED and line[-1] not in _ENDS
+
+
+def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool:
+    """Return whether nearly all lines of a paragraph are entries.
+
+    Those of an `announced` list may be titles. In the `first` paragraph after what announces it,
+    they only need to begin like titles.
+    """
     lines = [line.strip() for line in text.strip().split("\n")]
     if len(lines) < _FEWEST_LINES or any(len(line) > _LONGEST_LINE for line in lines):
         return False
     entries = sum(
-        _is_entry(line) or (announced and is_title_like(_PAGE.sub("", line))) for line in lines
+        _is_entry(line)
+        or ((first or announced) and _is_title(line))
+        or (first and _begins_anew(line))
+        for line in lines
     )
     return entries >= max(_FEWEST_LINES, _MOST_LISTED * len(lines))
 
@@ -230,6 +255,7 @@ class ContentsFinder(Struct):
         text: str,
         kind: BlockKind,
         *,
+        level: int = 0,
         blank_lines: int = 0,
         linked: bool = False,
         marked: bool = False,
@@ -245,9 +271,7 @@ class ContentsFinder(Struct):
         if marked or (linked and (follows or kind is BlockKind.TABLE)):
             return True
         if kind is BlockKind.HEADING:
-            announced = announced_list(text)
-            self._list = _List(True, announced == "chapters") if announced else None
-            return announced is not None
+            return self._enter_heading(text, level)
         in_list = kind in (BlockKind.LIST, BlockKind.TABLE)
         if not in_list and kind not in (BlockKind.PARAGRAPH, BlockKind.QUOTE):
             self._list = None
@@ -261,7 +285,8 @@ class ContentsFinder(Struct):
         first, _, rest = entry.partition("\n")
         found = recognise(entry)
         is_dotted = "\n" not in entry and len(entry) <= _LONGEST_LINE and _LEADER.search(entry)
-        if not in_list and (announced := announced_list(first)):
+        announced = None if in_list else announced_list(first)
+        if announced and (not is_prose(rest) or _is_list(rest, first=True)):
             self._list = _List(True, announced == "chapters")
             entry = rest
         elif self._list is None:
@@ -277,6 +302,21 @@ class ContentsFinder(Struct):
         if entry:
             self._add(self._list, entry)
         return True
+
+    def _enter_heading(self, text: str, level: int) -> bool:
+        if announced := announced_list(text):
+            self._list = _List(True, announced == "chapters", level=level)
+            return True
+        # Entries may be headings too, below that of the list and without text between them.
+        current = self._list
+        if current and 0 < current.level < level and current.headings == current.entries:
+            found = recognise(text)
+            if not current.is_over(found, text, 0):
+                current.headings += 1
+                self._add(current, text)
+                return True
+        self._list = None
+        return False
 
     def _begin(
         self, entry: str, found: Heading | None, previous: Heading | None, item: bool, dotted: bool

@@ -69,7 +69,7 @@ def load_markdown(text: str) -> Loaded:
         kind = piece.kind
         if piece.underlined and not contents.is_open:
             kind = BlockKind.PARAGRAPH
-        is_contents = contents.enter(piece.text, kind, linked=piece.leads_on)
+        is_contents = contents.enter(piece.text, kind, level=piece.level, linked=piece.leads_on)
         if not is_contents and not piece.underlined:
             places.enter(piece.level, piece.text)
         place = places.chapter, places.section

@@ -238,7 +238,12 @@ class Body(Struct):
             self._unfinished = line
             return
         in_contents = in_contents or inline.fields.in_contents
-        self._add_passage(format, line.passage(), headings, in_contents)
+        passage = line.passage()
+        if in_contents and is_prose(passage.text):
+            # The field of a table of contents was never closed.
+            inline.fields.end_contents()
+            in_contents = False
+        self._add_passage(format, passage, headings, in_contents)
         self._add_attachments(line)
 
     def _finish_line(self) -> None:
@@ -256,13 +261,12 @@ class Body(Struct):
             return
         kind = format.style.kind
         headings = headings and not in_contents
-        # The field of a table of contents may never be closed.
-        in_contents = (in_contents or format.style.is_contents) and not is_prose(passage.text)
+        in_contents = in_contents or format.style.is_contents
         if headings and not self._in_note and passage.text and format.level is not None:
             passage = passage.on_one_line()
             passage = passage.indent(f"{marker} ", "") if marker else passage
             kind = BlockKind.HEADING
-            if self._is_contents(kind, passage.text, in_contents):
+            if self._is_contents(kind, passage.text, in_contents, format.level):
                 self._add_block(kind, passage, is_contents=True)
                 return
             if format.level == TITLE_LEVEL and self._chapter is None:
@@ -285,11 +289,11 @@ class Body(Struct):
             is_contents = self._is_contents(kind, passage.text, in_contents)
         self._add_block(kind, passage, is_contents)
 
-    def _is_contents(self, kind: BlockKind, text: str, marked: bool) -> bool:
+    def _is_contents(self, kind: BlockKind, text: str, marked: bool, level: int = 0) -> bool:
         """Return whether the next block is part of a list of what lies ahead."""
         if self._in_note or not text:
             return marked
-        return self._contents.enter(text, kind, marked=marked)
+        return self._contents.enter(text, kind, level=level, marked=marked)
 
     def _add_block(self, kind: BlockKind, passage: Passage, is_contents: bool = False) -> None:
         if not passage.blank:

@@ -172,6 +172,10 @@ class Fields(Struct):
     def in_contents(self) -> bool:
         return any(open_field.is_contents for open_field in self.open)
 
+    def end_contents(self) -> None:
+        for open_field in self.open:
+            open_field.is_contents = False
+
     def change(self, kind: str | None) -> None:
         """Process a field character: "begin", "separate" (the result follows) or "end"."""
         if kind == "begin":

@@ -20,7 +20,14 @@ from msgspec.structs import replace
 from truespan.errors import SourceBroken, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.contents import ContentsFinder
-from truespan.parsing.epub.package import BookFiles, BookPlaces, Entry, Item, read_package
+from truespan.parsing.epub.package import (
+    PAGE_ENDING,
+    BookFiles,
+    BookPlaces,
+    Entry,
+    Item,
+    read_package,
+)
 from truespan.parsing.html import Pictures, read_page, to_block
 from truespan.parsing.html.elements import PageReader
 from truespan.parsing.html.inline import Picture, PlacedMark
@@ -65,7 +72,6 @@ class _Book:
         self._entries: dict[str, list[Entry]] = defaultdict(list)
         for entry in self.package.entries:
             self._entries[entry.member].append(entry)
-        self._pages = {item.member for item in self.package.spine if item and item.member}
         self._passed: set[str] = set()
         self.missing = self.unreadable = 0
         self._cover_done = False
@@ -91,11 +97,14 @@ class _Book:
                 pending = ()
 
     def _is_later(self, base: str, address: str) -> bool | None:
-        """Return whether an address leads to a page after the page `base`; None if to `base`."""
+        """Return whether an address leads to a page after the page `base`; None if to `base`.
+
+        Whether there is such a page does not matter: that would depend on what follows.
+        """
         member = self._files.find_member(base, address)
         if member == base:
             return None
-        return member in self._pages and member not in self._passed
+        return bool(member and PAGE_ENDING.search(member)) and member not in self._passed
 
     def _separate_cover(self, piece: Piece) -> Iterator[Block]:
         """Yield the cover before the first piece of the book, unless the piece shows it.

@@ -28,7 +28,7 @@ _PAGES = frozenset(
     {"application/xhtml+xml", "application/xml", "application/x-dtbook+xml"}
     | {"text/html", "text/x-oeb1-document", "text/xml"}
 )
-_PAGE_ENDING = re.compile(r"\.(?:x?html?|xml)$", re.IGNORECASE)
+PAGE_ENDING = re.compile(r"\.(?:x?html?|xml)$", re.IGNORECASE)
 _MARKUP = re.compile("<[^<>]*>")
 _MOST_FALLBACKS = 8
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
@@ -46,7 +46,7 @@ class Item(Struct, frozen=True):
 
     @property
     def is_page(self) -> bool:
-        has_ending = not self.media_type and _PAGE_ENDING.search(self.member or "")
+        has_ending = not self.media_type and PAGE_ENDING.search(self.member or "")
         return self.media_type in _PAGES or bool(has_ending)
 
     @property

@@ -293,6 +293,7 @@ _AHEAD_TYPES = frozenset(
     {"toc", "toc-brief", "landmarks", "page-list", "loi", "lot", "loa", "lov", "index"}
     | {"promotional-copy", "doc-toc", "doc-index", "doc-pagelist"}
 )
+_AHEAD_IDS = frozenset({"toc", "table-of-contents", "tableofcontents", "table_of_contents"})
 _AHEAD_CLASS = re.compile(
     r"(?:mw-)?toc(?:[-_]?(?:list|entry|item|line|level|chapter|section|part|body|page)s?)?[-_]?\d*"
     r"|table[-_]?of[-_]?contents|toctree-wrapper|blurb"
@@ -305,6 +306,8 @@ def lists_ahead(attributes: Attributes) -> bool:
     for name in ("epub:type", "role"):
         if any(word.rpartition(":")[2] in _AHEAD_TYPES for word in _split_words(attributes, name)):
             return True
+    if attributes.get("id", "")[:40].lower() in _AHEAD_IDS:
+        return True
     return any(_AHEAD_CLASS.fullmatch(word) for word in _split_words(attributes, "class"))
 
 

@@ -128,6 +128,11 @@ class Region(Struct, frozen=True, eq=False):
 PAGE = Region()
 
 
+_MAY_LEAD_ON = frozenset(
+    {BlockKind.PARAGRAPH, BlockKind.LIST, BlockKind.TABLE, BlockKind.QUOTE, BlockKind.HEADING}
+)
+
+
 class Piece(Struct, eq=False):
     """A block without a chapter.
 
@@ -149,13 +154,13 @@ class Piece(Struct, eq=False):
         """Return whether it is part of a list of what lies ahead; any link to it is, in a book."""
         marked = self.region.contents or self.region.navigation
         linked = False
-        if self.linked and self.kind in (BlockKind.PARAGRAPH, BlockKind.LIST, BlockKind.TABLE):
+        if self.linked and self.kind in _MAY_LEAD_ON:
             linked = leads_on(self.linked, self.text)
             marked = marked or (linked and in_book)
         # Pictures without text neither continue a list nor end it.
         if not self.text:
             return marked
-        return contents.enter(self.text, self.kind, linked=linked, marked=marked)
+        return contents.enter(self.text, self.kind, level=self.level, linked=linked, marked=marked)
 
     def to_flow(self) -> Flow:
         """Return the text with the marker and indentation of its list."""
