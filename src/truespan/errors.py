@@ -20,13 +20,15 @@
     │   └── SourceRefused          a file that cannot become a document
     │       ├── SourceMissing, SourceUnreadable, SourceUnsupported, SourceNotText, SourceEmpty
     │       ├── SourceTooLarge, SourceEncrypted, SourceScanned, SourceBroken, SourceUnsafe
-    │       └── SourceTooCostly, AssetsTaken, LoaderCrashed
+    │       ├── SourceTooCostly, AssetsTaken, LoaderCrashed
+    │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
     │   ├── LibraryNotFound, LibraryTooNew, StoreOutdated, StoreUnsafe, MigrationRefused
     │   ├── IndexSchemaMismatch, IndexKeyRefused
     │   ├── ModelDrifted           the provider changed the model under the same name
-    │   └── StorageFull            free space fell below the reserve
+    │   ├── StorageFull            no room is left, or less than the reserve
+    │   └── TooManyOpenFiles       no file descriptor is free; retryable
     ├── ServiceError             something Truespan depends on failed
     │   ├── ProviderUnavailable    retryable
     │   │   └── ProviderCoolingDown  every key is rate limited
@@ -51,6 +53,7 @@ This module imports nothing from the package.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 
 
@@ -481,6 +484,15 @@ class LoaderCrashed(SourceRefused):
     reason = "the process that parsed it ended without a result"
 
 
+class LoaderNotStarted(SourceRefused):
+    """The machine gave the parser no time or memory to start; the file was not looked at."""
+
+    code = "loader_not_started"
+    retryable = True
+    reason = "the process that parses it could not start in time"
+    advice = "The machine is overloaded or short of memory; ingest it again."
+
+
 # Errors of settings and the installation
 
 
@@ -581,11 +593,26 @@ class StorageFull(OperatorError):
     code = "storage_full"
     advice = "Free some space, then run the same command again."
 
-    def __init__(self, free: int, reserve: int) -> None:
-        super().__init__(
-            f"Only {free >> 20} MiB are free; {reserve >> 20} MiB are kept in reserve."
-        )
+    def __init__(self, free: int = 0, reserve: int = 0, *, place: str = "") -> None:
+        """Without a reserve, a write was refused; `place` says where, if not on this machine."""
+        if reserve:
+            text = f"Only {free >> 20} MiB are free; {reserve >> 20} MiB are kept in reserve."
+        elif place:
+            text = f"The disk of {place} is full."
+        else:
+            text = "A write was refused: the disk is full, or a quota or a file size limit reached."
+        super().__init__(text)
         self.free, self.reserve = free, reserve
+
+
+class TooManyOpenFiles(OperatorError):
+    """All file descriptors of the process, or of the machine, are in use."""
+
+    code = "too_many_open_files"
+    retryable = True
+    retry_after = 1.0
+    text = "No file or connection can be opened: all file descriptors are in use."
+    advice = "Try again in a moment. If it lasts, raise the limit (ulimit -n, LimitNOFILE)."
 
 
 # Errors of services
@@ -664,6 +691,34 @@ class Overloaded(ServiceError):
     def __init__(self, message: str | None = None, *, retry_after: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+_LONGEST_CHAIN = 10
+
+
+def resource_error_of(number: int | None) -> TruespanError | None:
+    """Return what an error number of the system means if a resource ran out; else None."""
+    if number in _FULL:
+        return StorageFull()
+    return TooManyOpenFiles() if number in _NO_DESCRIPTORS else None
+
+
+def resource_error(error: BaseException) -> TruespanError | None:
+    """Return what an exception means if it, or one that caused it, says that a resource ran out.
+
+    Whoever turns an OSError into an error of ours asks this first: a full disk is neither a missing
+    permission nor a damaged file.
+    """
+    found: BaseException | None = error
+    for _ in range(_LONGEST_CHAIN):
+        if found is None:
+            return None
+        if isinstance(found, OSError) and (known := resource_error_of(found.errno)) is not None:
+            return known
+        found = found.__cause__ if found.__suppress_context__ else found.__context__
+    return None
 
 
 def error_types(family: type[TruespanError] = TruespanError) -> Iterator[type[TruespanError]]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from truespan.errors import Interrupted, TruespanError
+from truespan.errors import Interrupted, TruespanError, resource_error
 from truespan.types.telemetry import CounterName, Request, Stage
 
 
@@ -72,7 +72,8 @@ def failure_of(error: BaseException | None) -> tuple[CounterName, str] | None:
     if isinstance(error, TruespanError):
         return CounterName.ERRORS, error.code
     if isinstance(error, Exception):
-        return CounterName.BUGS, ""
+        known = resource_error(error)
+        return (CounterName.BUGS, "") if known is None else (CounterName.ERRORS, known.code)
     return CounterName.ERRORS, "interrupted"
 
 

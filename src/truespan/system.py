@@ -8,6 +8,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from truespan.errors import resource_error
+
 
 class SystemClock:
     """Tells the machine's time."""
@@ -54,6 +56,9 @@ def _name(number: int) -> str:
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
         started = fields.rpartition(")")[2].split()[_START_FIELD]
-    except (OSError, IndexError):
+    except (OSError, IndexError) as error:
+        if known := resource_error(error):
+            # Else this process would take a living one for dead, and its work from it.
+            raise known from None
         started = "-"
     return f"{socket.gethostname()}/{number}:{started}"

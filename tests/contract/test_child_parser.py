@@ -20,6 +20,7 @@ from tests.support.sample_texts import story
 from tests.support.worlds import place
 from truespan.errors import (
     LoaderCrashed,
+    LoaderNotStarted,
     SourceBroken,
     SourceEmpty,
     SourceNotText,
@@ -520,6 +521,30 @@ def test_a_child_that_cannot_start_says_so():
         parser.parse("a.txt", TEXT, images=False)
 
     assert "installation" in caught.value.advice
+
+
+SILENT = """
+import os, signal, sys
+if sys.argv[0].endswith("child_killed.py"):
+    os.kill(os.getpid(), signal.SIGKILL)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("module", ["child_late", "child_killed"])
+def test_a_child_that_gets_no_chance_to_start_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+):
+    (tmp_path / f"{module}.py").write_text(SILENT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parser = ChildParser(module=module, start_seconds=0.5 if module == "child_late" else 60.0)
+
+    with pytest.raises(LoaderNotStarted) as caught:
+        parser.parse("a.txt", TEXT, images=False)
+
+    assert caught.value.retryable
+    assert "installation" not in str(caught.value)
+    assert parser.idle_pids == []
 
 
 @proves("loader.child-process")

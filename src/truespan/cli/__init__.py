@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from truespan.errors import InternalError, Interrupted, InvalidSettings, TruespanError
+from truespan.errors import (
+    InternalError,
+    Interrupted,
+    InvalidSettings,
+    TruespanError,
+    resource_error,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -28,6 +34,8 @@ def run(arguments: list[str]) -> int:
                     advice="Give names, paths and queries in UTF-8.",
                 )
         code = make_commands()(arguments, standalone_mode=False, prog_name="truespan")
+        # Here and not at the end of the process, which could only complain about a full disk.
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except Exit as exit:
         return exit.exit_code
@@ -50,7 +58,7 @@ def run(arguments: list[str]) -> int:
             import traceback
 
             traceback.print_exception(error)
-        return _report(InternalError(type(error).__name__), arguments)
+        return _report(resource_error(error) or InternalError(type(error).__name__), arguments)
 
 
 @cache

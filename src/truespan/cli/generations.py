@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Context, Option, Typer, echo
 
 import truespan.cli.app as cli
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidSettings, resource_error
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it cannot be written"
-        raise InvalidSettings(f"{path}: {reason}.", advice="Check the folder.") from None
+        refusal = InvalidSettings(f"{path}: {reason}.", advice="Check the folder.")
+        raise resource_error(error) or refusal from None
 
 
 def calibrate(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option, echo
 
 import truespan.cli.app as cli
-from truespan.errors import InvalidConfiguration, InvalidSettings
+from truespan.errors import InvalidConfiguration, InvalidSettings, resource_error
 from truespan.serialize import EXIT_UNHEALTHY, members, to_json
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def delete(
         except FileExistsError:
             raise InvalidSettings(f"The file {receipt} already exists.") from None
         except OSError as error:
-            raise InvalidSettings(f"{receipt} cannot be written: {error.strerror}.") from None
+            refusal = InvalidSettings(f"{receipt} cannot be written: {error.strerror}.")
+            raise resource_error(error) or refusal from None
     with cli.open_at(library) as opened:
         chosen = opened.world(world)
         if whole and not yes:
@@ -200,7 +201,7 @@ def doctor(
                 plan = plan_from_json(plan_file.read_bytes())
             except OSError as error:
                 reason = f"The plan file {plan_file} cannot be read: {error.strerror}."
-                raise InvalidSettings(reason) from None
+                raise resource_error(error) or InvalidSettings(reason) from None
         else:
             plan = opened.doctor(
                 None if world is None else [opened.world(world).name],
@@ -214,7 +215,7 @@ def doctor(
                 plan_file.write_text(plan_to_json(plan), encoding="utf-8")
             except OSError as error:
                 reason = f"The plan cannot be written to {plan_file}: {error.strerror}."
-                raise InvalidSettings(reason) from None
+                raise resource_error(error) or InvalidSettings(reason) from None
         result = opened.apply_plan(plan, on_progress=on_progress) if apply else None
     if result is None:
         echo(to_json(plan_data(plan)) if as_json else show_plan(plan))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer, echo
 
 import truespan.cli.app as cli
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidSettings, resource_error
 from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, to_json
 from truespan.strict_json import JsonError, parse_json
 
@@ -175,8 +175,9 @@ def _replay_file(name: str) -> "Replay":
             with Path(name).open(encoding="utf-8") as file:
                 text = file.read(_LARGEST_RECORD)
         record = parse_json(text)
-    except (OSError, UnicodeDecodeError):
-        raise InvalidSettings("The file of the record cannot be read.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        refusal = InvalidSettings(f"The file {name} of the record cannot be read.")
+        raise resource_error(error) or refusal from None
     except JsonError as error:
         raise InvalidSettings(f"The record cannot be used: {error}.") from None
     if isinstance(record, dict) and isinstance(record.get("record"), dict):

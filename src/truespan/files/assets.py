@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from truespan.errors import AssetsTaken, InvalidConfiguration
+from truespan.errors import AssetsTaken, InvalidConfiguration, resource_error
 from truespan.files.disk import replace_file, require_space
 from truespan.types.chunk import image_name
 from truespan.types.ids import WorldId
@@ -51,27 +51,30 @@ class AssetFolder:
             spare = staged.with_name(f"{staged.name}-{uuid4().hex[:8]}")
             spare.mkdir()
             names = [image_name(place, image.extension) for place, image in enumerate(images, 1)]
-            for name, image in zip(names, images, strict=True):
-                (spare / name).write_bytes(image.data)
-            (spare / _NAMES).write_text("\n".join(names), encoding="ascii")
             try:
+                for name, image in zip(names, images, strict=True):
+                    (spare / name).write_bytes(image.data)
+                (spare / _NAMES).write_text("\n".join(names), encoding="ascii")
                 os.rename(spare, staged)
             except OSError as error:
                 shutil.rmtree(spare, ignore_errors=True)
                 # If another run has created it, it has the same: equal tokens mean equal images.
                 if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES):
                     raise
-        except OSError:
-            raise InvalidConfiguration(
+        except OSError as error:
+            refusal = InvalidConfiguration(
                 "The folder for images cannot be written.",
                 advice="Check RAG_ASSETS_DIR and the permissions of the folder.",
-            ) from None
+            )
+            raise resource_error(error) or refusal from None
 
     def documents_with_images(self) -> frozenset[str]:
         """Return the ids of all documents with a folder here, of any world."""
         try:
             return frozenset(os.listdir(self._folder))
-        except OSError:
+        except OSError as error:
+            if known := resource_error(error):
+                raise known from None
             return frozenset()
 
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
@@ -205,7 +208,9 @@ class AssetFolder:
         """Return the world that a folder belongs to, and the token of its published images."""
         try:
             return (home / _OWNER).read_text(encoding="ascii").split("\n")
-        except (OSError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError) as error:
+            if known := resource_error(error):
+                raise known from None
             return []
 
 
@@ -217,7 +222,9 @@ def _read_regular(path: Path) -> bytes | None:
             return None
         with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
             return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
-    except OSError:
+    except OSError as error:
+        if known := resource_error(error):
+            raise known from None
         return None
 
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from truespan.errors import resource_error
 from truespan.types.chunk import numbers_of
 from truespan.types.maintenance import Check, LeftoverMatch, Trace, Verdict
 
@@ -92,7 +93,10 @@ def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
                 return 0, set()
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 return length, {form for form in patterns if content.find(form) >= 0}
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if known := resource_error(error):
+            # What was not searched must not count as searched.
+            raise known from None
         # Files of the index come and go while it runs; a deleted one contains nothing.
         return 0, set()
 

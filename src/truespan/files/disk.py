@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from truespan.errors import MigrationRefused, StorageFull
+from truespan.errors import MigrationRefused, StorageFull, resource_error
 
 _UNFINISHED_FOLDER = ".new-"
 _PARTIAL_COPY = ".moved"
@@ -31,6 +31,16 @@ def require_space(path: Path, reserve: int) -> None:
     free = shutil.disk_usage(existing).free
     if free < reserve:
         raise StorageFull(free, reserve)
+
+
+def require_descriptor() -> None:
+    """Check that another file can be opened, for engines that do not say why they cannot. Raises
+    `TooManyOpenFiles`: no file descriptor is free."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        if known := resource_error(error):
+            raise known from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from truespan.errors import SourceMissing, SourceUnreadable
+from truespan.errors import SourceMissing, SourceUnreadable, resource_error
 from truespan.files.jail import display_path, read_file
 
 MAX_GOLDEN_BYTES = 64 << 20
@@ -47,7 +47,7 @@ class GoldenFolder:
             with suppress(OSError):
                 os.remove(aside)
             if isinstance(error, OSError):
-                raise _unwritable(display_path(path)) from None
+                raise resource_error(error) or _unwritable(display_path(path)) from None
             raise
 
     def _create(self, aside: str, name: str) -> int:
@@ -57,8 +57,8 @@ class GoldenFolder:
             except FileExistsError:
                 if attempt + 1 < self._attempts:
                     time.sleep(_PAUSE)
-            except OSError:
-                raise _unwritable(name) from None
+            except OSError as error:
+                raise resource_error(error) or _unwritable(name) from None
         raise SourceUnreadable(
             name,
             advice=f"Another process is changing it. If none is, remove {display_path(aside)}.",

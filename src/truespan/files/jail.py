@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
+from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable, resource_error
 from truespan.ingest.manifest import PathPattern, path_fault, split_path
 from truespan.types.source import DocumentOptions, Source
 
@@ -83,8 +83,9 @@ def list_folder(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        raise SourceUnreadable(display_path(folder), advice="Check that it may be read.") from None
+    except OSError as error:
+        refusal = SourceUnreadable(display_path(folder), advice="Check that it may be read.")
+        raise resource_error(error) or refusal from None
 
 
 def display_path(path: str) -> str:
@@ -163,9 +164,8 @@ class Jail(Struct, frozen=True):
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
-            raise SourceUnreadable(
-                display_path(real), advice="Check that it may be read."
-            ) from None
+            refusal = SourceUnreadable(display_path(real), advice="Check that it may be read.")
+            raise resource_error(error) or refusal from None
         if stat.S_ISLNK(status.st_mode):
             # The links form a circle.
             return None
@@ -190,8 +190,9 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
         raise SourceMissing(name) from None
     except _NotPlain:
         raise SourceUnreadable(name, advice="It is a link or not a regular file.") from None
-    except (OSError, ValueError):
-        raise SourceUnreadable(name, advice="Check that it may be read.") from None
+    except (OSError, ValueError) as error:
+        refusal = SourceUnreadable(name, advice="Check that it may be read.")
+        raise resource_error(error) or refusal from None
 
 
 class _NotPlain(Exception):

@@ -7,7 +7,6 @@ batch is received its lock is held; if the lock can be acquired, no process is r
 
 from __future__ import annotations
 
-import errno
 import io
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,13 @@ from uuid import uuid4
 
 import msgspec
 
-from truespan.errors import InvalidConfiguration, SourceMissing, SourceTooLarge, SourceUnreadable
+from truespan.errors import (
+    InvalidConfiguration,
+    SourceMissing,
+    SourceTooLarge,
+    SourceUnreadable,
+    resource_error,
+)
 from truespan.files.disk import FileLock, create_file, replace_file, require_space, sync_folder
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
@@ -27,7 +32,6 @@ from truespan.types.source import DocumentOptions, FoundSources, Source, Upload,
 
 _LIST = ".list"
 _PIECE = 1 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 MAX_BYTES = 512 << 20
 
 
@@ -149,13 +153,11 @@ class UploadFolder:
             for folder in (home, home.parent, self._folder, self._folder.parent):
                 sync_folder(folder)
         except OSError as error:
-            if error.errno in _FULL:
-                # However much is free, it was not enough.
-                require_space(self._folder, 1 << 62)
-            raise InvalidConfiguration(
+            refusal = InvalidConfiguration(
                 "The library's folder for uploads cannot be written.",
                 advice="Check its permissions.",
-            ) from None
+            )
+            raise resource_error(error) or refusal from None
 
     def _write_file(self, path: Path, upload: Upload) -> int:
         size = 0
@@ -187,8 +189,8 @@ def _open_content(upload: Upload) -> Iterator[BinaryIO]:
     elif isinstance(upload.content, PurePath):
         try:
             file = open(upload.content, "rb")  # noqa: SIM115 -- closed below
-        except OSError:
-            raise SourceUnreadable(upload.name) from None
+        except OSError as error:
+            raise resource_error(error) or SourceUnreadable(upload.name) from None
         with file:
             yield file
     else:
@@ -198,8 +200,8 @@ def _open_content(upload: Upload) -> Iterator[BinaryIO]:
 def _read(content: BinaryIO, name: str) -> bytes:
     try:
         return content.read(_PIECE)
-    except (OSError, ValueError):
-        raise SourceUnreadable(name) from None
+    except (OSError, ValueError) as error:
+        raise resource_error(error) or SourceUnreadable(name) from None
 
 
 def _read_list(home: Path) -> list[_StoredFile]:

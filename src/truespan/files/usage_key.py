@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hmac
 import os
 import secrets
@@ -10,7 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from truespan.errors import InvalidConfiguration, StorageFull
+from truespan.errors import InvalidConfiguration, resource_error
 from truespan.files.disk import create_file
 
 _LEAST_BYTES = 32
@@ -45,9 +44,8 @@ class UsageKey:
                     draft.unlink(missing_ok=True)
             key = self._path.read_bytes().strip()
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull(0, _LEAST_BYTES) from None
-            raise InvalidConfiguration(f"The key file {self._path.name} cannot be read.") from None
+            refusal = InvalidConfiguration(f"The key file {self._path.name} cannot be read.")
+            raise resource_error(error) or refusal from None
         if len(key) < _LEAST_BYTES:
             raise InvalidConfiguration(
                 f"The key file {self._path.name} contains no key.",

@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -361,8 +361,12 @@ async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
 
 def report_bug(library: Library, place: str, error: Exception) -> errors.TruespanError:
     """Count and log an unexpected exception, without its message: it may quote a document."""
+    if known := errors.resource_error(error):
+        return known
     library.count_bug()
-    sys.stderr.write(f"truespan serve: {place}: unexpected {type(error).__name__}\n")
-    if debugging():
-        traceback.print_exception(error)
+    # A log on a full disk must not cost the reply.
+    with suppress(OSError):
+        sys.stderr.write(f"truespan serve: {place}: unexpected {type(error).__name__}\n")
+        if debugging():
+            traceback.print_exception(error)
     return errors.InternalError("error")

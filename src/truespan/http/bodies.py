@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -239,9 +238,8 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         if isinstance(error, TimeoutError):
             raise errors.DeadlineExceeded(seconds) from None
         if isinstance(error, OSError):
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise errors.StorageFull(0, 0) from None
-            raise errors.InternalError("error of the folder for temporary files") from None
+            bug = errors.InternalError("error of the folder for temporary files")
+            raise errors.resource_error(error) or bug from None
         if isinstance(error, MultiPartException | KeyError | ValueError):
             raise errors.InvalidSettings("The form is malformed.", advice=_ADVICE) from None
         raise

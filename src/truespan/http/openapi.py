@@ -132,6 +132,7 @@ TOKEN_ERRORS: tuple[ErrorType, ...] = (
     errors.TooManyRequests,
     errors.StoreBusy,
     errors.StoreDamaged,
+    errors.TooManyOpenFiles,
 )
 """Further errors of every operation that is not public."""
 _WRITE_ERRORS: tuple[ErrorType, ...] = (errors.KeyReused, errors.KeyBusy, errors.StorageFull)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from truespan.errors import Cancelled, Interrupted, TruespanError
+from truespan.errors import Cancelled, Interrupted, TruespanError, resource_error
 from truespan.ingest.embed import Canary, Remark
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import (
@@ -252,9 +252,13 @@ class JobLog(RunLog):
             self.end(JobState.QUEUED if will_retry(error) else JobState.FAILED, error.code)
             raise
         except Exception as error:
+            known = resource_error(error)
             # A job that is no longer worked on must not look as if it were running.
-            self.end(JobState.FAILED, type(error).__name__)
-            raise
+            if known is None:
+                self.end(JobState.FAILED, type(error).__name__)
+                raise
+            self.end(JobState.QUEUED if will_retry(known) else JobState.FAILED, known.code)
+            raise known from error
         self.end(JobState.DONE)
 
     def _check_running(self, *, record: bool, phase: Phase) -> None:

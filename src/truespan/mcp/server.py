@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from truespan import __version__
 from truespan.arguments import parse_arguments
-from truespan.errors import CallerError, InternalError, TruespanError
+from truespan.errors import CallerError, InternalError, TruespanError, resource_error
 from truespan.mcp import resources
 from truespan.mcp.tools import CallerContext, ErrorDetail, ErrorResult, Role, Tool
 from truespan.serialize import problem, status_of
@@ -221,11 +221,15 @@ def parse_error(reason: ValueError) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
 
 
-def report_bug(place: str, error: Exception) -> InternalError:
+def report_bug(place: str, error: Exception) -> TruespanError:
     """Log an unexpected exception, without its message: it may quote a document."""
-    sys.stderr.write(f"truespan mcp: {place}: unexpected {type(error).__name__}\n")
-    if debugging():
-        traceback.print_exception(error)
+    if known := resource_error(error):
+        return known
+    # A log on a full disk must not cost the reply.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"truespan mcp: {place}: unexpected {type(error).__name__}\n")
+        if debugging():
+            traceback.print_exception(error)
     return InternalError("error")
 
 

@@ -8,6 +8,7 @@ only its kind and advice are used.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import signal
@@ -15,12 +16,21 @@ import subprocess
 import sys
 import threading
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import IO
 
 import msgspec
 
-from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
+from truespan.errors import (
+    LoaderCrashed,
+    LoaderNotStarted,
+    SourceRefused,
+    SourceTooCostly,
+    SourceTooLarge,
+    resource_error,
+)
 from truespan.parsing.child_process import (
     ANSWER,
     BEGUN,
@@ -37,6 +47,8 @@ from truespan.parsing.child_process import (
 )
 from truespan.types.text import CanonicalText, Loaded, Sentence
 
+START_SECONDS = 60.0
+"""How long a child may take to start; on an idle machine it takes a third of a second."""
 _SECONDS_TO_END = 2.0
 _LONGEST_REFUSAL = 4096
 _NOT_STARTED = "The process that reads documents cannot be started; check the installation."
@@ -80,9 +92,10 @@ class ChildFailed(Exception):
 class ChildLink:
     """A child that runs a module, for one thread at a time."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, start_seconds: float = START_SECONDS) -> None:
         self._inherited = peak_memory()
         self._greeted = False
+        self._start_seconds = start_seconds
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
             self._process = subprocess.Popen(
@@ -98,8 +111,13 @@ class ChildLink:
                 start_new_session=not _WINDOWS,
                 creationflags=_APART,
             )
-        except OSError:
-            raise ChildFailed(LoaderCrashed, _NOT_STARTED) from None
+        except OSError as error:
+            if known := resource_error(error):
+                raise known from error
+            # The system has no memory or no process left for it, or the program is missing.
+            scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
+            kind, advice = (LoaderNotStarted, None) if scarce else (LoaderCrashed, _NOT_STARTED)
+            raise ChildFailed(kind, advice) from None
 
     @property
     def pid(self) -> int:
@@ -115,36 +133,56 @@ class ChildLink:
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
         assert answers is not None
+        if not self._greeted:
+            self._await_greeting(answers)
+        with self._limit_time(limits.wall) as late:
+            with contextlib.suppress(OSError):
+                # A child that does not read all of it may still have an answer.
+                send_request(requests, task, name, document, limits)
+            try:
+                if answers.read(len(BEGUN)) != BEGUN:
+                    raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
+                loaded, last, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
+                if length > (limits.output if loaded else _LONGEST_REFUSAL):
+                    raise ChildFailed(SourceTooLarge)
+                answer = Answer(loaded, last, read_exactly(answers, length))
+            except EOFError:
+                raise self._failure(limits, late.is_set()) from None
+        if late.is_set():  # The time was over between the answer and this line: it was killed.
+            raise ChildFailed(SourceTooCostly)
+        return answer
+
+    def _await_greeting(self, answers: IO[bytes]) -> None:
+        """Wait until the child has started. Time that it takes is not the document's.
+
+        A machine that is overloaded or has no memory is no broken installation: only a child that
+        ended by itself says that.
+        """
+        with self._limit_time(self._start_seconds) as late:
+            self._greeted = answers.read(len(GREETING)) == GREETING
+        if not self._greeted:
+            ended_by_itself = not late.is_set() and self._process.wait() >= 0
+            kind, advice = LoaderNotStarted, None
+            if ended_by_itself:
+                kind, advice = LoaderCrashed, _NOT_STARTED
+            raise ChildFailed(kind, advice)
+
+    @contextlib.contextmanager
+    def _limit_time(self, seconds: float) -> Iterator[threading.Event]:
+        """Kill the child after so many seconds; the event says whether that happened."""
         late = threading.Event()
 
         def end_late() -> None:
             late.set()
             self._process.kill()
 
-        clock = threading.Timer(limits.wall, end_late)
+        clock = threading.Timer(seconds, end_late)
         clock.daemon = True
         clock.start()
         try:
-            with contextlib.suppress(OSError):
-                # A child that does not read all of it may still have an answer.
-                send_request(requests, task, name, document, limits)
-            if not self._greeted:
-                if answers.read(len(GREETING)) != GREETING:
-                    raise ChildFailed(LoaderCrashed, _NOT_STARTED)
-                self._greeted = True
-            if answers.read(len(BEGUN)) != BEGUN:
-                raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
-            complete, last, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
-            if length > (limits.output if complete else _LONGEST_REFUSAL):
-                raise ChildFailed(SourceTooLarge)
-            answer = Answer(complete, last, read_exactly(answers, length))
-        except EOFError:
-            raise self._failure(limits, late.is_set()) from None
+            yield late
         finally:
             clock.cancel()
-        if late.is_set():  # The time was over between the answer and this line: it was killed.
-            raise ChildFailed(SourceTooCostly)
-        return answer
 
     def end(self) -> None:
         """Let the child end by itself, which it does at once if it is waiting."""
@@ -204,12 +242,14 @@ class ChildParser:
         cpu_seconds_per_mb: float = 2.0,
         output_bytes: int = 64 << 20,
         children: int = 2,
+        start_seconds: float = START_SECONDS,
         module: str = "truespan.parsing.child_process",
     ) -> None:
         self._memory_bytes = memory_bytes
         self._cpu_seconds = cpu_seconds
         self._cpu_seconds_per_mb = cpu_seconds_per_mb
         self._output_bytes = output_bytes
+        self._start_seconds = start_seconds
         self._module = module
         self._turns = threading.BoundedSemaphore(children)
         self._lock = threading.Lock()
@@ -303,7 +343,7 @@ class ChildParser:
                     # After a fork the children are the other process's: answers would get mixed up.
                     self._free, self._owner = [], os.getpid()
                 waiting = self._free.pop() if self._free else None
-            child = waiting or ChildLink(self._module)
+            child = waiting or ChildLink(self._module, self._start_seconds)
             try:
                 answer = child.ask(task, subject, data, limits)
             except BaseException as error:

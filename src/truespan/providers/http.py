@@ -31,6 +31,8 @@ from truespan.errors import (
     ProviderUnavailable,
     ServiceError,
     TextTooLong,
+    TruespanError,
+    resource_error,
 )
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock
@@ -356,11 +358,13 @@ class JsonClient:
         if pending:
             yield bytes(pending).removesuffix(b"\r")
 
-    def _failure(self, error: OSError | HTTPException) -> ServiceError:
+    def _failure(self, error: OSError | HTTPException) -> TruespanError:
         """Return the error for a failed connection.
 
         The message of the exception is not used: it may quote the request or the reply.
         """
+        if known := resource_error(error):
+            return known
         match error:
             case ssl.SSLCertVerificationError():
                 return ProviderRefused(

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from truespan.errors import ModelUnavailable, ProviderRefused
+from truespan.errors import ModelUnavailable, ProviderRefused, resource_error
 from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
@@ -86,7 +86,7 @@ class LocalModel:
         try:
             content = path.read_bytes()
         except OSError as failure:
-            raise _unreadable(path) from failure
+            raise resource_error(failure) or _unreadable(path) from failure
         if sha256(content).hexdigest() != self.digests[name]:
             raise ModelUnavailable(
                 f"The model file {path} is not the one it should be: its SHA-256 differs.",
@@ -130,7 +130,7 @@ class LocalModel:
                 with path.open("rb") as file:
                     digests[path.name] = file_digest(file, "sha256").hexdigest()
             except OSError as failure:
-                raise _unreadable(path) from failure
+                raise resource_error(failure) or _unreadable(path) from failure
         return digests
 
     def _remedy(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from truespan.errors import InvalidConfiguration
+from truespan.errors import InvalidConfiguration, resource_error
 from truespan.settings import tables
 from truespan.settings.catalogue import SHARED_NAMES, Settings
 
@@ -31,7 +31,8 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
     except FileNotFoundError:
         values: dict[str, Any] = {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.") from None
+        refusal = InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.")
+        raise resource_error(error) or refusal from None
     tables.refuse_passwords(values)
     chunkings = tables.read_chunkings(values.pop("chunking", {}))
     embeddings = tables.read_embeddings(values.pop("embedding", {}))
@@ -70,7 +71,9 @@ def names_server(file: Path) -> bool:
     try:
         with file.open("rb") as content:
             values = tomllib.load(content)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if known := resource_error(error):
+            raise known from None
         return False
     return any(values.get(name) for name in ("store_url", "store_url_file", "index_url"))
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from truespan.errors import InvalidConfiguration
+from truespan.errors import InvalidConfiguration, resource_error
 from truespan.settings.catalogue import LARGEST, SECRETS, TYPES, base_type, choices, constraints
 from truespan.strict_json import parse_number, parse_whole_number
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
@@ -223,8 +223,9 @@ def _key(number: int, table: Any, folder: Path, environment: Mapping[str, str]) 
         try:
             with open(folder / table["file"], encoding="utf-8") as file:
                 value = file.read(_LONGEST_KEY)
-        except (OSError, UnicodeDecodeError, ValueError):
-            raise InvalidConfiguration(f"{where}: the key file cannot be read.") from None
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            refusal = InvalidConfiguration(f"{where}: the key file cannot be read.")
+            raise resource_error(error) or refusal from None
     if not value.strip():
         raise InvalidConfiguration(f"{where}: the key is blank or missing.")
     return ProviderKey(provider, name, Secret(value.strip()), enabled, chosen)

@@ -27,6 +27,7 @@ from truespan.errors import (
     StoreUnsafe,
     TruespanError,
 )
+from truespan.files.disk import require_descriptor
 from truespan.store.migrations import load_migrations
 from truespan.store.session import Conflict, DuplicateRow, InvalidRow, MissingRow, Row
 from truespan.types.maintenance import Check, Verdict
@@ -114,9 +115,10 @@ def map_errors() -> Iterator[None]:
     except (pg.LockNotAvailable, pg.QueryCanceled, pg.IdleInTransactionSessionTimeout) as error:
         raise StoreBusy from error
     except PoolTimeout as error:
+        require_descriptor()
         raise StoreBusy("Every connection to the store is in use, or none can be had.") from error
     except pg.DiskFull as error:
-        raise StorageFull(0, 0) from error
+        raise StorageFull(place="the store's server") from error
     except (pg.DataCorrupted, pg.IndexCorrupted) as error:
         raise StoreDamaged("The store's database is damaged.") from error
     except (pg.NumericValueOutOfRange, pg.ProgramLimitExceeded):
@@ -136,11 +138,27 @@ def map_errors() -> Iterator[None]:
         raise MissingRow from error
     except pg.IntegrityError as error:
         raise InvalidRow from error
-    except (pg.TooManyConnections, pg.CannotConnectNow) as error:
+    except pg.TooManyConnections as error:
+        raise StoreBusy(
+            "The store's server accepts no more connections.",
+            advice="Try again in a moment, or raise max_connections there.",
+        ) from error
+    except (pg.InsufficientResources, pg.OutOfMemory, pg.ConfigurationLimitExceeded) as error:
+        raise StoreBusy(
+            "The store's server has no memory or other resources left for this.",
+            advice="Try again in a moment, or give the server more.",
+        ) from error
+    except pg.IoError as error:
+        raise StoreBusy(
+            "The store's server cannot read or write its files (I/O error).",
+            advice="Check the disk of the server, then try again.",
+        ) from error
+    except pg.CannotConnectNow as error:
         raise StoreBusy(UNREACHABLE) from error
     except pg.ReadOnlySqlTransaction as error:
         raise StoreBusy("The store's server takes no writes at this time.") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        require_descriptor()
         raise StoreBusy(LOST) from error
 
 
@@ -158,6 +176,7 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
     except psycopg.ProgrammingError:
         raise InvalidConfiguration(f"{purpose} is no address of a PostgreSQL database.") from None
     except psycopg.OperationalError as error:
+        require_descriptor()
         message = str(error)
         reasons = (words for sign, words in _REFUSALS.items() if sign in message)
         reason = next(reasons, "there is no answer")

@@ -11,7 +11,14 @@ from typing import Final, NamedTuple
 import apsw
 from msgspec import Struct
 
-from truespan.errors import BackupInvalid, MigrationRefused, TruespanError
+from truespan.errors import (
+    BackupInvalid,
+    MigrationRefused,
+    StorageFull,
+    StoreBusy,
+    TooManyOpenFiles,
+    TruespanError,
+)
 from truespan.store.session import DuplicateRow, InvalidRow, MissingRow, Row
 from truespan.store.sqlite import SqliteDatabase
 from truespan.store.transfer import StoreRows, copy_rows
@@ -127,7 +134,7 @@ def prepare_snapshot(store: Path) -> None:
             session.execute("UPDATE jobs SET background = false")
             for table in reversed(NOT_RESTORED):
                 session.execute(f"DELETE FROM {table}")
-    except BackupInvalid:
+    except (BackupInvalid, StorageFull, TooManyOpenFiles, StoreBusy):
         raise
     except (apsw.Error, TruespanError, DuplicateRow, MissingRow, InvalidRow):
         raise BackupInvalid("The backup's store cannot be opened.") from None

@@ -24,8 +24,9 @@ from truespan.errors import (
     StoreDamaged,
     TruespanError,
     WorldNotFound,
+    resource_error_of,
 )
-from truespan.files.disk import require_space
+from truespan.files.disk import require_descriptor, require_space
 from truespan.store.migrations import load_migrations
 from truespan.store.session import (
     Database,
@@ -71,6 +72,11 @@ WORLD_TABLES: Final = frozenset(
 )
 """Tables with a `world_id`. Rows of the others belong to a row of these, by its key."""
 
+_DAMAGED: Final = {
+    apsw.SQLITE_IOERR_SHORT_READ,
+    apsw.SQLITE_IOERR_CORRUPTFS,
+    apsw.SQLITE_IOERR_DATA,
+}
 _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY}
 
 
@@ -255,7 +261,8 @@ class SqliteDatabase(Database):
             whole = self.shared.all("PRAGMA quick_check(3)") == [("ok",)]
             orphans = self.shared.value("SELECT count(*) FROM pragma_foreign_key_check")
         except TruespanError as error:
-            return [Check("database", Verdict.PROBLEM, error.message, _RESTORE)]
+            remedy = _RESTORE if isinstance(error, StoreDamaged) else error.advice
+            return [Check("database", Verdict.PROBLEM, error.message, remedy)]
         database = Check("database", Verdict.OK, f"whole, SQLite {apsw.sqlite_lib_version()}")
         if not whole:
             says = "its pages do not fit together"
@@ -298,14 +305,21 @@ class SqliteDatabase(Database):
             yield
         except (apsw.BusyError, apsw.LockedError) as error:
             raise StoreBusy from error
-        except (apsw.FullError, apsw.IOError) as error:
-            if isinstance(error, apsw.FullError):
-                raise StorageFull(0, self._reserve) from error
+        except apsw.FullError as error:
             require_space(self.path.parent, self._reserve)
-            raise StoreDamaged("The library's database file cannot be read or written.") from error
+            raise StorageFull from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
             raise StoreDamaged("The library's database file is damaged.") from error
+        except apsw.IOError as error:
+            self._require_resources(error)
+            if getattr(error, "extendedresult", None) in _DAMAGED:
+                raise StoreDamaged("The library's database file is damaged.") from error
+            raise StoreBusy(
+                "The library's database file cannot be read or written (I/O error).",
+                advice="Check the disk and how it is mounted, then try again.",
+            ) from error
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+            self._require_resources(error)
             raise InvalidConfiguration(
                 "The library's folder cannot be written.",
                 advice="It needs write access, for readers too; or use a copy of it.",
@@ -324,17 +338,35 @@ class SqliteDatabase(Database):
             # Nothing in the store contains such text, so it is an argument of the caller.
             raise InvalidSettings("A name or a text is not valid Unicode.") from None
 
+    def _require_resources(self, error: apsw.Error) -> None:
+        """Raise what really happened where SQLite only says that it could not open, read or write a
+        file: the disk is full, or no descriptor is free."""
+        local = self._local
+        connection = getattr(local, "opening", None) or getattr(local, "connection", None)
+        if connection is not None and (known := resource_error_of(connection.system_errno)):
+            raise known from error
+        require_descriptor()
+        require_space(self.path.parent, self._reserve)
+
     def _connect(self) -> apsw.Connection:
+        local = self._local
         with self.map_errors():
-            connection = apsw.Connection(str(self.path))
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
-            # FULL: a commit that returned survives a power cut; the order of durability needs it.
-            connection.pragma("journal_mode", "wal")
-            connection.pragma("synchronous", "full")
-            connection.pragma("foreign_keys", True)
-            connection.pragma("cache_size", -32_000)
-            # Deleted content is overwritten in place; other copies of it go with `rewrite`.
-            connection.pragma("secure_delete", True)
+            connection = local.opening = apsw.Connection(str(self.path))
+            try:
+                connection.set_busy_timeout(BUSY_MILLISECONDS)
+                # FULL: a commit that returned survives a power cut; the order of durability needs
+                # it.
+                connection.pragma("journal_mode", "wal")
+                connection.pragma("synchronous", "full")
+                connection.pragma("foreign_keys", True)
+                connection.pragma("cache_size", -32_000)
+                # Deleted content is overwritten in place; other copies of it go with `rewrite`.
+                connection.pragma("secure_delete", True)
+            except (apsw.IOError, apsw.CantOpenError) as error:
+                self._require_resources(error)
+                raise
+            finally:
+                local.opening = None
             return connection
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from truespan.components import Components, OtherEmbedder
-from truespan.errors import InvalidConfiguration, LibraryNotFound
+from truespan.errors import InvalidConfiguration, LibraryNotFound, resource_error
 from truespan.files.assets import AssetFolder
 from truespan.files.checks import find_leftovers
 from truespan.files.golden import GoldenFolder
@@ -87,10 +87,11 @@ def open_library(
             if not on_server:
                 (folder / storage.STORE_FILE).touch(mode=0o600)
         except OSError as error:
-            raise InvalidConfiguration(
+            refusal = InvalidConfiguration(
                 f"Cannot create a library at {folder}: {error.strerror}.",
                 advice="Choose another path.",
-            ) from None
+            )
+            raise resource_error(error) or refusal from None
     # Contradictory settings are refused before anything is opened.
     is_custom = embedder is not None or bool(others)
     distance = None if is_custom else providers.CONFIGURED_DISTANCE
@@ -199,10 +200,9 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
     if path:
         try:
             text = (folder / path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise InvalidConfiguration(
-                "The file named by sanitize_profile cannot be read."
-            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            refusal = InvalidConfiguration("The file named by sanitize_profile cannot be read.")
+            raise resource_error(error) or refusal from None
         profile = parse_profile(text, Path(path).name)
     key, file = b"", folder / (settings.sanitize_key_file or storage.KEY_FILE)
     if mode is Mode.ON and style is Style.PSEUDONYM:
@@ -211,10 +211,9 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
                 file.touch(mode=0o600)
                 file.write_bytes(secrets.token_hex(32).encode())
             key = file.read_bytes().strip()
-        except OSError:
-            raise InvalidConfiguration(
-                "The file named by sanitize_key_file cannot be read."
-            ) from None
+        except OSError as error:
+            refusal = InvalidConfiguration(f"The key file {file.name} cannot be read or written.")
+            raise resource_error(error) or refusal from None
     return Sanitizer(
         mode=mode, style=style, key=key, profile=profile, phones=settings.sanitize_phones
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from truespan.errors import InvalidSettings, LibraryNotFound
+from truespan.errors import InvalidSettings, LibraryNotFound, resource_error
 from truespan.files.disk import copy_file, copy_tree
 from truespan.maintenance.doctor.plan import count_findings
 from truespan.settings import read_own_settings, read_settings
@@ -46,7 +46,8 @@ def migrate_library(source: Path, target: Path) -> MigrationReport:
     try:
         target.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise InvalidSettings(f"{target} cannot be made: {error.strerror}.") from None
+        refusal = InvalidSettings(f"{target} cannot be made: {error.strerror}.")
+        raise resource_error(error) or refusal from None
     new = read_settings(target)
     same_library = InvalidSettings(
         "A library cannot be moved into itself.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from truespan.errors import InvalidConfiguration
+from truespan.errors import InvalidConfiguration, resource_error
 from truespan.files.assets import AssetFolder
 from truespan.files.backup import (
     SETTINGS_ASIDE,
@@ -119,8 +119,9 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
         try:
             with (folder / file).open(encoding="utf-8") as content:
                 url = content.read(_MAX_LENGTH).strip()
-        except (OSError, UnicodeDecodeError):
-            raise InvalidConfiguration(f"The file named by {name}_file cannot be read.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            refusal = InvalidConfiguration(f"The file named by {name}_file cannot be read.")
+            raise resource_error(error) or refusal from None
     try:
         is_valid = urlsplit(url).scheme in ("postgresql", "postgres")
     except ValueError:

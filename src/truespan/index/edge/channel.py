@@ -42,6 +42,10 @@ _KEY_BYTES = 32
 _LONGEST_SOCKET_PATH = 100
 _WAITING_CLIENTS = 64
 
+EXIT_FULL, EXIT_DESCRIPTORS = 3, 4
+"""Exit codes of a process that could not start because the disk is full, or no file descriptor is
+free."""
+
 WINDOWS = sys.platform == "win32"
 
 

@@ -16,7 +16,14 @@ from typing import Any, cast
 
 import msgspec
 
-from truespan.errors import IndexRefused, IndexUnavailable
+from truespan.errors import (
+    IndexRefused,
+    IndexUnavailable,
+    StorageFull,
+    TooManyOpenFiles,
+    resource_error,
+)
+from truespan.files.disk import require_space
 from truespan.index.base import QdrantIndex
 from truespan.index.calls import IndexCalls
 from truespan.index.edge import channel
@@ -42,6 +49,8 @@ _ATTEMPTS = 3
 _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.05
 _LARGEST_LOG = 1 << 20
+_LEAST_FREE = 1 << 20
+"""With less room than this, a process that ends without a word had too little."""
 
 if sys.platform == "win32":
     _DETACHED = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
@@ -122,6 +131,8 @@ class EdgeLink:
             if isinstance(error, BlockingIOError | TimeoutError):
                 raise IndexUnavailable("The index process did not answer in time.") from error
             if isinstance(error, OSError | EOFError | msgspec.DecodeError):
+                # A write to memory that the full disk cannot back ends the process at once.
+                require_space(self._folder, _LEAST_FREE)
                 raise IndexUnavailable("The index process ended during a request.") from error
             raise
 
@@ -144,6 +155,10 @@ class EdgeLink:
                 if process is None:
                     process = self._start()
                 elif process.poll() is not None:
+                    if process.returncode == channel.EXIT_FULL:
+                        raise StorageFull
+                    if process.returncode == channel.EXIT_DESCRIPTORS:
+                        raise TooManyOpenFiles
                     if process.returncode != 0:
                         raise IndexUnavailable(
                             "The index process ended at its start with status "
@@ -157,6 +172,7 @@ class EdgeLink:
                         )
                     process = self._start()
                 if time.monotonic() > deadline:
+                    require_space(self._folder, _LEAST_FREE)
                     raise IndexUnavailable("The index process did not start in time.")
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -174,7 +190,9 @@ class EdgeLink:
             connection = channel.connect(address, key, self._start_timeout)
         except channel.Refusal:
             return None, True
-        except (OSError, EOFError):
+        except (OSError, EOFError) as error:
+            if known := resource_error(error):
+                raise known from error
             return None, False
         try:
             connection.send_bytes(encode(Hello(VERSION, channel.identity(self._folder))))
@@ -212,6 +230,8 @@ class EdgeLink:
                     creationflags=_DETACHED,
                 )
         except OSError as error:
+            if known := resource_error(error):
+                raise known from error
             reason = error.strerror or type(error).__name__
             raise IndexUnavailable(f"Cannot start the index process: {reason}.") from error
         # Without a wait it would stay in the process table after its end.

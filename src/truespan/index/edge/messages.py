@@ -19,6 +19,7 @@ from truespan.errors import (
     IndexSchemaMismatch,
     IndexUnavailable,
     StorageFull,
+    TooManyOpenFiles,
     TruespanError,
 )
 from truespan.index.calls import IndexCalls
@@ -110,7 +111,12 @@ def result_decoder(name: str) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(get_type_hints(CALLS[name])["return"] if name in CALLS else None)
 
 
-_ERRORS = {"full": StorageFull, "mismatch": IndexSchemaMismatch, "unavailable": IndexUnavailable}
+_ERRORS = {
+    "full": StorageFull,
+    "descriptors": TooManyOpenFiles,
+    "mismatch": IndexSchemaMismatch,
+    "unavailable": IndexUnavailable,
+}
 
 
 def reply_for(error: TruespanError) -> Reply:
@@ -118,6 +124,8 @@ def reply_for(error: TruespanError) -> Reply:
     match error:
         case StorageFull():
             return Failed("full", [error.free, error.reserve])
+        case TooManyOpenFiles():
+            return Failed("descriptors", [])
         case IndexSchemaMismatch():
             return Failed("mismatch", [error.expected, error.found])
         case IndexUnavailable():

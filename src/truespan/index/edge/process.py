@@ -25,7 +25,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from truespan.errors import IndexRefused, TruespanError
+from truespan.errors import (
+    IndexRefused,
+    StorageFull,
+    TooManyOpenFiles,
+    TruespanError,
+    resource_error,
+)
 from truespan.files.disk import FileLock
 from truespan.index.edge import channel
 from truespan.index.edge.messages import (
@@ -226,8 +232,11 @@ class EdgeProcess:
                 if isinstance(error, EnginePanicked):
                     # A new process reads from disk what this one can no longer trust.
                     self._activity.end()
+                    return reply_for(error.reason or error)
                 return reply_for(error)
             except Exception as error:
+                if known := resource_error(error):
+                    return reply_for(known)
                 log(f"bug: {type(error).__name__}")
                 return Refused(f"An unexpected {type(error).__name__} in the index process.")
 
@@ -264,15 +273,23 @@ def main(arguments: Sequence[str]) -> int:
         EdgeProcess(folder, Activity(idle_seconds)).run()
     except OSError as error:
         log(f"cannot serve: {type(error).__name__}: {error.strerror}")
-        return 1
+        match resource_error(error):
+            case StorageFull():
+                return channel.EXIT_FULL
+            case TooManyOpenFiles():
+                return channel.EXIT_DESCRIPTORS
+            case _:
+                return 1
     return 0
 
 
 def log(event: str) -> None:
     """Write one line to the log, to which the streams of the process are redirected."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    sys.stderr.write(f"{moment} {os.getpid()} {event}\n")
-    sys.stderr.flush()
+    # A full disk takes no log, and must not end the request that is logged.
+    with suppress(OSError):
+        sys.stderr.write(f"{moment} {os.getpid()} {event}\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

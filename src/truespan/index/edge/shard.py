@@ -16,7 +16,14 @@ from typing import Any
 import msgspec
 import qdrant_edge as edge
 
-from truespan.errors import IndexRefused, IndexSchemaMismatch, IndexUnavailable, TruespanError
+from truespan.errors import (
+    IndexRefused,
+    IndexSchemaMismatch,
+    IndexUnavailable,
+    TruespanError,
+    resource_error,
+    resource_error_of,
+)
 from truespan.files.disk import require_space, sync_folder
 from truespan.index.calls import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Search, Where
 from truespan.index.filters import (
@@ -46,6 +53,12 @@ _INDEXES = {
 class EnginePanicked(IndexRefused):
     """The engine stopped in the middle of a call; its memory is not to be trusted any more."""
 
+    reason: TruespanError | None = None
+    """What the client is told instead, if it is known why."""
+
+
+_OS_ERROR = re.compile(r"(?:\(os error |Os \{ code: )([0-9]{1,4})")
+
 
 @contextmanager
 def edge_errors(doing: str) -> Iterator[None]:
@@ -57,19 +70,31 @@ def edge_errors(doing: str) -> Iterator[None]:
     except Exception as error:
         if "WouldBlock" in str(error):
             raise IndexUnavailable("Another program has the index open.") from error
+        if known := _resource_error(error):
+            raise known from error
         raise IndexRefused(
             f"The embedded index could not {doing} ({type(error).__name__}).", advice=REBUILD
         ) from error
     except BaseException as error:
-        raise EnginePanicked(
+        panic = EnginePanicked(
             f"The embedded index broke down while it tried to {doing}.", advice=REBUILD
-        ) from error
+        )
+        panic.reason = _resource_error(error)
+        raise panic from error
+
+
+def _resource_error(error: BaseException) -> TruespanError | None:
+    """Return what an error of Edge means if a resource ran out. Edge tells it in its message."""
+    if known := resource_error(error):
+        return known
+    number = _OS_ERROR.search(str(error))
+    return resource_error_of(int(number[1])) if number else None
 
 
 def create_files(path: Path, collection: Collection) -> None:
     """Create the files of an empty collection, with every payload index."""
-    path.mkdir()
     with edge_errors("make a collection"):
+        path.mkdir()
         shard = edge.EdgeShard.create(str(path), _config(collection))
         _add_indexes(shard)
         shard.flush()
@@ -254,7 +279,9 @@ class Rewrite:
             _remove(removed)
         except OSError as error:
             # The next process finds out how far it came; this one cannot be sure.
-            raise EnginePanicked("The index could not put its new files in place.") from error
+            panic = EnginePanicked("The index could not put its new files in place.")
+            panic.reason = resource_error(error)
+            raise panic from error
 
 
 def _remove(folder: Path) -> None:

@@ -31,6 +31,7 @@ from truespan.errors import (
     IndexUnavailable,
     InvalidConfiguration,
     TruespanError,
+    resource_error,
 )
 from truespan.index.calls import REBUILD
 from truespan.index.server import ServerOptions, server_target
@@ -123,7 +124,9 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
         try:
             certificates = options.ca_file.read_bytes() if options.ca_file else None
             tls = ssl.create_default_context(cadata=certificates.decode() if certificates else None)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if known := resource_error(error):
+                raise known from None
             raise InvalidConfiguration(
                 "The certificates of qdrant_ca_file cannot be used."
             ) from None
@@ -184,6 +187,8 @@ def server_errors(doing: str) -> Iterator[None]:
 
 
 def _error_for(error: Exception, doing: str) -> TruespanError:
+    if known := resource_error(error):
+        return known
     match error:
         case ResourceExhaustedResponse():
             return _busy(error.retry_after_s)

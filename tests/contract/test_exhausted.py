@@ -1,0 +1,372 @@
+"""A full disk and a lack of file descriptors are called by their names, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import io
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("limits are those of POSIX", allow_module_level=True)
+
+from tests.contract.index_contract import EAST, point, vector
+from tests.promises import proves
+from tests.support.exhaustion import full_disk, no_descriptors
+from tests.support.index_process import SCOPE, end_process
+from tests.support.worlds import Place, place
+from truespan.errors import (
+    IndexRefused,
+    InvalidSettings,
+    ModelUnavailable,
+    SourceRefused,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    TooManyOpenFiles,
+    TruespanError,
+    resource_error,
+)
+from truespan.files.assets import AssetFolder
+from truespan.files.checks import _search_file
+from truespan.files.disk import require_descriptor
+from truespan.files.golden import GoldenFolder
+from truespan.files.jail import list_folder, read_file
+from truespan.files.uploads import UploadFolder
+from truespan.files.usage_key import UsageKey
+from truespan.http.app import report_bug
+from truespan.index.edge.client import EdgeIndex
+from truespan.index.edge.process import log
+from truespan.parsing.child_parser import ChildParser
+from truespan.settings import read_settings
+from truespan.store.sqlite import SqliteDatabase
+from truespan.system import SystemProcesses
+from truespan.types.ids import WorldId
+from truespan.types.source import Upload
+from truespan.types.text import Image
+
+BOOK = "The lamp went out at midnight. Nobody on the pier saw who did it. The keeper slept."
+QUERY = "Who put the lamp out?"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    made = place(tmp_path / "library")
+    made.world("w", lamp__txt=BOOK)
+    return made
+
+
+def raised(work: Callable[[], object]) -> TruespanError | None:
+    """Return the error that some work ends with."""
+    try:
+        work()
+    except TruespanError as error:
+        return error
+    return None
+
+
+def receive(folder: Path, upload: Upload) -> None:
+    with UploadFolder(folder, reserve=0).receive(WorldId("0"), [upload]):
+        pass
+
+
+# The store
+
+
+@proves("store.disk-reserve")
+def test_a_database_without_room_is_full_and_not_damaged(here: Place) -> None:
+    world = here.library.world("w")
+    path = here.write("more.txt", "The second book tells of a bell. " * 200)
+
+    with full_disk():
+        failure = raised(lambda: world.ingest([path]))
+        hits = world.search(QUERY).results
+        refused = raised(lambda: here.library.create_world("another"))
+
+    assert isinstance(failure, StorageFull), failure
+    assert isinstance(refused, StorageFull), refused
+    assert "backup" not in str(failure)
+    assert hits
+    assert world.ingest([path]).ingested == ["more.txt"]
+    assert all(check.verdict == "ok" for check in here.store.soundness())
+
+
+def test_a_database_that_reached_its_number_of_pages_is_full(here: Place) -> None:
+    world = here.library.world("w")
+    path = here.write("more.txt", "The second book tells of a bell. " * 2000)
+    database = here.store._db
+    assert isinstance(database, SqliteDatabase)
+    connection = database.connection
+    pages = connection.pragma("page_count")
+    connection.pragma("max_page_count", pages)
+
+    failure = raised(lambda: world.ingest([path]))
+
+    assert isinstance(failure, StorageFull), failure
+    connection.pragma("max_page_count", 1 << 30)
+    assert world.ingest([path]).ingested == ["more.txt"]
+
+
+def test_a_database_that_cannot_be_opened_for_lack_of_descriptors_says_so(here: Place) -> None:
+    world = here.library.world("w")
+    failures: list[TruespanError | None] = []
+
+    def search() -> None:
+        # On a thread of its own, which needs a connection of its own.
+        failures.append(raised(lambda: world.search(QUERY)))
+
+    for left in range(3):
+        thread = threading.Thread(target=search)
+        with no_descriptors(left):
+            thread.start()
+            thread.join()
+
+    assert [type(failure) for failure in failures[:1]] == [TooManyOpenFiles]
+    assert all(failure is None or isinstance(failure, TooManyOpenFiles) for failure in failures)
+    assert world.search(QUERY).results
+
+
+def test_errors_of_a_database_server_say_which_resource_ran_out() -> None:
+    pg = pytest.importorskip("psycopg.errors")
+    from truespan.store.postgres_server import map_errors
+
+    def failure(kind: type[Exception]) -> TruespanError | None:
+        def work() -> None:
+            with map_errors():
+                raise kind("with values")
+
+        return raised(work)
+
+    expected = {
+        pg.DiskFull: (StorageFull, "server is full"),
+        pg.OutOfMemory: (StoreBusy, "no memory"),
+        pg.TooManyConnections: (StoreBusy, "no more connections"),
+        pg.InsufficientResources: (StoreBusy, "no memory or other resources"),
+        pg.IoError: (StoreBusy, "I/O error"),
+    }
+    for kind, (family, words) in expected.items():
+        found = failure(kind)
+        assert found is not None
+        assert isinstance(found, family), kind
+        assert words in found.message
+        assert "values" not in str(found)
+    with no_descriptors():
+        assert isinstance(failure(pg.OperationalError), TooManyOpenFiles)
+
+
+# The index
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@proves("errors.provider-or-index")
+def test_an_index_without_room_is_full_and_need_not_be_rebuilt(folder: Path) -> None:
+    index = EdgeIndex(folder, reserve=0, idle_seconds=60)
+    with full_disk(1 << 16):
+        failure = raised(
+            lambda: (index.prepare(SCOPE), index.upsert(SCOPE, [point(SCOPE, 0, vector(*EAST))]))
+        )
+    end_process(folder)
+    index.close()
+
+    assert isinstance(failure, StorageFull), failure
+    again = EdgeIndex(folder, reserve=0, idle_seconds=60)
+    again.prepare(SCOPE)
+    again.upsert(SCOPE, [point(SCOPE, 0, vector(*EAST))])
+    assert again.count(SCOPE) == 1
+    end_process(folder)
+    again.close()
+
+
+def test_an_index_process_without_descriptors_says_so(folder: Path) -> None:
+    index = EdgeIndex(folder, reserve=0, idle_seconds=60)
+    with no_descriptors():
+        unstarted = raised(lambda: index.prepare(SCOPE))
+    index.prepare(SCOPE)
+    index.upsert(SCOPE, [point(SCOPE, 0, vector(*EAST))])
+    index.close()
+    with no_descriptors():
+        unconnected = raised(lambda: index.count(SCOPE))
+    counted = index.count(SCOPE)
+    end_process(folder)
+    index.close()
+
+    assert isinstance(unstarted, TooManyOpenFiles), unstarted
+    assert isinstance(unconnected, TooManyOpenFiles), unconnected
+    assert counted == 1
+
+
+def test_a_failure_of_the_engine_is_told_by_the_error_number_in_it() -> None:
+    from truespan.index.edge.messages import error_from, reply_for
+    from truespan.index.edge.shard import EnginePanicked, edge_errors
+
+    class Panic(BaseException):
+        """As the engine raises it: no Exception."""
+
+    def told(error: BaseException) -> TruespanError:
+        try:
+            with edge_errors("write"):
+                raise error
+        except EnginePanicked as panic:
+            return error_from(reply_for(panic.reason or panic))
+        except TruespanError as known:
+            return error_from(reply_for(known))
+
+    assert isinstance(told(Exception("io: No space left on device (os error 28)")), StorageFull)
+    assert isinstance(told(Panic("File too large (os error 27)")), StorageFull)
+    assert isinstance(told(Panic("x: Os { code: 28, kind: StorageFull }")), StorageFull)
+    assert isinstance(told(Exception("x: Too many open files (os error 24)")), TooManyOpenFiles)
+    assert isinstance(told(Exception("Permission denied (os error 13)")), IndexRefused)
+    assert isinstance(told(Panic("index out of bounds")), IndexRefused)
+
+
+# Files
+
+
+@pytest.mark.parametrize("exhausted", [full_disk, no_descriptors])
+def test_files_that_cannot_be_written_say_which_resource_ran_out(
+    tmp_path: Path, exhausted: Callable[[], object]
+) -> None:
+    world = WorldId("0" * 8)
+    golden = tmp_path / "golden.jsonl"
+    work: dict[str, Callable[[], object]] = {
+        "images": lambda: AssetFolder(tmp_path / "assets", reserve=0).stage_images(
+            world, "doc", "token", [Image("png", b"x" * 5000)]
+        ),
+        "uploads": lambda: receive(tmp_path / "uploads", Upload("a.txt", b"x" * 5000)),
+        "usage key": lambda: UsageKey(tmp_path / "usage.key").mark("w", "query"),
+        "golden queries": lambda: GoldenFolder().change(str(golden), lambda _: b"x" * 5000),
+    }
+    expected = StorageFull if exhausted is full_disk else TooManyOpenFiles
+
+    for name, attempt in work.items():
+        with exhausted():  # type: ignore[attr-defined]
+            failure = raised(attempt)
+        assert type(failure) is expected, (name, failure)
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
+    assert [path.name for path in left if path.name != ".world"] == []
+    for attempt in work.values():
+        attempt()
+
+
+def test_files_that_cannot_be_opened_say_that_descriptors_are_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("text")
+    (tmp_path / "truespan.toml").write_text("")
+    parser = ChildParser()
+    with no_descriptors():
+        failures = [
+            raised(require_descriptor),
+            raised(lambda: read_file(str(path), "a.txt", jailed=False, max_bytes=100)),
+            raised(lambda: read_file(str(path), "a.txt", jailed=True, max_bytes=100)),
+            raised(lambda: list_folder(str(tmp_path))),
+            raised(lambda: read_settings(tmp_path, {})),
+            raised(lambda: parser.parse("a.txt", b"text", images=False)),
+            raised(lambda: receive(tmp_path / "uploads", Upload("a.txt", path))),
+        ]
+
+    assert [type(failure) for failure in failures] == [TooManyOpenFiles] * len(failures)
+    assert parser.parse("a.txt", b"text", images=False).blocks
+    parser.close()
+
+
+def test_without_descriptors_nothing_is_taken_for_absent(tmp_path: Path) -> None:
+    world, assets = WorldId("0" * 8), AssetFolder(tmp_path / "assets", reserve=0)
+    assets.stage_images(world, "doc", "token", [Image("png", b"bytes")])
+    assets.publish(world, "doc", "token")
+    processes, path = SystemProcesses(), tmp_path / "file"
+    own = processes.own()
+    path.write_bytes(b"a trace of this text")
+    with no_descriptors():
+        failures = [
+            raised(lambda: assets.read(world, "doc", "token", "img_001.png")),
+            raised(lambda: assets.remove_all(world)),
+            raised(lambda: processes.is_alive(own)),
+            raised(lambda: _search_file(path, {b"trace"})),
+        ]
+
+    assert [type(failure) for failure in failures] == [TooManyOpenFiles] * len(failures)
+    assert assets.read(world, "doc", "token", "img_001.png") == b"bytes"
+    assert processes.is_alive(own)
+
+
+def test_ingestion_without_descriptors_blames_no_file(here: Place) -> None:
+    world, path = here.library.world("w"), here.write("more.txt", "A bell rang.")
+
+    with no_descriptors():
+        failure = raised(lambda: world.ingest([path]))
+
+    assert isinstance(failure, TooManyOpenFiles)
+    assert not isinstance(failure, SourceRefused | ModelUnavailable)
+    assert world.ingest([path]).ingested == ["more.txt"]
+
+
+def test_a_backup_for_which_there_is_no_room_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from truespan.cli import run
+
+    library, target = tmp_path / "library", tmp_path / "backup"
+    assert run(["init", "-L", str(library), "--world", "w"]) == 0
+    capsys.readouterr()
+    with full_disk():
+        code = run(["backup", str(target), "-L", str(library)])
+
+    told = capsys.readouterr().err
+    assert (code, "disk is full" in told) == (3, True), told
+    assert not target.exists()
+    assert run(["backup", str(target), "-L", str(library)]) == 0
+
+
+# Output and logs
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_and_logs_that_cannot_be_written_are_no_bugs(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "truespan", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert "disk is full" in done.stderr
+    assert "bug" not in done.stderr
+    with io.TextIOWrapper(open("/dev/full", "wb", buffering=0), write_through=True) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        log("an event of the index process")
+        assert report_bug(here.library, "request", ValueError()).code == "internal_error"
+        monkeypatch.undo()
+
+
+def test_what_ran_out_is_found_behind_other_exceptions() -> None:
+    full = OSError(errno.ENOSPC, "full")
+    wrapped = RuntimeError("wrapped")
+    wrapped.__cause__ = full
+    wrapped.__suppress_context__ = True
+    hidden = RuntimeError("hidden")
+    hidden.__context__, hidden.__suppress_context__ = full, True
+    circle = RuntimeError("circle")
+    circle.__context__ = circle
+
+    assert isinstance(resource_error(full), StorageFull)
+    assert isinstance(resource_error(OSError(errno.EDQUOT, "quota")), StorageFull)
+    assert isinstance(resource_error(wrapped), StorageFull)
+    assert isinstance(resource_error(OSError(errno.ENFILE, "files")), TooManyOpenFiles)
+    for other in (hidden, circle, OSError("no number"), OSError(errno.EACCES, "no"), ValueError()):
+        assert resource_error(other) is None
+    assert not issubclass(StorageFull, StoreDamaged)
+    assert raised(lambda: None) is None
+    assert not isinstance(StorageFull(), InvalidSettings)
