@@ -196,6 +196,19 @@ def test_an_edition_moves_a_reader_to_the_same_sentence_or_back() -> None:
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
+def test_a_speech_divided_in_another_way_counts_as_read() -> None:
+    speech = NOVEL[:80]
+    whole = [*BOOK[:150], " ".join(speech), *BOOK[150:]]
+    parts = [*BOOK[:150], *speech, *BOOK[150:]]
+
+    assert Alignment(whole, parts).move(200) == 279
+    assert Alignment(parts, whole).move(279) == 200
+    # Who has not finished the speech is moved before it, and not past its end.
+    assert Alignment(parts, whole).move(170) == 149
+    assert Alignment(whole, [*speech[:9], *whole]).move(149) == -1
+
+
+@proves("reading.re-anchored", "reading.never-past-position")
 def test_a_repeated_line_moves_nobody_forward() -> None:
     verses = [[f"Verse {number} of the old song of the harbour."] for number in range(6)]
     song = [line for verse in verses for line in (*verse, "Oh, the lamp, the lamp, the lamp!")]

@@ -16,6 +16,7 @@ earlier one can only lower it. The time is proportional to the number of words.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 """A run of letters and digits; in scripts without spaces, one character."""
 
+_NEVER = sys.maxsize
 _Key = tuple[int, ...]
 """The numbers of the words of a sentence; a negative one for a sentence of marks alone."""
 
@@ -63,6 +65,15 @@ class _Run(NamedTuple):
         return self.new + self.length
 
 
+class _Quotation(NamedTuple):
+    """A new sentence that may quote old text; whether that would tell something, and whether the
+    words are all within the sentence."""
+
+    place: int
+    tells: bool
+    within: bool
+
+
 class Alignment:
     """What two revisions of a book have in common, for readers at any position."""
 
@@ -78,17 +89,18 @@ class Alignment:
         for sid, key in enumerate(self._old):
             if self._first.setdefault(key, sid) != sid:
                 self._second.setdefault(key, sid)
-        self._ahead = self._running_ahead()
+        self._known = [-1] * len(new)
+        self._ahead: list[int] = []
+        self._find_quotations()
 
     def move(self, sid: int) -> int:
         """Return the position of a reader at `sid` in the new revision; -1 before its start."""
         last = bisect_right(self._ahead, sid)
         runs = self._runs(sid, last)
         matched, unknown = [0], [0]
-        for key, size in zip(self._new[:last], self._sizes, strict=False):
+        for known, size in zip(self._known[:last], self._sizes, strict=False):
             matched.append(matched[-1] + size)
-            known = self._first.get(key, sid + 1) <= sid
-            unknown.append(unknown[-1] + (0 if known else size))
+            unknown.append(unknown[-1] + (0 if known <= sid else size))
 
         def follow(run: _Run, following: Iterable[tuple[int, _Run]]) -> tuple[int, int]:
             """Return the size of the best chain after a run, and the negative of its last
@@ -148,12 +160,17 @@ class Alignment:
             end = runs[-1].new_end
         return runs
 
-    def _running_ahead(self) -> list[int]:
-        """Return for each new sentence the old one that a reader must have read to be shown the
-        new text up to it. The list ends early where there is too much new text to compare."""
-        needs, size, stretches = list[int](), 0, list[list[int]]()
+    def _find_quotations(self) -> None:
+        """Find out which old sentences a reader must have read to know the new ones.
+
+        `_known` has for each new sentence the old one with which all its words were read, also if
+        they were divided into sentences in another way. `_ahead` has the one that must have been
+        read to be shown the new text up to it. It ends early where there is too much to compare.
+        """
+        size, stretches, needs = 0, list[list[int]](), list[int]()
+        quoting: dict[_Key, list[_Quotation]] = {}
         for place, key in enumerate(self._new):
-            first = self._first.get(key)
+            first, words = self._first.get(key), _size(key)
             if first is None:
                 size += self._sizes[place]
                 if size > MOST_NEW:
@@ -161,29 +178,43 @@ class Alignment:
                 if not stretches or stretches[-1][-1] != place - 1:
                     stretches.append([])
                 stretches[-1].append(place)
-            needs.append(first if first is not None and _size(key) >= TELLING else -1)
-        for place, sid in self._quotations(stretches):
-            needs[place] = max(needs[place], sid)
-        highest = -1
-        return [highest := max(highest, need) for need in needs]
-
-    def _quotations(self, stretches: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-        """Yield the new sentences that quote old ones, each with the last sentence it quotes: a
-        whole sentence within a longer one, or `QUOTED` words in a row."""
-        quoting: dict[_Key, list[int]] = {}
+            if TELLING <= words < QUOTED:
+                told = first is not None
+                quoting.setdefault(key, []).append(_Quotation(place, told, within=True))
+            needs.append(first if first is not None and words >= QUOTED else -1)
         for stretch in stretches:
-            stream, places = _stream((place, self._new[place]) for place in stretch)
-            for count in range(TELLING, QUOTED):
-                for end, gram in enumerate(_grams(stream, count), count - 1):
-                    if gram in self._first:
-                        yield places[end], self._first[gram]
-            for end, gram in enumerate(_grams(stream, QUOTED), QUOTED - 1):
-                quoting.setdefault(gram, []).append(places[end])
-        stream, sids = _stream(enumerate(self._old)) if quoting else ([], [])
-        for end, gram in enumerate(_grams(stream, QUOTED), QUOTED - 1):
-            # The first place in the old text counts: a reader past it knows the words.
-            for place in quoting.pop(gram, ()):
-                yield place, sids[end]
+            self._add_quotations(quoting, stretch)
+        found = [0] * len(needs)
+        stream, sids = _stream(enumerate(self._old))
+        for count in range(TELLING, QUOTED + 1):
+            for end, gram in enumerate(_grams(stream, count), count - 1):
+                # The first place in the old text counts: a reader past it knows the words.
+                for place, tells, within in quoting.pop(gram, ()):
+                    if tells:
+                        needs[place] = max(needs[place], sids[end])
+                    if within:
+                        found[place] += 1
+                        self._known[place] = max(self._known[place], sids[end])
+        for place, count in enumerate(found):
+            first, wanted = self._first.get(self._new[place]), max(_size(self._new[place]), QUOTED)
+            if first is not None:
+                self._known[place] = first
+            elif count <= wanted - QUOTED:
+                self._known[place] = _NEVER
+        highest = -1
+        self._ahead = [highest := max(highest, need) for need in needs]
+
+    def _add_quotations(
+        self, quoting: dict[_Key, list[_Quotation]], stretch: Sequence[int]
+    ) -> None:
+        """Add what consecutive new sentences may quote, with their places: a whole old sentence
+        within a longer one, or `QUOTED` words in a row."""
+        stream, places = _stream((place, self._new[place]) for place in stretch)
+        for count in range(TELLING, QUOTED + 1):
+            for end, gram in enumerate(_grams(stream, count), count - 1):
+                if count == QUOTED or gram in self._first:
+                    within = count == QUOTED and places[end - count + 1] == places[end]
+                    quoting.setdefault(gram, []).append(_Quotation(places[end], True, within))
 
 
 def _key(sentence: str, words: dict[str, int]) -> _Key:
