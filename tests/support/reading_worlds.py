@@ -199,6 +199,7 @@ class Trial:
         self.world = self.here.library.create_world("world")
         self.writer = Writer(self.rng, self.form, longest=2500)
         self.title = self.rng.choice([None, "A Declared Title"])
+        self.has_contents = self.rng.random() < 0.5
         self.counts = Counts()
         self.questions: list[Question] = []
         self.ids: list[str] = []
@@ -230,10 +231,15 @@ class Trial:
         return joined(paragraphs) + "\n"
 
     def _with_end(self, beginning: str) -> str:
-        """Return the beginning with another end: none, a word, a few paragraphs or many."""
+        """Return the beginning with another end: none, a word, a few paragraphs or many.
+
+        If the book has a list of contents before all, that is another one too.
+        """
         self.writer.canary += 1000
+        if self.has_contents:
+            beginning = self.writer.contents() + beginning
         size = self.rng.choice([0, 1, 1, 3, 12])
-        end = joined(self.writer.paragraphs(size)) if size else self.rng.choice(["", "X.", "# X"])
+        end = joined(self.writer.paragraphs(size)) if size else self.rng.choice(["", "X.", "# Y"])
         if beginning.endswith("\n") or not end:
             return beginning + end
         return f"{beginning} {self.writer.sentence()}\n\n{end}"

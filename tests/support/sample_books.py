@@ -140,6 +140,14 @@ class Writer:
             return f"- {self._name()}\n- {self._name()}"
         return f"CONTENTS\n\nChapter 1. {self._name()}\n\nChapter 2. {self._name()}"
 
+    def contents(self) -> str:
+        """Return a list of chapters for the beginning of a book, with names that occur nowhere."""
+        if self.form == "md":
+            count = self.rng.randint(1, 9)
+            return "## Contents\n\n" + "\n".join(f"- {self._name()}" for _ in range(count)) + "\n\n"
+        names = (f"Chapter {number}. {self._name()}" for number in range(1, 13))
+        return "\n\n".join(["CONTENTS", *names]) + "\n\n\n\n\n"
+
     # Headings
 
     def _markdown_heading(self) -> str:
