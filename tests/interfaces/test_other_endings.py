@@ -24,8 +24,7 @@ from tests.interfaces.mcp_clients import Bare, bare, command
 from tests.interfaces.tenants import Names, Request, request
 from tests.promises import proves
 from tests.support.docx_maker import PNG, docx, p, picture, r
-from tests.support.epub_maker import Book, page
-from tests.support.pdf_maker import Page, column, make_pdf
+from tests.support.lookahead import BOUNDARY, QUERIES, READ, SECRETS, pairs
 from tests.support.providers.chat import OpenAiChatServer
 from truespan.cli import run
 from truespan.errors import TruespanError
@@ -44,87 +43,37 @@ VOLATILE_HEADERS = {
     "date": "when the reply was sent",
     "content-length": "the digits of processing_time_ms; the bodies are compared",
 }
-QUERIES = ("Who hid the red key?", "What did the doctor do in the end?")
-SAID = ["The key hung from “a red cord” [1], ", "and “the doctor did it” [2]."]
+SAID = ["She came with “a parrot in a cage” [1], ", "and “the doctor did it” [2]."]
 CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
 
-READ = (
-    "The keeper of the lamp was called Osric.",
-    "He wound the great clock each evening at nine.",
-    "The key to the tower hung from a red cord.",
-    "Nobody else had ever been seen to touch it.",
-    "That night the key was gone.",
-)
-ENDINGS = (
-    ("The doctor had hidden it in the well.", "They hanged him in the spring.", "It was over."),
-    ("Quillfeather the postmistress burned the tower down.",),
-)
-TITLES = (("The Well", "The Gallows"), ("Fire",))
 
-
-# The same beginning in every format, and two ends
-
-
-def markdown(side: int) -> bytes:
-    parts = ["# The Lamp", "## The Keeper", " ".join(READ)]
-    for title, text in zip(TITLES[side], ENDINGS[side], strict=False):
-        parts += [f"## {title}", text]
-    return "\n\n".join([*parts, *ENDINGS[side][2:]]).encode()
-
-
-def plain_text(side: int) -> bytes:
-    parts = ["CHAPTER I", "The Keeper", " ".join(READ)]
-    for title, text in zip(TITLES[side], ENDINGS[side], strict=False):
-        parts += ["CHAPTER II", title, text]
-    return "\n\n".join(parts).encode()
-
-
-def html(side: int) -> bytes:
-    ends = zip(TITLES[side], ENDINGS[side], strict=False)
-    rest = "".join(f"<h2>{title}</h2><p>{text}</p>" for title, text in ends)
-    return (
-        "<!doctype html><html lang=en><title>The Lamp</title><body><h1>The Lamp</h1>"
-        f"<h2>The Keeper</h2><p>{' '.join(READ)}</p>{rest}</body></html>"
-    ).encode()
-
-
-def epub(side: int) -> bytes:
-    pages = {"one.xhtml": page(f"<h1>The Keeper</h1><p>{' '.join(READ)}</p>")}
-    for number, text in enumerate(ENDINGS[side]):
-        pages[f"end{number}.xhtml"] = page(f"<h1>{TITLES[side][0]} {number}</h1><p>{text}</p>")
-    return Book(pages=pages, toc=[(1, "The Keeper", "one.xhtml")]).data()
-
-
-def document(side: int) -> bytes:
-    ends = [p(r(f"<w:t>{text}</w:t>")) for text in ENDINGS[side]]
-    ends.insert(side, p(picture("rId8", alt=f"What {side} shows")))
-    body = [
-        p(r("<w:t>The Keeper</w:t>"), style="Heading1"),
-        p(r(f"<w:t>{' '.join(READ[:2])}</w:t>")),
-        p(picture("rId7", alt="The clock of the tower")),
-        p(r(f"<w:t>{' '.join(READ[2:])}</w:t>")),
-    ]
+def with_figures(side: int) -> bytes:
+    """Return a document with a figure that was read, and one that was not."""
+    read = [text for paragraphs in READ.values() for text in paragraphs]
+    ahead = ["Wilhelmina laughed.", "Ottokar ran. Nobody followed."][side:]
+    body = [p(r(f"<w:t>{text}</w:t>")) for text in read + ahead]
+    body.insert(3, p(picture("rId7", alt="The parrot in its cage")))
+    body.insert(len(read) + 1 + side, p(picture("rId8", alt=f"Hangs {side}")))
     return docx(
-        "".join([*body, *ends]),
+        "".join(body),
         relations=[("rId7", "image", "media/a.png"), ("rId8", "image", "media/b.png")],
         media={"word/media/a.png": PNG, "word/media/b.png": PNG + bytes([side])},
     )
 
 
-def pdf(side: int) -> bytes:
-    pages = [Page(column(READ))]
-    pages += [Page(column([text, *ENDINGS[side]])) for text in ENDINGS[side]]
-    return make_pdf(pages)
-
-
-BOOKS: dict[str, Callable[[int], bytes]] = {
-    "lamp.md": markdown,
-    "lamp.txt": plain_text,
-    "lamp.html": html,
-    "lamp.epub": epub,
-    "lamp.docx": document,
-    "lamp.pdf": pdf,
-}
+BOOKS: dict[str, tuple[bytes, bytes]] = {
+    f"book-{number:02}.{pair.form}": (pair.first, pair.second)
+    for number, pair in enumerate(pairs())
+} | {"figures.docx": (with_figures(0), with_figures(1))}
+CHOSEN = [
+    *(
+        next(name for name in BOOKS if name.endswith(form))
+        for form in ("txt", "md", "html", "epub")
+    ),
+    *("figures.docx", next(name for name in BOOKS if name.endswith("pdf"))),
+]
+"""Books about which everything is asked; about the others, a few things."""
+TEXTS = [name for name in CHOSEN if name.endswith(("txt", "md"))]
 
 
 @dataclass
@@ -149,24 +98,24 @@ class Side:
 def fill(library: truespan.Library, sources: Path, side: int) -> None:
     """Ingest the books of a side, and put the reader at the last sentence that both have."""
     world = library.world("w")
-    for name, make in BOOKS.items():
-        (sources / name).write_bytes(make(side))
+    for name, versions in BOOKS.items():
+        (sources / name).write_bytes(versions[side])
     world.ingest(str(sources), kind="book")
     reader = world.reader("ann")
     for name in BOOKS:
-        place = reader.set(name, passage=READ[-1])
-        assert place.last_sentence == READ[-1], name
+        place = reader.set(name, passage=BOUNDARY)
+        assert place.last_sentence == BOUNDARY, name
+    reader.set("figures.docx", passage=BOUNDARY)
 
 
 def names_of(library: truespan.Library) -> list[Names]:
     """Return the names of what a reader knows, and of what a reader cannot know."""
     world = library.world("w")
-    known = world.reader("ann").retrieve(QUERIES[0], book="lamp.md").metadata.sources[0].chunk_id
-    ahead = world.search("doctor postmistress well tower", floor=0.0, top_k=100).results
+    unread = world.search("Wilhelmina and Ottokar, the rope", floor=0.0).results[0].chunk_id
     job, found = world.jobs.list()[0].id, list[Names]()
-    for name in BOOKS:
+    for name in CHOSEN:
         doc_id = world.documents.get(name).doc_id
-        unread = max((entry.last_sid, entry.chunk_id) for entry in ahead if entry.source == name)[1]
+        known = world.reader("ann").retrieve(QUERIES[0], book=name).metadata.sources[0].chunk_id
         for chunk, image in ((known, "img_001.png"), (unread, "img_002.png")):
             found.append(
                 Names("w", doc_id, chunk, f"{doc_id}/{image}", job, "record", "ann", "1", name, "d")
@@ -251,9 +200,8 @@ def compare(
             different.append(f"{name}\n  {first}\n  {second}")
     assert not different, "\n\n".join(different[:5]) + f"\n{len(different)} of {len(rows)} differ"
     assert len(rows) >= least
-    unread = [*TITLES[0], *TITLES[1], "doctor had", "hanged him", "postmistress", "What 0 shows"]
     said = repr(results)
-    assert [word for word in unread if word in said] == []
+    assert [word for word in SECRETS if word in said] == []
     return results
 
 
@@ -297,12 +245,20 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
                 },
             }.items()
         }
+    rows |= {
+        f"{book}: {name}": row(act)
+        for book in BOOKS
+        for name, act in {
+            "page": lambda reader, book=book: reader.sentences(book),
+            "answer": lambda reader, book=book: reader.answer(QUERIES[2], book),
+        }.items()
+    }
     rows["no such book"] = row(lambda reader: reader.where("absent.md"))
 
     results = compare(sides, rows, least=100)
 
     assert any(isinstance(found, bytes) for found in results.values())
-    assert "red cord" in repr(results)
+    assert "green coat" in repr(results)
 
 
 @proves("reading.non-interference", "reading.every-surface")
@@ -324,7 +280,11 @@ def test_no_other_end_changes_a_byte_of_a_reply_over_http(sides: tuple[Side, Sid
                 for body in bodies:
                     one = Request(call, made.target, made.headers, body)
                     asked[f"{call.method} {made.target} {body!r}"] = one
-    for target in ("/v1/worlds/w/readers/ann/sentences?first=4&count=9", "/v1/none", "/"):
+    of_ann = "/v1/worlds/w/readers/ann"
+    targets = [
+        f"{of_ann}/{verb}?book={book}" for verb in ("sentences", "position") for book in BOOKS
+    ]
+    for target in (*targets, f"{of_ann}/sentences?first=4&count=9", "/v1/none", "/"):
         asked[f"GET {target}"] = target
 
     def send(side: Side, one: Any) -> object:
@@ -358,7 +318,7 @@ def test_no_other_end_changes_a_byte_of_mcp_over_http(sides: tuple[Side, Side]) 
 
     results = compare(sides, rows, least=150)
 
-    assert "red cord" in repr(results)
+    assert "green coat" in repr(results)
 
 
 @proves("reading.non-interference", "reading.every-surface")
@@ -378,7 +338,7 @@ def test_no_other_end_changes_a_line_of_mcp_over_standard_output(
         if one.method != "initialize"
     }
     reference = {"type": "ref/resource", "uri": "truespan://documents/{doc_id}"}
-    for value in ("", "l", "lamp", "x"):
+    for value in ("", "b", "book-00", "x"):
         argument = {"name": "doc_id", "value": value}
         rows[f"complete {value}"] = row(
             "completion/complete", {"ref": reference, "argument": argument}
@@ -386,7 +346,7 @@ def test_no_other_end_changes_a_line_of_mcp_over_standard_output(
 
     results = compare(sides, rows, least=70)
 
-    assert "red cord" in repr(results)
+    assert "green coat" in repr(results)
 
 
 @proves("reading.non-interference", "reading.every-surface")
@@ -411,32 +371,33 @@ def test_no_other_end_changes_a_byte_of_the_command_line(
         ("read", "ask", QUERIES[0], *ann, "--book", "absent.md"),
         ("ask", QUERIES[0], *ann, "--book", "absent.md"),
         ("ask", QUERIES[0], *ann, "--no-stream"),
-        ("ask", QUERIES[1], *ann, "--book", "lamp.docx", "--json"),
+        ("ask", QUERIES[1], *ann, "--book", "figures.docx", "--json"),
         ("read", "ask", QUERIES[1], *ann, "--context"),
     ]  # fmt: skip
-    for book in BOOKS:
+    for book in CHOSEN:
         spelled += [
             ("read", "ask", QUERIES[0], *ann, "--book", book),
             ("read", "ask", QUERIES[1], *ann, "--book", book, "--json"),
-            ("reader", "set", book, *ann, "--passage", READ[-1], "--json"),
+            ("reader", "set", book, *ann, "--passage", BOUNDARY, "--json"),
         ]
 
     rows = {" ".join(words): row(*words) for words in spelled}
     results = compare(sides, rows, least=20)
 
-    assert "red cord" in repr(results)
+    assert "green coat" in repr(results)
 
 
 @proves("reading.non-interference", "reading.re-anchored")
 def test_no_other_end_changes_where_an_edition_with_a_foreword_puts_a_reader(
     sides: tuple[Side, Side],
 ) -> None:
+    first = READ["Chapter 1"][0]
     foreword = "This edition follows the second printing, and the notes are ours. "
     sources = sides[0].folder.parent / "sources"
     for side in sides:
-        for name in ("lamp.md", "lamp.txt"):
-            text = BOOKS[name](1 - side.number).decode()
-            text = text.replace(READ[0], foreword + READ[0]).replace("tower hung", "tower—hung")
+        for name in TEXTS:
+            text = BOOKS[name][1 - side.number].decode()
+            text = text.replace(first, foreword + first).replace("low and white", "low—and white")
             (sources / name).write_text(text, "utf-8")
             side.library.world("w").ingest(str(sources / name), kind="book")
 
@@ -444,7 +405,7 @@ def test_no_other_end_changes_where_an_edition_with_a_foreword_puts_a_reader(
         return lambda side: settled(json.loads(to_json(ask(side.library.world("w").reader("ann")))))
 
     rows = {"books": row(lambda reader: reader.books())}
-    for name in ("lamp.md", "lamp.txt"):
+    for name in TEXTS:
         rows[f"where {name}"] = row(lambda reader, name=name: reader.where(name))
         rows[f"page {name}"] = row(lambda reader, name=name: reader.sentences(name))
         rows[f"retrieve {name}"] = row(
@@ -452,5 +413,5 @@ def test_no_other_end_changes_where_an_edition_with_a_foreword_puts_a_reader(
         )
     results = compare(sides, rows, least=7)
 
-    for name in ("lamp.md", "lamp.txt"):
-        assert results[f"where {name}"]["last_sentence"] == READ[-1]
+    for name in TEXTS:
+        assert results[f"where {name}"]["last_sentence"] == BOUNDARY
