@@ -61,6 +61,7 @@ def test_a_reader_is_told_of_chapters_only_as_they_are_reached(here: Place) -> N
         assert list(reader.where().chapters_reached) == CHAPTERS[:reached]
 
 
+@proves("reading.every-surface")
 def test_the_owner_keeps_the_list(here: Place) -> None:
     world = read_in(here)
 
@@ -72,6 +73,7 @@ def test_the_owner_keeps_the_list(here: Place) -> None:
     assert sentences.count("Contents:") == 1
 
 
+@proves("reading.never-past-position")
 def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
     world = read_in(here)
     reader = world.reader("ann")
@@ -87,6 +89,7 @@ def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
     assert last == "Number 5."
 
 
+@proves("reading.re-anchored")
 def test_a_book_of_an_earlier_version_is_read_on_from_the_same_sentence(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
