@@ -94,7 +94,10 @@ class DamageError(TruespanError):
 
 class StoreDamaged(DamageError):
     code = "store_damaged"
-    advice = "Restore the library from a backup."
+    advice = (
+        "'truespan doctor' shows what is damaged, 'truespan doctor --apply' repairs what it can. "
+        "Ingest the other documents again, or restore a backup."
+    )
 
 
 class Interrupted(TruespanError):
@@ -239,6 +242,8 @@ class ScopeViolation(CallerError):
 class NotAllowed(CallerError):
     code = "not_allowed"
 
+    advice = "Use a token with that permission; the owner creates tokens."
+
     def __init__(self, verb: str) -> None:
         super().__init__(f"This caller may not {verb} here.")
 
@@ -324,6 +329,7 @@ class BackupInvalid(CallerError):
     """A file that is not a backup, or has changed since it was written."""
 
     code = "backup_invalid"
+    advice = "Nothing of it was used. Take another copy of the backup, or an earlier one."
 
 
 # Errors of requests over HTTP
@@ -348,10 +354,15 @@ class MediaTypeUnsupported(CallerError):
 
 class RequestTooLarge(CallerError):
     code = "request_too_large"
-    advice = "Send less at once, or raise the limit in the server's settings."
+    advice = "Send less at once."
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The request has more than {limit} bytes.")
+    def __init__(self, limit: int, part: str = "body", *, setting: str = "") -> None:
+        """`setting` is the one that sets the limit, if it can be changed."""
+        raised = f"Send less at once, or raise {setting} in the server's settings."
+        super().__init__(
+            f"The {part} of the request has more than {limit} bytes.",
+            advice=raised if setting else None,
+        )
         self.limit = limit
 
 
@@ -439,6 +450,7 @@ class SourceEmpty(SourceRefused):
 class SourceTooLarge(SourceRefused):
     code = "source_too_large"
     reason = "larger than a document may be"
+    advice = "Split it into smaller files."
 
 
 class SourceEncrypted(SourceRefused):
@@ -482,6 +494,7 @@ class AssetsTaken(SourceRefused):
 class LoaderCrashed(SourceRefused):
     code = "loader_crashed"
     reason = "the process that parsed it ended without a result"
+    advice = "Ingest it once more. If that fails too, please report the file as a bug."
 
 
 class LoaderNotStarted(SourceRefused):
@@ -596,7 +609,10 @@ class StorageFull(OperatorError):
     def __init__(self, free: int = 0, reserve: int = 0, *, place: str = "") -> None:
         """Without a reserve, a write was refused; `place` says where, if not on this machine."""
         if reserve:
-            text = f"Only {free >> 20} MiB are free; {reserve >> 20} MiB are kept in reserve."
+            text = (
+                f"Only {free >> 20} MiB are free on the disk; this needs {reserve >> 20} MiB, "
+                "with the reserve that disk_reserve_mib sets."
+            )
         elif place:
             text = f"The disk of {place} is full."
         else:
@@ -641,18 +657,22 @@ class ProviderCoolingDown(ProviderUnavailable):
 
 class ProviderRefused(ServiceError):
     code = "provider_refused"
+    advice = "Check the base URL, the model and the key in the settings of the provider."
 
 
 class BatchTooLarge(ProviderRefused):
     code = "provider_batch_too_large"
+    advice = "Lower embedding_batch_items or embedding_max_tokens_per_batch."
 
 
 class TextTooLong(ProviderRefused):
     code = "provider_text_too_long"
+    advice = "Shorten the query, or choose smaller chunks."
 
 
 class ProviderBadReply(ServiceError):
     code = "provider_bad_reply"
+    advice = "Check that the base URL leads to a server of the configured kind, and its log."
 
 
 class IndexUnavailable(_Unavailable):
@@ -676,8 +696,13 @@ class DeadlineExceeded(ServiceError):
     retryable = True
     advice = "Try again, or ask for less; http_timeout_seconds sets the limit."
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"The request took longer than {seconds:g} s.")
+    def __init__(self, seconds: float, part: str = "") -> None:
+        """`part` is what of the request did not arrive in time, if that was the reason."""
+        if part:
+            text = f"The {part} of the request did not arrive within {seconds:g} s."
+            super().__init__(text, advice="Send it again, faster or in smaller parts.")
+        else:
+            super().__init__(f"The request took longer than {seconds:g} s.")
 
 
 class Overloaded(ServiceError):

@@ -99,6 +99,22 @@ def test_stemmers() -> None:
 
 
 @proves("threads.shared-state")
+def test_the_decoders_of_strict_json() -> None:
+    from truespan.strict_json import DuplicateKey, parse_json, require_unique_keys
+
+    def read(place: int) -> object:
+        value = [{"text": TEXTS[place], f"key {n % 7}": n, "inner": {"text": n}} for n in range(20)]
+        text = msgspec.json.encode(value)
+        try:
+            require_unique_keys(text.replace(b'"inner"', b'"text"') if place % 2 else text)
+        except DuplicateKey as error:
+            return parse_json(text), str(error)
+        return parse_json(text)
+
+    assert_alike(lambda: read)
+
+
+@proves("threads.shared-state")
 def test_the_language_detector_and_the_segmenter() -> None:
     def make() -> Work:
         return lambda place: (

@@ -172,9 +172,11 @@ def _map_errors(path: Path) -> Iterator[None]:
     except TruespanError:
         raise
     except FileNotFoundError:
-        raise BackupInvalid(f"There is no backup at {path}.") from None
+        raise BackupInvalid(f"There is no backup at {path}.", advice="Check the path.") from None
     except (IsADirectoryError, PermissionError) as error:
-        raise BackupInvalid(f"{path} cannot be read: {error.strerror}.") from None
+        raise BackupInvalid(
+            f"{path} cannot be read: {error.strerror}.", advice="Check the path."
+        ) from None
     except OSError:
         raise
     except Exception:

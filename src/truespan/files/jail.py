@@ -201,8 +201,11 @@ class _NotPlain(Exception):
 
 def _read(opened: int, name: str, max_bytes: int) -> bytes:
     size = os.fstat(opened).st_size
+    too_large = SourceTooLarge(
+        name, advice=f"At most {max_bytes >> 20} MiB are read. Split it into smaller files."
+    )
     if size > max_bytes:
-        raise SourceTooLarge(name)
+        raise too_large
     # It may grow while it is read, so one byte past the end is requested.
     pieces, left = [], max_bytes + 1
     wanted = size + 1
@@ -211,7 +214,7 @@ def _read(opened: int, name: str, max_bytes: int) -> bytes:
         left -= len(piece)
         wanted = wanted - len(piece) or _PIECE
     if left <= 0:
-        raise SourceTooLarge(name)
+        raise too_large
     return b"".join(pieces)
 
 

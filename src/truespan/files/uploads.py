@@ -165,7 +165,11 @@ class UploadFolder:
             while piece := _read(content, upload.name):
                 size += len(piece)
                 if size > self._max_bytes:
-                    raise SourceTooLarge(upload.name)
+                    limit = self._max_bytes >> 20
+                    raise SourceTooLarge(
+                        upload.name,
+                        advice=f"At most {limit} MiB are accepted; the setting is source_max_mib.",
+                    )
                 require_space(self._folder, self._reserve + len(piece))
                 file.write(piece)
         return size

@@ -18,7 +18,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive, Scope
 
 from truespan import errors
-from truespan.arguments import Arguments, explain_error
+from truespan.arguments import LONGEST_NAME_SHOWN, Arguments, explain_error
 from truespan.http.schemas import Label
 from truespan.strict_json import (
     JsonError,
@@ -48,17 +48,23 @@ def media_type(scope: Scope) -> str:
     return values[0].decode("latin-1").partition(";")[0].strip().lower() if values else ""
 
 
-def check_length(scope: Scope, limit: int) -> None:
+BODY_SETTING, UPLOAD_SETTING = "http_body_max_kib", "source_max_mib"
+"""The settings that limit bodies and uploads."""
+
+
+def check_length(scope: Scope, limit: int, setting: str = BODY_SETTING) -> None:
     """Refuse a body whose Content-Length is over the limit, before it is read."""
     announced = header(scope, b"content-length")
     # Compared by its length first: Python refuses to convert numbers of thousands of digits.
     if announced and announced[0].isdigit():
         digits = announced[0].lstrip(b"0") or b"0"
         if len(digits) > len(str(limit)) or int(digits) > limit:
-            raise errors.RequestTooLarge(limit)
+            raise errors.RequestTooLarge(limit, setting=setting)
 
 
-def limit_body(receive: Receive, limit: int, seconds: float | None = None) -> Receive:
+def limit_body(
+    receive: Receive, limit: int, seconds: float | None = None, setting: str = BODY_SETTING
+) -> Receive:
     """Wrap `receive` so that it refuses a body that is too long or takes too long."""
     length, complete = 0, False
     deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
@@ -69,20 +75,22 @@ def limit_body(receive: Receive, limit: int, seconds: float | None = None) -> Re
             async with asyncio.timeout_at(None if complete else deadline):
                 message = await receive()
         except TimeoutError:
-            raise errors.DeadlineExceeded(seconds or 0.0) from None
+            raise errors.DeadlineExceeded(seconds or 0.0, "body") from None
         length += len(message.get("body", b""))
         complete = complete or not message.get("more_body", False)
         if length > limit:
-            raise errors.RequestTooLarge(limit)
+            raise errors.RequestTooLarge(limit, setting=setting)
         return message
 
     return receive_limited
 
 
-async def _stream_body(scope: Scope, receive: Receive, limit: int) -> AsyncGenerator[bytes, None]:
+async def _stream_body(
+    scope: Scope, receive: Receive, limit: int, setting: str = BODY_SETTING
+) -> AsyncGenerator[bytes, None]:
     """Yield the body in the pieces in which it arrives."""
-    check_length(scope, limit)
-    receive_limited = limit_body(receive, limit)
+    check_length(scope, limit, setting)
+    receive_limited = limit_body(receive, limit, setting=setting)
     while True:
         message = await receive_limited()
         if message["type"] == "http.disconnect":
@@ -98,7 +106,7 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         async with asyncio.timeout(seconds):
             return b"".join([piece async for piece in _stream_body(scope, receive, limit)])
     except TimeoutError:
-        raise errors.DeadlineExceeded(seconds) from None
+        raise errors.DeadlineExceeded(seconds, "body") from None
 
 
 def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
@@ -120,7 +128,7 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
 def parse_query(kind: type | None, query_string: bytes) -> Any:
     """Return a query string as the type that an operation takes; None if it takes none."""
     if len(query_string) > MAX_QUERY_STRING:
-        raise errors.RequestTooLarge(MAX_QUERY_STRING)
+        raise errors.RequestTooLarge(MAX_QUERY_STRING, "query string")
     try:
         pairs = parse_qsl(
             query_string.decode("ascii"),
@@ -136,7 +144,9 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
         return None
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise errors.InvalidSettings("A name is repeated in the query string.")
+        seen = [name for name, _ in pairs]
+        name = next(name for name in seen if seen.count(name) > 1)[:LONGEST_NAME_SHOWN]
+        raise errors.InvalidSettings(f"The argument {name!r} occurs twice in the query string.")
     return _convert(kind, values)
 
 
@@ -222,7 +232,7 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         raise errors.MediaTypeUnsupported(FORM)
     parser = _FormParser(
         Headers(scope=scope),
-        _stream_body(scope, receive, limit),
+        _stream_body(scope, receive, limit, UPLOAD_SETTING),
         max_files=MAX_FILES,
         max_fields=MAX_FIELDS,
         max_part_size=MAX_FIELD_BYTES,
@@ -236,10 +246,13 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
     except BaseException as error:
         parser.close_files()
         if isinstance(error, TimeoutError):
-            raise errors.DeadlineExceeded(seconds) from None
+            raise errors.DeadlineExceeded(seconds, "body") from None
         if isinstance(error, OSError):
-            bug = errors.InternalError("error of the folder for temporary files")
-            raise errors.resource_error(error) or bug from None
+            refusal = errors.InvalidConfiguration(
+                f"The folder for temporary files cannot be used: {error.strerror}.",
+                advice="Set TMPDIR to a folder that the server may write to.",
+            )
+            raise errors.resource_error(error) or refusal from None
         if isinstance(error, MultiPartException | KeyError | ValueError):
             raise errors.InvalidSettings("The form is malformed.", advice=_ADVICE) from None
         raise

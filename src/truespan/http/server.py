@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -59,7 +59,7 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._reading_head:
             if self._head > MAX_HEAD_BYTES:
-                self._refuse(errors.RequestTooLarge(MAX_HEAD_BYTES), 431)
+                self._refuse(errors.RequestTooLarge(MAX_HEAD_BYTES, "head"), 431)
                 return
             self._head += len(data)
         super().data_received(data)
@@ -76,7 +76,7 @@ class BoundedConnection(HttpToolsProtocol):
     def _start_timer(self) -> None:
         self._head, self._reading_head = 0, True
         loop: Any = self.loop
-        timeout = errors.DeadlineExceeded(HEAD_SECONDS)
+        timeout = errors.DeadlineExceeded(HEAD_SECONDS, "head")
         self._head_timer = loop.call_later(HEAD_SECONDS, self._refuse, timeout, 408)
 
     def _stop_timer(self) -> None:
@@ -239,6 +239,15 @@ def _listen(service: Service) -> Iterator[socket.socket]:
         yield listener
 
 
+def _worker_ended(what: str, workers: Sequence[BaseProcess]) -> errors.OperatorError:
+    """Return the error for processes that do not stay alive, with the exit code of one."""
+    codes = [worker.exitcode for worker in workers if worker.exitcode is not None]
+    return errors.OperatorError(
+        f"A server process {what} (exit code {codes[0] if codes else 'unknown'}).",
+        advice="Its messages are above. A negative code is a signal: -9 often means no memory.",
+    )
+
+
 def _serve_here(
     service: Service, listener: socket.socket, library: Library, on_started: Callable[[], None]
 ) -> int:
@@ -331,7 +340,7 @@ def _serve_with_workers(
         for _ in workers:
             while not stopping.is_set() and not started.acquire(timeout=0.2):
                 if any(worker.exitcode is not None for worker in workers):
-                    raise errors.InternalError("end of a worker that was starting")
+                    raise _worker_ended("ended while it was starting", workers)
         if not stopping.is_set():
             on_started()
         while not stopping.is_set():
@@ -341,7 +350,7 @@ def _serve_with_workers(
                     continue
                 restarts += 1
                 if restarts > MAX_RESTARTS:
-                    raise errors.InternalError("end of worker after worker")
+                    raise _worker_ended(f"ended after {MAX_RESTARTS} restarts", [worker])
                 workers[place] = start_worker()
     finally:
         for worker in workers:

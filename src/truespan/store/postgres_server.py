@@ -120,7 +120,9 @@ def map_errors() -> Iterator[None]:
     except pg.DiskFull as error:
         raise StorageFull(place="the store's server") from error
     except (pg.DataCorrupted, pg.IndexCorrupted) as error:
-        raise StoreDamaged("The store's database is damaged.") from error
+        raise StoreDamaged(
+            "The store's database is damaged.", advice="Restore the database from a backup."
+        ) from error
     except (pg.NumericValueOutOfRange, pg.ProgramLimitExceeded):
         raise InvalidSettings("A number or a name is larger than any that is kept.") from None
     except (UnicodeEncodeError, pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):

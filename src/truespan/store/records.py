@@ -49,7 +49,10 @@ class Records(Part):
         try:
             return None if measured is None else msgspec.json.decode(measured, type=Calibration)
         except msgspec.MsgspecError:
-            raise StoreDamaged("The kept calibration of a world is damaged.") from None
+            raise StoreDamaged(
+                "The calibration kept for this world is damaged.",
+                advice="Measure it again with 'truespan calibrate --keep'.",
+            ) from None
 
     @retry_on_conflict
     def keep_calibration(self, scope: Scope, calibration: Calibration) -> None:
@@ -373,6 +376,9 @@ def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
                 *times,
             )
         except ValueError:
-            raise StoreDamaged("A token of the library is damaged.") from None
+            raise StoreDamaged(
+                "A token of the library is damaged.",
+                advice="Restore a backup, or revoke the tokens and create new ones.",
+            ) from None
         found.append((record, digest))
     return found

@@ -48,6 +48,7 @@ REWRITE_WAIT_MILLISECONDS = 5_000
 """How long rewriting the file waits for other connections; after that it stays queued."""
 LARGE_LOG = 256 << 20
 _RESTORE = "Restore a backup, or ingest the sources into a new library."
+_FILE_DAMAGED = "The library's database file is damaged."
 
 SPELLINGS: Final = {
     "BYTES": "CAST({0} AS BLOB)",
@@ -309,11 +310,11 @@ class SqliteDatabase(Database):
             require_space(self.path.parent, self._reserve)
             raise StorageFull from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
-            raise StoreDamaged("The library's database file is damaged.") from error
+            raise StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
         except apsw.IOError as error:
             self._require_resources(error)
             if getattr(error, "extendedresult", None) in _DAMAGED:
-                raise StoreDamaged("The library's database file is damaged.") from error
+                raise StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
             raise StoreBusy(
                 "The library's database file cannot be read or written (I/O error).",
                 advice="Check the disk and how it is mounted, then try again.",
@@ -333,7 +334,7 @@ class SqliteDatabase(Database):
             raise InvalidRow from error
         except OverflowError:
             # SQLite counts to 2**63; a larger number is an argument of the caller.
-            raise InvalidSettings("A number is larger than any that is kept.") from None
+            raise InvalidSettings("A number is larger than 9223372036854775807.") from None
         except UnicodeEncodeError:
             # Nothing in the store contains such text, so it is an argument of the caller.
             raise InvalidSettings("A name or a text is not valid Unicode.") from None

@@ -69,7 +69,10 @@ def edge_errors(doing: str) -> Iterator[None]:
         raise
     except Exception as error:
         if "WouldBlock" in str(error):
-            raise IndexUnavailable("Another program has the index open.") from error
+            raise IndexUnavailable(
+                "Another program has the index open.",
+                advice="End the program that uses the index folder, then try again.",
+            ) from error
         if known := _resource_error(error):
             raise known from error
         raise IndexRefused(
