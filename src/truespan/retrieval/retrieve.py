@@ -24,6 +24,7 @@ from truespan.retrieval.query_vector import (
     floor_discriminates,
     round_score,
 )
+from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.stages import complete_until, rank_visible, reveal, verify
 from truespan.types.bundle import ContextBundle, Located, NearMiss, Reason, WhyNot
 from truespan.types.chunk import ChunkState, Vector
@@ -199,6 +200,9 @@ class Retriever(Struct, frozen=True):
         likely = dict.fromkeys(part.document for part in attempt.packed.chosen)
         order = [*likely, *(number for number in names if number not in likely)]
         for number in order[:MAX_SEARCHED_FOR_SELECTION]:
+            if number not in names:
+                # Its document was added since the catalog was read.
+                raise Restart
             span = next(find_passage(text, store.canonical_text(scope, number)), None)
             if span is None:
                 continue

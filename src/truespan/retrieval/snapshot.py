@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from truespan.errors import DomainNotFound, GenerationNotFound, StoreBusy, WorldNotFound
+from truespan.errors import (
+    DamageError,
+    DomainNotFound,
+    GenerationNotFound,
+    NotFound,
+    StoreBusy,
+    TruespanError,
+    WorldNotFound,
+)
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
 from truespan.types.request import FUSED_WEIGHT
@@ -66,7 +74,8 @@ def with_stable_snapshot(
     """Return what `attempt` makes of a world that did not change meanwhile.
 
     Index and store are read separately. A document that is replaced in between would be seen half
-    or not at all. The world's change count shows that, and the attempt is repeated.
+    or not at all, and one that is deleted would look damaged. The world's change count shows that,
+    and the attempt is repeated.
 
     Raises:
         StoreBusy: every attempt ended in `Restart`; trying again may help.
@@ -77,6 +86,16 @@ def with_stable_snapshot(
             outcomes = [attempt(world)]
         except Restart:
             world = require_world(store, authority, world.id, world.selector)
+            continue
+        except Exception as error:
+            expected = isinstance(error, TruespanError)
+            if expected and not isinstance(error, DamageError | NotFound):
+                raise
+            # Anything may be missing from a world that changed; from one that did not, it is.
+            latest = require_world(store, authority, world.id, world.selector)
+            if latest.changes == world.changes:
+                raise
+            world = latest
             continue
         latest = require_world(store, authority, world.id, world.selector)
         if latest.changes == world.changes:

@@ -1,0 +1,105 @@
+"""Requests during which the world changes: they answer from one state, and never fail for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.support.worlds import MemoryIndex, Place, place
+from truespan.errors import DocumentNotFound, StoreDamaged
+from truespan.types.trust import Hit
+
+TIDE = "The tide comes in twice a day. The keeper counts it."
+LAMP = "The lamp burns all night. The keeper counts it twice."
+
+
+class Changing(MemoryIndex):
+    """An index during whose first search something happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[], object] | None = None
+        self.after: Callable[[], object] | None = None
+
+    def search(self, *args: Any, **kwargs: Any) -> list[Hit]:
+        before, self.before = self.before, None
+        if before:
+            before()
+        found = super().search(*args, **kwargs)
+        after, self.after = self.after, None
+        if after:
+            after()
+        return found
+
+
+def opened(folder: Path) -> tuple[Place, Changing, Any]:
+    index = Changing()
+    here = place(folder, index=index)
+    return here, index, here.world(a__txt=TIDE, b__txt=LAMP)
+
+
+@proves("search.one-state")
+def test_a_document_that_is_added_or_deleted_meanwhile_fails_no_request(tmp_path: Path) -> None:
+    failures: list[str] = []
+    requests: dict[str, Callable[[Any], Any]] = {
+        "search": lambda world: world.search("keeper counts", floor=0).context,
+        "fused": lambda world: world.search("keeper counts", floor=0, fused=True).context,
+        "query": lambda world: world.retrieve(query="keeper counts").context,
+        "selection": lambda world: world.retrieve(selected_text="The keeper counts it").context,
+        "both": lambda world: (
+            world.retrieve(query="keeper counts", selected_text="The keeper counts it").context
+        ),
+        "answer": lambda world: (
+            world.answer("Who is the keeper who counts?").retrieved_chunks_metadata
+        ),
+    }
+    for name, ask in requests.items():
+        for when in ("before", "after"):
+            for change in ("add", "delete", "replace"):
+                here, index, world = opened(tmp_path / f"{name}-{when}-{change}")
+                new = here.write("world/c.txt", "The keeper counts it, the keeper counts it all.")
+                same = here.write("world/a.txt", "Nothing of that is left. The keeper counts it.")
+                changes: dict[str, Callable[[], object]] = {
+                    "add": lambda world=world, new=new: world.ingest(new),
+                    "delete": lambda world=world: world.documents.delete("a.txt"),
+                    "replace": lambda world=world, same=same: world.ingest(same),
+                }
+                setattr(index, when, changes[change])
+                try:
+                    found = ask(world)
+                except Exception as error:
+                    failures.append(f"{name}, {change} {when}: {type(error).__name__} {error}")
+                    continue
+                if found != ask(world):
+                    failures.append(f"{name}, {change} {when}: another state than the last")
+                here.library.close()
+    assert failures == []
+
+
+def test_only_an_error_of_a_world_that_did_not_change_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, _, world = opened(tmp_path)
+    read, asked = here.store.canonical_text, list[int]()
+
+    def delete_first(scope: Any, number: int) -> str:
+        asked.append(number)
+        if len(asked) == 1:
+            world.documents.delete("a.txt")
+            raise DocumentNotFound("a.txt")
+        return read(scope, number)
+
+    monkeypatch.setattr(type(here.store), "canonical_text", lambda _, *args: delete_first(*args))
+    assert world.retrieve(selected_text="The keeper counts it").metadata.located
+
+    def fail(*_: Any) -> str:
+        raise StoreDamaged("Something does not match its hash.")
+
+    monkeypatch.setattr(type(here.store), "canonical_text", fail)
+    problem = world.retrieve(selected_text="The keeper counts it").error
+    assert problem is not None
+    assert problem.code == StoreDamaged.code
