@@ -12,7 +12,7 @@ FRAMEWORKS := .venv-frameworks
 DOCS := .venv-docs
 
 .PHONY: help demo test test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
-	bench bench-growth prove fuzz fuzz-http promises docs docs-serve lock clean
+	bench bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -135,6 +135,13 @@ fuzz: $(VENV)/.dev ## parse randomly changed documents; MINUTES, SEED
 fuzz-http: MINUTES = 5
 fuzz-http: $(VENV)/.dev ## test a running server against its OpenAPI document; MINUTES, SEED
 	$(BIN)/python -m tools.fuzz_http --minutes $(MINUTES) --seed $(or $(SEED),1)
+
+growth: $(VENV)/.dev ## how the cost of every call grows with what a caller chooses (minutes)
+	$(BIN)/python -m tools.growth
+
+soak: MINUTES = 5
+soak: $(VENV)/.dev ## 12 clients on one server while documents are replaced and deleted; MINUTES, SEED
+	$(BIN)/python -m tools.soak --minutes $(MINUTES) --seed $(or $(SEED),1)
 
 promises: $(VENV)/.dev ## list the promises with the tests that prove each
 	$(BIN)/python -m tests.promises

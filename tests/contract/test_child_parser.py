@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
+from tests.support.hostile_texts import HOSTILE_TEXTS
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.sample_texts import story
 from tests.support.worlds import place
@@ -101,20 +102,6 @@ def test_a_refusal_is_the_same_as_without_a_child(
 
 
 LONG = 20_000
-HOSTILE_TEXTS = {
-    "unclosed quotes": "“He said. ",
-    "unclosed straight quotes": '"He said. ',
-    "brackets": "([{<a. ",
-    "punctuation": ".?!… ",
-    "abbreviations": "Mr. e.g. U.S. ",
-    "no spaces": "abc.Def!Ghi?",
-    "one token": "a",
-    "combining marks": "a\u0301\u0302\u0303. ",
-    "right to left": "שלום עולם. מה שלומך? ",
-    "emoji": "👩\u200d👩\u200d👧. 😀",
-    "ideographs": "我。你！",
-    "only white space": " \u3000\n",
-}
 
 
 @proves("loader.child-process")
