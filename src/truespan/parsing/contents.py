@@ -67,12 +67,19 @@ _WIDE_GAP = 3
 _LONG, _LONG_LINE = 240, 60
 
 _LEADER = re.compile(r"(?:[.·•_…‥]\s?){3,}\s*(?:[0-9]{1,4}|[ivxlcIVXLC]{1,7})$")
+_PAGE_SIGNS = frozenset("0123456789ivxlcIVXLC")
 _PAGE = re.compile(r"[\s.·…_-]*\b[0-9]{1,4}$")
 _NUMBER = re.compile(r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){0,3}|[IVXLC]{1,7}|[ivxlc]{1,7})[.):]?\s+\S")
 _ITEM = re.compile(r"\s*(?:[-*+•]|[0-9]{1,9}[.)])\s+")
 _ASIDE = re.compile(r"\([^()]*\)|\[[^][]*\]")
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _ENDS = frozenset(".!?…:;,—–。！？」』")
+
+
+def _has_leader(line: str) -> bool:
+    """Return whether a line ends with dots and the number of a page."""
+    # The last character is checked first, because the search takes long and most lines are prose.
+    return line[-1:] in _PAGE_SIGNS and _LEADER.search(line) is not None
 
 
 def announced_list(text: str) -> str | None:
@@ -185,7 +192,7 @@ def _is_sentence(text: str) -> bool:
 
 def _is_entry(line: str) -> bool:
     """Return whether a line alone looks like an entry: a number of a chapter, or dots to a page."""
-    if _LEADER.search(line):
+    if _has_leader(line):
         return True
     heading = recognise(line)
     return heading is not None and heading.rank in ("part", "chapter")
@@ -284,18 +291,18 @@ class ContentsFinder(Struct):
             entry = text[marker.end() :].strip()
         first, _, rest = entry.partition("\n")
         found = recognise(entry)
-        is_dotted = "\n" not in entry and len(entry) <= _LONGEST_LINE and _LEADER.search(entry)
+        is_dotted = len(entry) <= _LONGEST_LINE and _has_leader(entry) and "\n" not in entry
         announced = None if in_list else announced_list(first)
         if announced and (not is_prose(rest) or _is_list(rest, first=True)):
             self._list = _List(True, announced == "chapters")
             entry = rest
         elif self._list is None:
-            self._list = self._begin(entry, found, previous, in_list, dotted and bool(is_dotted))
+            self._list = self._begin(entry, found, previous, in_list, dotted and is_dotted)
         elif not in_list:
             over = self._list.items_only or self._list.is_over(found, entry, blank_lines)
             self._list = None if over else self._list
         if self._list is None:
-            self.previous, self._dotted = found, bool(is_dotted)
+            self.previous, self._dotted = found, is_dotted
             return False
         if self._list.entries:
             self._list.gap = max(self._list.gap, blank_lines)
@@ -325,7 +332,7 @@ class ContentsFinder(Struct):
         numbered = found is not None and found.rank in ("part", "chapter")
         if _is_list(entry) or dotted or (item and numbered):
             return _List(items_only=item)
-        if numbered and found and _LEADER.search(found.label):
+        if numbered and found and _has_leader(found.label):
             return _List()
         # Two headings of one rank in a row are entries of a list.
         if not found or not previous or found.rank == "named":

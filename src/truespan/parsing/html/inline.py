@@ -304,11 +304,19 @@ _AHEAD_CLASS = re.compile(
 def lists_ahead(attributes: Attributes) -> bool:
     """Return whether the page says that an element tells of what lies ahead: contents or such."""
     for name in ("epub:type", "role"):
-        if any(word.rpartition(":")[2] in _AHEAD_TYPES for word in _split_words(attributes, name)):
+        if name in attributes and any(
+            word.rpartition(":")[2] in _AHEAD_TYPES for word in _split_words(attributes, name)
+        ):
             return True
-    if attributes.get("id", "")[:40].lower() in _AHEAD_IDS:
+    if "id" in attributes and attributes["id"][:40].lower() in _AHEAD_IDS:
         return True
-    return any(_AHEAD_CLASS.fullmatch(word) for word in _split_words(attributes, "class"))
+    if "class" not in attributes:
+        return False
+    names = attributes["class"][:200].lower()
+    # Checked first, because most elements have a class and hardly any has one of these.
+    if "toc" not in names and "of" not in names and "blurb" not in names:
+        return False
+    return any(_AHEAD_CLASS.fullmatch(word) for word in names.split())
 
 
 _REFERENCES = frozenset({"noteref", "doc-noteref"})
