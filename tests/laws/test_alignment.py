@@ -176,6 +176,8 @@ LOWERED = {
         [*NOVEL[:9], "It tells how the lamp burned in year 250, alas.", *BOOK], 200, -1,
     ),
     "a long new chapter is inserted": ([*BOOK[:150], *NOVEL[:200], *BOOK[150:]], 200, 149),
+    "a chapter is added before the last page": ([*BOOK[:290], *NOVEL[:9], *BOOK[290:]], 299, 289),
+    "a chapter is added to the few there are": ([*BOOK[:25], *NOVEL[:30], *BOOK[25:30]], 29, 24),
     "the last read sentence is another": ([*BOOK[:200], NOVEL[0], *BOOK[201:]], 200, 199),
     "another book": (NOVEL, 200, -1),
     "another book with one line of this one": ([*NOVEL, BOOK[150], *NOVEL], 200, -1),

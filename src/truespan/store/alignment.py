@@ -6,8 +6,8 @@ before it is then shown as read, so a position never moves past text that the re
 
 - a sentence of the unread part of the earlier revision, or eight words in a row of it;
 - more new text than the read text that follows it can vouch for;
-- after the first pages, a long piece of new text, which may be story. In front it may be a
-  foreword of any length.
+- a longer piece of new text near the end of what was read, which may be story: a chapter that was
+  added before the last page. In front it may be a foreword of any length.
 
 Which position is found depends on nothing after it in the new revision. The unread part of the
 earlier one can only lower it. The time is proportional to the number of words.
@@ -20,7 +20,7 @@ import sys
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 TELLING: Final = 4
@@ -29,6 +29,11 @@ QUOTED: Final = 8
 """Words in a row that are a quotation."""
 FRONT: Final = 100
 """Sentences at the beginning between which a foreword of any length may be inserted."""
+MOST_ADDED: Final = 50
+"""The size of what a note or a change may add anywhere. A longer addition may be story, such as a
+chapter before the last page."""
+FOLLOWING: Final = 40
+"""How many times its size of read text must follow a longer addition; or half of what was read."""
 MOST_BETWEEN: Final = 500
 """The size of the longest new text that is passed over after the front."""
 LEAST_PROOF, PROOF_SHARE = 6, 10
@@ -89,6 +94,7 @@ class Alignment:
         for sid, key in enumerate(self._old):
             if self._first.setdefault(key, sid) != sid:
                 self._second.setdefault(key, sid)
+        self._read = [0, *accumulate(_size(key) + 1 for key in self._old)]
         self._known = [-1] * len(new)
         self._ahead: list[int] = []
         self._find_quotations()
@@ -97,7 +103,7 @@ class Alignment:
         """Return the position of a reader at `sid` in the new revision; -1 before its start."""
         last = bisect_right(self._ahead, sid)
         runs = self._runs(sid, last)
-        matched, unknown = [0], [0]
+        matched, unknown, read = [0], [0], self._read
         for known, size in zip(self._known[:last], self._sizes, strict=False):
             matched.append(matched[-1] + size)
             unknown.append(unknown[-1] + (0 if known <= sid else size))
@@ -113,8 +119,12 @@ class Alignment:
                 size, end = chains[place]
                 size -= matched[other.new + repeated] - matched[other.new]
                 new = unknown[max(other.new, run.new_end)] - unknown[run.new_end]
+                left_out = read[max(other.old, run.old_end)] - read[run.old_end]
                 proved = not new or size >= max(LEAST_PROOF, new // PROOF_SHARE)
-                if proved and (new <= MOST_BETWEEN or run.old_end < FRONT):
+                short = new <= MOST_BETWEEN
+                early = size >= min(read[run.old_end], new * FOLLOWING)
+                added = short and (early or new - left_out <= MOST_ADDED)
+                if proved and (added or (early and run.old_end < FRONT)):
                     best = max(best, (size, end))
             return best
 
