@@ -609,8 +609,10 @@ class StorageFull(OperatorError):
     def __init__(self, free: int = 0, reserve: int = 0, *, place: str = "") -> None:
         """Without a reserve, a write was refused; `place` says where, if not on this machine."""
         if reserve:
+            # Rounded up, so that less than 1 MiB is not 0.
+            needed = -(-reserve >> 20)
             text = (
-                f"Only {free >> 20} MiB are free on the disk; this needs {reserve >> 20} MiB, "
+                f"Only {free >> 20} MiB are free on the disk; this needs {needed} MiB, "
                 "with the reserve that disk_reserve_mib sets."
             )
         elif place:

@@ -132,9 +132,16 @@ class EdgeLink:
                 raise IndexUnavailable("The index process did not answer in time.") from error
             if isinstance(error, OSError | EOFError | msgspec.DecodeError):
                 # A write to memory that the full disk cannot back ends the process at once.
-                require_space(self._folder, _LEAST_FREE)
+                self._require_room()
                 raise IndexUnavailable("The index process ended during a request.") from error
             raise
+
+    def _require_room(self) -> None:
+        """Raise `StorageFull` if that is why the process ended or does not start."""
+        try:
+            require_space(self._folder, _LEAST_FREE)
+        except StorageFull:
+            raise StorageFull from None
 
     def _borrow(self) -> Connection:
         """Return a free connection, or a new one; start a process if none answers."""
@@ -172,7 +179,7 @@ class EdgeLink:
                         )
                     process = self._start()
                 if time.monotonic() > deadline:
-                    require_space(self._folder, _LEAST_FREE)
+                    self._require_room()
                     raise IndexUnavailable("The index process did not start in time.")
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
