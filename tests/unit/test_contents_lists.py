@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -202,8 +202,17 @@ def test_lists_stand_at_the_end_of_the_text_and_keep_their_pages():
     assert found == {
         "Title.": 1, "Dedication.": 2, "Once.": 4, "One.": 2, "Two.": 2, "Three.": 2, "Plates.": 3
     }  # fmt: skip
-    start = contents_start(zip(canonical.starts, canonical.places, strict=True))
+    start = contents_start(list(zip(canonical.starts, canonical.places, strict=True)))
     assert start == canonical.text.index("One. Two.")
+
+
+def test_a_label_of_nothing_visible_begins_no_list():
+    canonical = assemble(
+        [paragraph("One.", chapter="A"), paragraph("Two.", chapter="\u200b"), paragraph("Three.")]
+    )
+
+    assert contents_start(list(zip(canonical.starts, canonical.places, strict=True))) is None
+    assert canonical.place_at(len(canonical.text) - 1).chapter == "A"
 
 
 @pytest.mark.parametrize("is_contents", [False, True])
@@ -215,7 +224,7 @@ def test_text_that_is_all_of_one_kind_stays_as_it_is(is_contents: bool):
     assert canonical == assemble([paragraph(text) for text in ("One.", "Two.", "Three.")])
 
 
-FRAGMENTS = (
+FRAGMENTS: Sequence[str] = (
     "<h2>Contents</h2>", "<h3>Chapter 1</h3>", "<h3>Chapter 2: The Sea</h3>", "<h2 id='b'>One</h2>",
     "<p>Chapter 1</p>", "<p>Chapter 2</p>", "<p>The Sea ..... 7</p>", "<p>The Hill ..... 9</p>",
     "<p><a href='#b'>One</a></p>", "<p><a href='#c'>Two</a></p>", "<ul><li>Chapter 3</li></ul>",
@@ -254,7 +263,7 @@ def test_no_block_of_a_page_depends_on_what_follows(
 
     random = Random(7)
     for _ in range(25):
-        parts = random.choices(FRAGMENTS, k=9)
+        parts = [random.choice(FRAGMENTS) for _ in range(9)]
         whole = blocks(parts)
         for count in range(1, len(parts)):
             begun = blocks(parts[:count])

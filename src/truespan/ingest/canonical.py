@@ -63,6 +63,9 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
         begins_contents = block.is_contents and not in_contents
         if block.is_contents:
             place, in_contents = NO_PLACE, True
+        elif place == NO_PLACE:
+            # Only the lists have no place. A label without a visible character is none.
+            place = current
         if place != current or (begins_contents and offset):
             starts.append(offset)
             places.append(place)

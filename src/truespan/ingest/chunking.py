@@ -66,7 +66,9 @@ def chunk_spans(
     chunker = _SentenceChunker(text, sentences, tokens, profile, input_limit)
     spans: list[Span] = []
     first = 0
-    contents = contents_start(zip(canonical.starts, canonical.places, strict=True)) or len(text)
+    contents = contents_start(list(zip(canonical.starts, canonical.places, strict=True))) or len(
+        text
+    )
 
     def chapter_of(sentence: Sentence) -> tuple[str | None, bool]:
         return canonical.place_at(sentence.start).chapter, sentence.start >= contents

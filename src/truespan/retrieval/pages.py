@@ -259,7 +259,7 @@ def resolve(
     outline = store.outline(scope, document.number)
     # Lists such as the contents stand at the end, but whoever has seen a line of one has not read
     # that far.
-    body_end = contents_start((e.start, Place(e.chapter, e.section)) for e in outline)
+    body_end = contents_start([(e.start, Place(e.chapter, e.section)) for e in outline])
     if passage is not None:
         text = store.canonical_text(scope, document.number)[:body_end]
         found = list(find_passage(passage, text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -133,13 +133,14 @@ class Place(NamedTuple):
 NO_PLACE = Place(None, None)
 
 
-def contents_start(places: Iterable[tuple[int, Place]]) -> int | None:
+def contents_start(places: Sequence[tuple[int, Place]]) -> int | None:
     """Return where the lists of what lies ahead begin in a text; None if there are none.
 
-    `places` are the places of the text with their offsets. After the beginning of a text only these
-    lists begin at a place without labels.
+    `places` are the places of the text with their offsets. These lists are the last of them, and
+    have no labels.
     """
-    return next((start for start, place in places if start and place == NO_PLACE), None)
+    start, place = places[-1] if places else (0, NO_PLACE)
+    return start if start and place == NO_PLACE else None
 
 
 class CanonicalText(Struct, frozen=True):
