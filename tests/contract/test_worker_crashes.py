@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
 from tests.support.worker_process import library
 from truespan.library import Library
@@ -29,7 +30,7 @@ class Toiler:
 
     def __init__(self, chorus: Chorus) -> None:
         self._chorus = chorus
-        self.process = subprocess.Popen(
+        self.process = ForkedProcess(
             [sys.executable, "-m", "tests.support.worker_process", *chorus.arguments],
             stdout=subprocess.PIPE,
             text=True,
@@ -152,7 +153,7 @@ def test_every_document_is_embedded_once_whoever_is_killed(
     for number in range(KILLS):
         since = len(chorus.speakers)
         for world in worlds:
-            path = written(tmp_path / world.name, f"{number}.txt", 400)
+            path = written(tmp_path / world.name, f"{number}.txt", 240)
             jobs.append((world, world.submit_ingest(path).id))
         victim = chorus.next_at_work(since, chance.randint(1, 9))
         assert victim.end(signal.SIGKILL) == -signal.SIGKILL
@@ -260,7 +261,7 @@ def test_a_running_job_is_cancelled_from_another_process(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")
-    job = world.submit_ingest(written(tmp_path, "long.txt", 20_000))
+    job = world.submit_ingest(written(tmp_path, "long.txt", 8000))
     toiler = chorus.start()
     assert toiler.heard("batch")
 

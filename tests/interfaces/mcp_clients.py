@@ -24,6 +24,7 @@ from mcp.types import (
 )
 
 import truespan
+from tests.support.forked_process import ForkedProcess
 
 BOOK = """# The Lamp
 
@@ -200,11 +201,12 @@ class Bare:
 
 
 @contextmanager
-def bare(*command: str) -> Iterator[Bare]:
-    """Give a bare client of a server process."""
+def bare(*command: str, fresh: bool = False) -> Iterator[Bare]:
+    """Give a bare client of a server process; a `fresh` one starts with Python itself."""
+    program = subprocess.Popen if fresh else ForkedProcess
     # Where Python does not buffer, what is printed and comes out late cannot be seen.
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    with subprocess.Popen(
+    with program(
         [sys.executable, *command],
         env=buffered,
         stdin=subprocess.PIPE,

@@ -12,6 +12,7 @@ import pytest
 
 from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
 from tests.interfaces.test_upkeep_commands import a_worker
+from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import fresh_database
 from tests.unit.test_workers import Works
 from truespan.cli.follow import follow_ingest, follow_maintenance
@@ -263,7 +264,7 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
     asked = {"ingest": ["ingest", str(terminal.files)], "doctor": ["doctor", "--background"]}
     arguments = [*asked.get(command, [command]), "-w", "w", "-L", str(terminal.folder / "library")]
 
-    with subprocess.Popen(
+    with ForkedProcess(
         [sys.executable, "-c", INTERRUPTIBLE, *arguments], stderr=subprocess.PIPE, text=True
     ) as follower:
         assert follower.stderr is not None

@@ -66,7 +66,7 @@ def gate(library: Path) -> Iterator[Path]:
 
 
 def test_nothing_but_the_protocol_reaches_standard_output(library: Path) -> None:
-    with bare(*sabotaged(library)) as server:
+    with bare(*sabotaged(library), fresh=True) as server:
         server.greet()
         server.send_call(1, "retrieve_context", query="print the key")
         answer = server.receive()

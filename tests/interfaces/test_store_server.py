@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
+from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
 from truespan.errors import InvalidConfiguration, StoreUnsafe
 from truespan.settings import read_settings
@@ -108,7 +109,7 @@ def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: 
 
     terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")
     arguments = ("-m", "truespan", "worker", "-L", str(terminal.folder / "library"))
-    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as busy:
+    with ForkedProcess([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as busy:
         assert busy.stdout is not None
         assert "1 at a time" in busy.stdout.readline()
         code, told = terminal.json("ingest", str(terminal.files), "-w", "w")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
+from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
 from truespan.wiring import open_library
 
@@ -41,7 +42,7 @@ def terminal(
 @contextmanager
 def a_worker(terminal: Terminal) -> Iterator[None]:
     arguments = ("-m", "truespan", "worker", "-L", str(terminal.folder / "library"))
-    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as busy:
+    with ForkedProcess([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as busy:
         assert busy.stdout is not None
         assert "1 at a time" in busy.stdout.readline()
         try:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import truespan
 from tests.promises import proves
 from tests.support.crash_process import library
-from tests.support.forked_process import forked
+from tests.support.forked_process import ForkedProcess, forked
 from tests.support.leftover_search import rare_text, traces
 from tests.support.worlds import WordCounter, WordEmbedder, query
 from truespan.errors import JobNotResumable, ProviderRefused
@@ -112,7 +112,7 @@ def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) ->
         left = [left_behind(made, world, f"{count}.txt") for count in range(12)]
 
         servers = [
-            subprocess.Popen(
+            ForkedProcess(
                 [
                     sys.executable,
                     "-m",

@@ -11,6 +11,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.crash_process import library
+from tests.support.forked_process import ForkedProcess
 
 CHILD = """
 import json, sys
@@ -43,7 +44,7 @@ def test_processes_ingest_and_search_one_world_together(tmp_path: Path, processe
         world.ingest(str(tmp_path / "base.txt"))
 
         running = [
-            subprocess.Popen(
+            ForkedProcess(
                 [sys.executable, "-c", CHILD, str(tmp_path), str(number)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

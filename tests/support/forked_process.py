@@ -1,7 +1,10 @@
 """Processes that are there at once: each is the fork of one that has imported the project already.
 
-To start Python and import all of it takes far longer than a command that is killed at some step.
-Run as `python -m tests.support.forked_process` it waits for such commands, until its input ends.
+To start Python, import all of the project and load its language detector takes one to two seconds,
+which most commands of tests do not need. Run as `python -m tests.support.forked_process NUMBER` it
+waits on the socket with that file number for programs to start, until the socket is closed.
+
+Tests about the start of a program (what it imports, prints or opens first) use `subprocess`.
 """
 
 from __future__ import annotations
@@ -9,72 +12,182 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import runpy
+import selectors
+import signal
+import socket
+import struct
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from tempfile import TemporaryFile
 from threading import Lock
+from typing import Any
 
-MODULES = ("tests.support.crash_process", "tests.support.crash_files", "truespan.wiring")
+MODULES = (
+    "tests.support.crash_process",
+    "tests.support.crash_files",
+    "tests.support.worker_process",
+    "truespan.cli.app",
+    "truespan.cli.serve",
+    "truespan.http.server",
+    "truespan.mcp.stdio",
+    "truespan.wiring",
+)
+_LENGTH = struct.Struct("!I")
+_STATUS = struct.Struct("!i")
 _ASKING = Lock()
 
 
+class ForkedProcess(subprocess.Popen):  # type: ignore[type-arg]
+    """Like `subprocess.Popen([sys.executable, ...])` for a module, a text after -c or a file."""
+
+    def _execute_child(self, args: list[str], *rest: Any) -> None:
+        cwd, env, pipes = rest[4], rest[5], rest[9:15]
+        own = enumerate((pipes[0], pipes[3], pipes[5]))
+        files = [number if file == -1 else file for number, file in own]
+        wanted = (args[1:], str(cwd or os.getcwd()), dict(os.environ if env is None else env))
+        body = json.dumps(wanted).encode()
+        self._status, theirs = socket.socketpair()
+        with theirs, _ASKING:
+            server = _server()
+            socket.send_fds(server, [_LENGTH.pack(len(body))], [*files, theirs.fileno()])
+            server.sendall(body)
+        (self.pid,) = _STATUS.unpack(self._status.recv(_STATUS.size))
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self._wait(0)
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        with self._waitpid_lock:  # type: ignore[attr-defined]
+            if self.returncode is None:
+                self._status.settimeout(timeout)
+                try:
+                    answer = self._status.recv(_STATUS.size)
+                except (TimeoutError, BlockingIOError):
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+                self.returncode = _STATUS.unpack(answer)[0]
+                self._status.close()
+        return self.returncode
+
+
 def forked(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a module's `main` in a process of its own, here and with this environment."""
-    wanted = (module, arguments, os.getcwd(), dict(os.environ))
-    with _ASKING:
-        server = _server()
-        assert server.stdin
-        assert server.stdout
-        server.stdin.write(json.dumps(wanted) + "\n")
-        server.stdin.flush()
-        code, out, err = json.loads(server.stdout.readline())
-    return subprocess.CompletedProcess([module, *arguments], code, out, err)
+    """Run a module in a process of its own, here and with this environment."""
+    command = [sys.executable, "-m", module, *arguments]
+    with ForkedProcess(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        out, err = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 @cache
-def _server() -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.forked_process"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-    )  # fmt: skip
-    atexit.register(_end, process)
-    return process
+def _server() -> socket.socket:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.forked_process", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+        )
+    atexit.register(_end, ours, process)
+    return ours
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    process.communicate(timeout=30)
+def _end(ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    ours.close()
+    process.wait(timeout=30)
 
 
 def main() -> None:
-    """Wait for commands; whoever comes back from waiting is a fork, and runs its own."""
+    """Wait for programs to start; whoever comes back from waiting is a fork, and runs its own."""
     for name in MODULES:
         import_module(name)
-    if wanted := _forked_for():
-        module, arguments, folder, environment = wanted
+    from truespan.ingest.sentences import detect_language
+
+    detect_language("The lamp of the harbour burned.")
+    if wanted := _wait_for_programs(socket.socket(fileno=int(sys.argv[1]))):
+        (first, *arguments), folder, environment = wanted
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
-        import_module(module).main(list(arguments))
+        if first not in ("-c", "-m"):
+            sys.argv = [first, *arguments]
+            runpy.run_path(first, run_name="__main__")
+            return
+        program = arguments[0]
+        sys.argv = [first, *arguments[1:]]
+        if first == "-c":
+            exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            # What was imported before is run anew, as a module that starts is.
+            sys.modules.pop(program, None)
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def _forked_for() -> tuple[str, list[str], str, dict[str, str]] | None:
-    while line := sys.stdin.readline():
-        with TemporaryFile() as out, TemporaryFile() as err, open(os.devnull) as nothing:
-            child = os.fork()
-            if not child:
-                for number, file in enumerate((nothing, out, err)):
-                    os.dup2(file.fileno(), number)
-                return json.loads(line)
-            _, status = os.waitpid(child, 0)
-            told = [_content(file.fileno()) for file in (out, err)]
-        print(json.dumps([os.waitstatus_to_exitcode(status), *told]), flush=True)
-    return None
+def _wait_for_programs(control: socket.socket) -> tuple[list[str], str, dict[str, str]] | None:
+    running: dict[int, socket.socket] = {}
+    woken, waker = socket.socketpair()
+    for one in (woken, waker):
+        one.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(control, selectors.EVENT_READ)
+        waiting.register(woken, selectors.EVENT_READ)
+        while True:
+            ready = {key.fileobj for key, _ in waiting.select()}
+            if woken in ready:
+                with suppress(BlockingIOError):
+                    woken.recv(1024)
+                _report_ended(running)
+            if control not in ready:
+                continue
+            length, files, _, _ = socket.recv_fds(control, _LENGTH.size, 4)
+            if not length:
+                return None
+            body = b""
+            while len(body) < _LENGTH.unpack(length)[0]:
+                body += control.recv(_LENGTH.unpack(length)[0] - len(body))
+            told = socket.socket(fileno=files[3])
+            if not (child := os.fork()):
+                break
+            told.send(_STATUS.pack(child))
+            running[child] = told
+            for number in files[:3]:
+                os.close(number)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for one in (control, woken, waker, told, *running.values()):
+        one.close()
+    for number, (file, name) in enumerate(zip(files, ("stdin", "stdout", "stderr"), strict=False)):
+        os.dup2(file, number)
+        os.close(file)
+        errors = "backslashreplace" if name == "stderr" else "strict"
+        mode = "w" if number else "r"
+        stream = os.fdopen(number, mode, encoding="utf-8", errors=errors, closefd=False)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    return json.loads(body)
 
 
-def _content(file: int) -> str:
-    return os.pread(file, os.fstat(file).st_size, 0).decode()
+def _report_ended(running: dict[int, socket.socket]) -> None:
+    while running:
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if not child:
+            return
+        with running.pop(child) as told, suppress(OSError):
+            told.send(_STATUS.pack(os.waitstatus_to_exitcode(status)))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx2
 
+from tests.support.forked_process import ForkedProcess
+
 TIMEOUT = 60.0
 
 
@@ -58,7 +60,7 @@ def served(
     said = errors or library.parent / f"{library.name}-served.log"
     command = [sys.executable, "-m", "truespan", "serve", "--library", str(library)]
     with said.open("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(
+        process = ForkedProcess(
             [*command, "--port", "0", "--json", *options],
             stdout=subprocess.PIPE,
             stderr=log,

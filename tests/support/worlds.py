@@ -8,7 +8,7 @@ import secrets
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,11 +54,17 @@ def vector_of(text: str, dimensions: int = 64) -> Vector:
     """Return a unit vector in which each word has a direction: texts that share words are close."""
     numbers = [0.0] * dimensions
     for word in re.findall(r"\w+", text.lower()) or ["(none)"]:
-        digest = sha256(word.encode()).digest()
-        numbers[int.from_bytes(digest[:4], "big") % dimensions] += 1.0
-        numbers[int.from_bytes(digest[4:8], "big") % dimensions] += 0.5
+        first, second = _directions(word)
+        numbers[first % dimensions] += 1.0
+        numbers[second % dimensions] += 0.5
     norm = math.sqrt(sum(number * number for number in numbers))
     return Vector(array("f", [number / norm for number in numbers]).tobytes())
+
+
+@lru_cache(1 << 16)
+def _directions(word: str) -> tuple[int, int]:
+    digest = sha256(word.encode()).digest()
+    return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
 
 
 @dataclass
