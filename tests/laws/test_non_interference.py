@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.examples import examples
+from tests.laws.examples import examples, in_test_or_prove
 from tests.promises import proves
 from tests.support import lookahead
 from tests.support.crash_process import library
@@ -35,9 +35,9 @@ from truespan.world import World
 QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night", 20))
 
 
-def answers(reader: Reader) -> list[str]:
+def answers(reader: Reader, queries: Sequence[tuple[str, int]] = QUERIES) -> list[str]:
     """Return all that a reader can be told, as bytes would travel."""
-    bundles = [frozen(reader.retrieve(query, top_k=top_k)) for query, top_k in QUERIES]
+    bundles = [frozen(reader.retrieve(query, top_k=top_k)) for query, top_k in queries]
     pages = [to_json(reader.sentences(first=first, count=7)) for first in (0, 7, 1000)]
     return [*bundles, *pages, to_json(reader.where()), to_json(reader.books())]
 
@@ -60,10 +60,10 @@ def test_no_other_end_of_a_book_changes_what_its_readers_get(
 ) -> None:
     trial = Trial(tmp_path, 11, form=form, chunking=chunking)
 
-    counts = trial.run(replacements=2, positions=9)
+    counts = trial.run(replacements=in_test_or_prove(1, 2), positions=in_test_or_prove(4, 9))
 
     assert counts.findings == []
-    assert counts.comparisons > 200
+    assert counts.comparisons > in_test_or_prove(100, 200)
 
 
 @proves("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface")
@@ -118,7 +118,8 @@ def test_no_structure_that_follows_renames_what_was_read(
         now = stored(here, world, 1).texts
         texts = texts or now
         for sid, reader in readers_at(world, range(common(texts, now) + 1), "1").items():
-            told = answers(reader)
+            # Whoever asks for so many is given every chunk, with all of its names.
+            told = answers(reader, QUERIES[-1:])
             assert told == first.setdefault(sid, told), (number, end[:80], sid)
             compared += 1
 
@@ -157,7 +158,7 @@ def test_a_reader_does_not_notice_when_all_that_lies_ahead_is_torn_out(
 ) -> None:
     here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
     world = here.library.create_world("world")
-    path = here.write(f"book.{form}", book(21, form, 24))
+    path = here.write(f"book.{form}", book(21, form, 14))
     world.ingest(path, kind="book", chunking=chunking)
     last = world.documents.get("1").sentences - 1
     readers = readers_at(world, range(0, last, 3), "1")
@@ -205,12 +206,12 @@ def test_a_replacement_that_stopped_anywhere_changes_nothing_that_was_read(
     # In three dimensions nearly everything is equally close, and places at the end are contested.
     here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=3)))
     world = here.library.create_world("world")
-    begun = plain_book(120)
+    begun = plain_book(80)
     world.ingest(here.write("book.md", begun + "\n\nAnd so it ended."), kind="book")
-    readers = readers_at(world, range(-1, 119, 10), "1")
+    readers = readers_at(world, range(-1, 79, 10), "1")
     before = {sid: answers(reader) for sid, reader in readers.items()}
 
-    path = here.write("book.md", f"{begun}\n\n{plain_book(100, 9)}")
+    path = here.write("book.md", f"{begun}\n\n{plain_book(60, 9)}")
     with suppress(Stopped):
         stopped_at(here, step).world("world").ingest(path, kind="book")
 
