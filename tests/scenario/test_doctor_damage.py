@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.damage import KINDS
 from tests.support.sample_texts import story
-from tests.support.worlds import Place, place
+from tests.support.worlds import Place, PreparedPlace, place
 from truespan.maintenance.doctor.plan import Finding, Plan
 from truespan.world import World
 
@@ -32,17 +33,49 @@ def counts(plan: Plan) -> dict[Finding, int]:
     return found
 
 
-def built(tmp_path: Path) -> tuple[Place, World, World]:
-    here = place(tmp_path)
-    return here, here.world(**FILES), here.world("other", **FILES)
+Built = tuple[Place, World, World]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What searching shows: before any damage in both worlds, and in a fresh library."""
+
+    world: list[object]
+    other: list[object]
+    shown: list[object]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedPlace:
+    def fill(here: Place) -> None:
+        here.world(**FILES)
+        here.world("other", **FILES)
+
+    return PreparedPlace(tmp_path_factory.mktemp("damage"), fill)
+
+
+@pytest.fixture(scope="module")
+def expected(prepared: PreparedPlace, tmp_path_factory: pytest.TempPathFactory) -> Expected:
+    here = prepared.restore()
+    world, other = here.library.world("world"), here.library.world("other")
+    fresh = place(tmp_path_factory.mktemp("fresh"))
+    return Expected(answers(world), answers(other), shown(fresh.world(**FILES)))
+
+
+@pytest.fixture
+def built(prepared: PreparedPlace, expected: object) -> Iterator[Built]:
+    here = prepared.restore()
+    yield here, here.library.world("world"), here.library.world("other")
+    here.library.close()
 
 
 @proves("index.scrub")
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", KINDS)
-def test_damage_is_found_and_mended_or_stays_told(tmp_path: Path, kind: str, seed: int) -> None:
-    here, world, other = built(tmp_path)
-    before, beside = answers(world), answers(other)
+def test_damage_is_found_and_mended_or_stays_told(
+    built: Built, expected: Expected, kind: str, seed: int
+) -> None:
+    here, world, other = built
     damage = KINDS[kind]
     damage.plant(here, world, random.Random(f"{kind} {seed}"))
 
@@ -57,16 +90,16 @@ def test_damage_is_found_and_mended_or_stays_told(tmp_path: Path, kind: str, see
         assert not treatment.left.healthy
         world.ingest(str(here.folder / "files" / "world"))
     assert here.library.doctor().healthy
-    assert damage.lost or answers(world) == before
-    assert answers(other) == beside
+    assert damage.lost or answers(world) == expected.world
+    assert answers(other) == expected.other
 
 
 @proves("index.scrub")
 @pytest.mark.parametrize("kind", [name for name, damage in KINDS.items() if not damage.lost])
 def test_a_single_damage_is_found_as_what_it_is_and_as_nothing_else(
-    tmp_path: Path, kind: str
+    built: Built, kind: str
 ) -> None:
-    here, world, _ = built(tmp_path)
+    here, world, _ = built
     damage = KINDS[kind]
     damage.plant(here, world, random.Random(kind))
 
@@ -76,9 +109,9 @@ def test_a_single_damage_is_found_as_what_it_is_and_as_nothing_else(
 @proves("index.scrub")
 @pytest.mark.parametrize("seed", range(60))
 def test_mixed_damage_is_found_whole_and_retrieval_is_that_of_a_fresh_library(
-    tmp_path: Path, seed: int
+    built: Built, expected: Expected, seed: int
 ) -> None:
-    here, world, _ = built(tmp_path / "mixed")
+    here, world, _ = built
     rng = random.Random(seed)
     mendable = [name for name, damage in KINDS.items() if not damage.lost]
     chosen = rng.sample(mendable, rng.randrange(2, 7))
@@ -91,9 +124,7 @@ def test_mixed_damage_is_found_whole_and_retrieval_is_that_of_a_fresh_library(
 
     assert counts(plan)
     assert counts(treatment.left) == {}, chosen
-    fresh = place(tmp_path / "fresh")
-    same = fresh.world(**FILES)
-    assert shown(world) == shown(same), chosen
+    assert shown(world) == expected.shown, chosen
 
 
 def shown(world: World) -> list[object]:

@@ -169,7 +169,9 @@ def test_asking_why_a_chunk_ahead_is_missing_is_answered_as_for_one_that_does_no
     reader, far = world.reader("ann"), world.reader("bea")
     reader.set("book.md", sid=50)
     far.set("book.md", sid=LENGTH - 1)
-    ahead = [note for note in far.retrieve(canary(LENGTH - 10)).metadata.sources if note.last_sid > 50]
+    ahead = [
+        note for note in far.retrieve(canary(LENGTH - 10)).metadata.sources if note.last_sid > 50
+    ]
     absent = to_json(reader.why_not("00000000-0000-5000-8000-000000000000", "the lamp"))
 
     asked = [note.chunk_id for note in ahead] + list(here.points(world))

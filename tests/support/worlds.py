@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
+import shutil
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -447,6 +448,40 @@ def place(
     )
     library = Library(parts, authority)
     return Place(folder, own_index, own_embedder, own_clock, own_store, library, journal)
+
+
+class PreparedPlace:
+    """A place that is filled once and then given as it was to each test that asks for it.
+
+    All of them have the same folder, so only the last one that was given may be used. On another
+    store than SQLite each is filled anew.
+    """
+
+    def __init__(self, folder: Path, fill: Callable[[Place], object]) -> None:
+        self._folder, self._fill = folder, fill
+        self._count = 0
+        self._points: dict[tuple[str, str], dict[ChunkId, Point]] | None = None
+
+    def restore(self) -> Place:
+        """Return the place as it was when it had been filled."""
+        if STORES[-1] != "sqlite":
+            self._count += 1
+            here = place(self._folder / str(self._count))
+            self._fill(here)
+            return here
+        folder, kept = self._folder / "place", self._folder / "kept"
+        if self._points is None:
+            here = place(folder)
+            self._fill(here)
+            here.library.close()
+            here.store.close()
+            self._points = here.index.points
+            folder.rename(kept)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(kept, folder)
+        index = MemoryIndex()
+        index.points = {tenant: dict(points) for tenant, points in self._points.items()}
+        return place(folder, index=index)
 
 
 def other_profile(**changes: Any) -> EmbeddingProfile:
