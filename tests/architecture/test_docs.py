@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.support.docs_reader import (
     sections_of,
     table_rows,
 )
+from tests.support.known_vectors import known_vectors
 from truespan import errors
 from truespan.cli import run
 from truespan.cli.app import app
@@ -82,8 +84,9 @@ def each_page(*pages: Path) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
-    return Newcomer(tmp_path_factory.mktemp("pages"))
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
+    with known_vectors():
+        yield Newcomer(tmp_path_factory.mktemp("pages"))
 
 
 @each_page(*PAGES)

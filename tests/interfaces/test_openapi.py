@@ -281,6 +281,6 @@ def test_rules_of_the_fuzzer_name_existing_operations() -> None:
 
 def test_fuzzer_finds_nothing_as_the_owner(tmp_path: Path) -> None:
     with library_of(tmp_path) as library, served_for(library, OWNER) as server:
-        found = run(tmp_path, server, Course(examples=2))
+        found = run(tmp_path, server, Course(examples=1))
 
     assert found.passed, found.report

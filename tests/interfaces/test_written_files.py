@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -60,40 +61,47 @@ def run_commands(place: Path, *, xdg: bool, prefix: Sequence[str] = ()) -> Path:
     return library
 
 
-@proves("files.nothing-outside")
-@pytest.mark.parametrize("xdg", [False, True])
-def test_nothing_is_written_to_the_home_or_current_folder(tmp_path: Path, xdg: bool) -> None:
-    library = run_commands(tmp_path, xdg=xdg)
+@dataclass(frozen=True)
+class Ran:
+    """Where the commands ran, and the system calls of each process if they could be traced."""
 
+    place: Path
+    library: Path
+    traces: Path | None
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run the commands once, with the folders of XDG named or not."""
+    place, traces = tmp_path_factory.mktemp("place"), tmp_path_factory.mktemp("traces")
+    strace = shutil.which("strace")
+    if strace is None or subprocess.run([strace, "-o", "/dev/null", "true"]).returncode:
+        return Ran(place, run_commands(place, xdg=request.param), None)
+    # A file for each process, so that no call is cut in two by those of another.
+    prefix = [strace, "-ff", "-qq", "-y", "-s", "4096", "-o", str(traces / "t"), "-e", CALLS]
+    return Ran(place, run_commands(place, xdg=request.param, prefix=prefix), traces)
+
+
+@proves("files.nothing-outside")
+def test_nothing_is_written_to_the_home_or_current_folder(ran: Ran) -> None:
     # The index process may have made its private folder among the temporary files.
-    found = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
-    elsewhere = {str(path) for path in found if path.parts[0] not in (library.name, "tmp")}
+    found = {path.relative_to(ran.place) for path in ran.place.rglob("*")}
+    elsewhere = {str(path) for path in found if path.parts[0] not in (ran.library.name, "tmp")}
     assert elsewhere == {"home", "cwd", "lamp.md", *XDG}
 
 
 @proves("files.nothing-outside")
 @pytest.mark.skipif(sys.platform != "linux", reason="strace is for Linux")
-@pytest.mark.parametrize("xdg", [False, True])
-def test_no_system_call_writes_elsewhere_or_connects_to_a_network(
-    tmp_path: Path, xdg: bool
-) -> None:
-    strace = shutil.which("strace")
-    if strace is None or subprocess.run([strace, "-o", "/dev/null", "true"]).returncode:
+def test_no_system_call_writes_elsewhere_or_connects_to_a_network(ran: Ran) -> None:
+    if ran.traces is None:
         pytest.skip("NO STRACE: system calls were not looked at; install strace and allow ptrace")
-    traces = tmp_path / "traces"
-    traces.mkdir()
-
-    # A file for each process, so that no call is cut in two by those of another.
-    prefix = [strace, "-ff", "-qq", "-y", "-s", "4096", "-o", str(traces / "t"), "-e", CALLS]
-    library = run_commands(tmp_path, xdg=xdg, prefix=prefix)
-
     # The socket of the index process is in /tmp where the path of TMPDIR is too long for it.
     sockets = f"/tmp/truespan-{os.getuid()}"
-    allowed = (str(library), str(tmp_path / "tmp"), sockets, "/dev/", "/proc/")
-    lines = [line for path in traces.iterdir() for line in path.read_text().splitlines()]
+    allowed = (str(ran.library), str(ran.place / "tmp"), sockets, "/dev/", "/proc/")
+    lines = [line for path in ran.traces.iterdir() for line in path.read_text().splitlines()]
     elsewhere = [line for line in lines if not _is_allowed(line, allowed)]
     assert elsewhere == []
-    assert any(str(library / "store.db") in line for line in lines)
+    assert any(str(ran.library / "store.db") in line for line in lines)
 
 
 def _is_allowed(line: str, allowed: tuple[str, ...]) -> bool:

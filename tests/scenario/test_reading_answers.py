@@ -60,10 +60,10 @@ class AnsweringTrial(Trial):
 def test_an_answer_is_the_same_whatever_the_unread_part_says(
     tmp_path: Path, chunking: str, seed: int
 ) -> None:
-    counts = AnsweringTrial(tmp_path, seed, chunking=chunking).run(replacements=2, positions=5)
+    counts = AnsweringTrial(tmp_path, seed, chunking=chunking).run(replacements=1, positions=3)
 
     assert counts.findings == []
-    assert counts.comparisons > 50
+    assert counts.comparisons > 30
 
 
 def shelf(folder: Path, ahead: str = "The landlady did it. ", **models: Any) -> Study:
