@@ -116,6 +116,8 @@ def database() -> Database:
 @pytest.fixture
 def opened(tmp_path: Path, database: Database) -> Iterator[Library]:
     with library(tmp_path / "library", database.url) as made:
+        # Whoever finds an empty index marks all chunks as pending, also those of the others.
+        made.create_world("first").ingest(written(tmp_path, "first.txt", 3))
         yield made
         made._components.index.retire()  # type: ignore[attr-defined]
 
