@@ -460,17 +460,22 @@ class PreparedPlace:
     def __init__(self, folder: Path, fill: Callable[[Place], object]) -> None:
         self._folder, self._fill = folder, fill
         self._count = 0
-        self._points: dict[tuple[str, str], dict[ChunkId, Point]] | None = None
+        self._points: dict[tuple[str, str], dict[ChunkId, Point]] = {}
+
+    @property
+    def has_same_ids(self) -> bool:
+        """Say whether all that are given have the same ids."""
+        return STORES[-1] == "sqlite"
 
     def restore(self) -> Place:
         """Return the place as it was when it had been filled."""
-        if STORES[-1] != "sqlite":
+        if not self.has_same_ids:
             self._count += 1
             here = place(self._folder / str(self._count))
             self._fill(here)
             return here
         folder, kept = self._folder / "place", self._folder / "kept"
-        if self._points is None:
+        if not kept.exists():
             here = place(folder)
             self._fill(here)
             here.library.close()
