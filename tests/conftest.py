@@ -1,10 +1,12 @@
 """What pytest itself needs for this suite."""
 
+import gc
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,20 @@ from truespan.providers import local as embedder
 
 NO_SERVER = "NO POSTGRESQL"
 """What a test says that was skipped because no server could be started."""
+LONGEST = (
+    "scenario/test_crashes.py", "laws/test_non_interference.py", "contract/test_worker_crashes.py",
+    "contract/test_worker_outages.py", "interfaces/test_openapi_bearers.py",
+    "scenario/test_backup_columns.py", "architecture/test_docs.py",
+    "scenario/test_hostile_files.py", "scenario/test_doctor_damage.py", "scenario/test_erasure.py",
+    "scenario/test_postgres_crashes.py", "interfaces/test_openapi.py",
+    "contract/test_postgres_store.py", "scenario/test_background.py",
+    "scenario/test_provider_faults.py", "contract/test_child_parser.py",
+    "scenario/test_reanchoring.py", "interfaces/test_hostile_names.py",
+    "interfaces/test_mcp_process.py", "scenario/test_backup_server.py", "unit/test_shares.py",
+    "scenario/test_generations.py", "interfaces/test_written_files.py", "scenario/test_spoilers.py",
+    "scenario/test_outages.py", "interfaces/test_followed_jobs.py",
+)  # fmt: skip
+"""Files that take longest. They start first: whoever begins one at the end has others wait."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +59,8 @@ def use_memory_for_files(folder: str = "/dev/shm", space: int = 8 << 30) -> None
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Else xdist starts with the files that have the most tests, which are short ones.
+    config.option.loadscopereorder = False
     use_memory_for_files()
     worlds.STORES.append(str(config.getoption("--store")))
     # Hundreds of tests open a library with the local model one after the other. Its file is read
@@ -59,10 +77,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What the tests claim is gathered first, before anybody else leaves some of them out.
     """
     config.stash[promises.CLAIMED] = promises.claims_of(items)
+    ranks = {str(Path(__file__).parent / name): rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(str(item.path), len(ranks)))
     if config.getoption("--store") != "sqlite":
         for item in items:
             if getattr(item, "originalname", item.name) in ONE:
                 item.add_marker(pytest.mark.skip(reason="is about the store on SQLite"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let no garbage collector go through the hundreds of thousands of objects of all tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -16,8 +16,9 @@ os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "false"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests here, also those that a framework brings."""
+    folder = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.frameworks)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,8 +27,9 @@ expect.set_options(timeout=20_000)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests here: they need a browser."""
+    folder = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.page)
 
 
