@@ -173,9 +173,10 @@ def _wait_for_programs(control: socket.socket) -> tuple[list[str], str, dict[str
     for number, (file, name) in enumerate(zip(files, ("stdin", "stdout", "stderr"), strict=False)):
         os.dup2(file, number)
         os.close(file)
-        errors = "backslashreplace" if name == "stderr" else "strict"
+        # As Python has them: standard error comes out line by line.
+        lines, errors = (1, "backslashreplace") if name == "stderr" else (-1, "strict")
         mode = "w" if number else "r"
-        stream = os.fdopen(number, mode, encoding="utf-8", errors=errors, closefd=False)
+        stream = os.fdopen(number, mode, lines, encoding="utf-8", errors=errors, closefd=False)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     return json.loads(body)

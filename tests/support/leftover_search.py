@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import re
 import struct
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 from truespan.types.chunk import Vector
@@ -26,7 +29,22 @@ def rare_text(seed: str, sentences: int = 40) -> str:
 def contents(folder: Path) -> dict[Path, bytes]:
     """Return what every file holds, long stretches of nothing left out."""
     found = [path for path in folder.rglob("*") if path.is_file()]
-    return {path: _EMPTY.sub(b"\x00", path.read_bytes()) for path in found}
+    return {path: _EMPTY.sub(b"\x00", b"\x00".join(_written_parts(path))) for path in found}
+
+
+def _written_parts(path: Path) -> Iterator[bytes]:
+    """Give what was written of a file; an index keeps room for tens of megabytes."""
+    with path.open("rb") as file:
+        end = 0
+        while True:
+            try:
+                start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # Nothing was written after this.
+                    return
+                raise
+            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            yield os.pread(file.fileno(), end - start, start)
 
 
 def traces(folder: Path, text: str, vectors: list[Vector]) -> list[str]:
