@@ -207,6 +207,7 @@ def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(
     assert_settled(here, world)
 
 
+@proves("repair.pending-resumes")
 def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt=story(60), b__txt=story(5, "garden"))
@@ -235,6 +236,7 @@ def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
     )
 
 
+@proves("ingest.no-duplicates")
 def test_a_file_that_another_run_deletes_meanwhile_is_not_reported_as_missing(
     tmp_path: Path,
 ) -> None:
