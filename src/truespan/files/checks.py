@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import shutil
@@ -91,14 +92,40 @@ def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
             length = path.stat().st_size
             if not length:
                 return 0, set()
+            parts = list(_written_parts(file.fileno(), length, max(map(len, patterns), default=0)))
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                return length, {form for form in patterns if content.find(form) >= 0}
+                return length, {
+                    form
+                    for form in patterns
+                    if any(content.find(form, start, end) >= 0 for start, end in parts)
+                }
     except (OSError, ValueError) as error:
         if known := resource_error(error):
             # What was not searched must not count as searched.
             raise known from None
         # Files of the index come and go while it runs; a deleted one contains nothing.
         return 0, set()
+
+
+def _written_parts(file: int, length: int, margin: int) -> Iterator[tuple[int, int]]:
+    """Give the parts of a file that may hold anything; the index keeps room for 32 MB of log.
+
+    A file system may store zeros that were written as a hole, so each part has a margin.
+    """
+    if not hasattr(os, "SEEK_DATA"):
+        yield 0, length
+        return
+    end = 0
+    while end < length:
+        try:
+            start = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # Only a hole is left.
+                return
+            yield end, length  # It cannot tell.
+            return
+        end = os.lseek(file, start, os.SEEK_HOLE)
+        yield max(start - margin, 0), min(end + margin, length)
 
 
 def _forms(trace: Trace) -> list[bytes]:
