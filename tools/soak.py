@@ -272,7 +272,8 @@ def main() -> int:
     third = len(samples) // 3
     before, after = (statistics.median(part) for part in (samples[third:-third], samples[-third:]))
     total = sum(history.statuses.values())
-    print(f"{total} replies; memory {before:.0f} MiB, then {after:.0f} MiB")
+    shown = " ".join(f"{sample:.0f}" for sample in samples[:: max(len(samples) // 20, 1)])
+    print(f"{total} replies; memory in MiB over time: {shown}")
     if after > before * MOST_GROWTH:
         history.complain(f"memory grew from {before:.0f} to {after:.0f} MiB")
     if doctor.returncode:

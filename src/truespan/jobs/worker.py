@@ -80,7 +80,8 @@ class LibraryWorker:
                 self._current.discard(job.id)
 
     def leave(self, order: JobOrder) -> None:
-        """Record that a job of this process is interrupted, which does not count as a crash."""
+        """Record that a job of this process is interrupted. One that waited counts no crash; one
+        that ran and did not stop in time does, so that it is not taken up for ever."""
         _, scope, job = self._find(order)
         if scope is not None and job is not None:
             own = self._components.processes.own()

@@ -1,0 +1,50 @@
+"""A background job that ends its process each time is given up after the set number of times."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.promises import proves
+from tests.support.worlds import place
+from truespan.components import MOST_CRASHES
+from truespan.types.job import JobState
+
+RUN = """
+import os, sys
+from pathlib import Path
+from tests.support.worlds import place
+from truespan.types.source import Upload
+
+here = place(Path(sys.argv[1]), store="sqlite")
+# As if the operating system ended it while the document is embedded.
+here.embedder.before = lambda: os._exit(9)
+if sys.argv[2] == "submit":
+    here.library.create_world("world").submit_uploads([Upload("a.txt", b"The tide comes in.")])
+else:
+    print(len(here.library.resume_waiting()), flush=True)
+here.library._components.queue.wait()
+"""
+
+
+@proves("tenants.no-stall")
+def test_a_job_that_ends_its_process_is_not_taken_up_for_ever(tmp_path: Path) -> None:
+    def run(action: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, str(tmp_path), action],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        return done.returncode, done.stdout.strip()
+
+    assert run("submit") == (9, "")
+    restarts = [run("resume") for _ in range(MOST_CRASHES)]
+
+    taken = [(9, "1")] * (MOST_CRASHES - 1)
+    assert restarts == [*taken, (0, "0")]
+    with place(tmp_path, store="sqlite").library as library:
+        [job] = library.world("world").jobs.list()
+        assert (job.state, job.crashes) == (JobState.INTERRUPTED, MOST_CRASHES)
