@@ -12,7 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contract.ollama_parts import embedder_of, on_embed
-from tests.interfaces.http_client import Client, serve_library, until
+from tests.interfaces.http_client import Client, Response, serve_library, until
+from tests.interfaces.mcp_clients import HELLO
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers import Asked, Ollama
@@ -139,12 +140,12 @@ def test_who_has_got_an_answer_and_leaves_ends_nothing_that_is_over() -> None:
     assert token._callbacks == []
 
 
-@proves("tenants.no-stall")
-def test_a_search_over_its_time_gives_up_its_thread(tmp_path: Path) -> None:
-    over, reached = threading.Event(), threading.Semaphore(0)
+@pytest.fixture
+def unanswered(tmp_path: Path) -> Iterator[tuple[Library, Ollama]]:
+    """A library whose provider answers nothing from now on, and the provider."""
+    over = threading.Event()
 
     def never_answer(_: Asked) -> None:
-        reached.release()
         assert over.wait(600)
 
     with Ollama() as server:
@@ -152,19 +153,48 @@ def test_a_search_over_its_time_gives_up_its_thread(tmp_path: Path) -> None:
         here = place(tmp_path, embedder=embedder)
         here.world(a__txt="The tide comes in twice a day.")
         server.fault = on_embed(never_answer)
-        try:
-            with serve_library(here.library, HASTY) as client:
-                # More than there are slots for requests: none of them may stay taken.
-                for attempt in range(4):
-                    search = {"query": f"tide {attempt}"}
-                    response = client.json("POST", "/v1/worlds/world/search", search)
-                    assert (response.status, response.code) == (504, "deadline_exceeded")
-                server.fault = None
-                search = {"query": "tide"}
-                until(lambda: client.json("POST", "/v1/worlds/world/search", search).status == 200)
-        finally:
-            over.set()
-    assert reached.acquire(blocking=False)
+        yield here.library, server
+        over.set()
+
+
+@proves("tenants.no-stall")
+def test_a_search_over_its_time_gives_up_its_thread(unanswered: tuple[Library, Ollama]) -> None:
+    library, server = unanswered
+    with serve_library(library, HASTY) as client:
+        # More than there are slots for requests: none of them may stay taken.
+        for attempt in range(4):
+            search = {"query": f"tide {attempt}"}
+            response = client.json("POST", "/v1/worlds/world/search", search)
+            assert (response.status, response.code) == (504, "deadline_exceeded")
+        server.fault = None
+        search = {"query": "tide"}
+        until(lambda: client.json("POST", "/v1/worlds/world/search", search).status == 200)
+
+
+@proves("tenants.no-stall")
+def test_a_call_of_mcp_over_its_time_gives_up_its_thread(
+    unanswered: tuple[Library, Ollama],
+) -> None:
+    library, server = unanswered
+    options = replace(HASTY, world="world", mcp_owner=True)
+    with serve_library(library, options) as client:
+
+        def post(session: str, method: str, **params: Any) -> Response:
+            headers = [("accept", "application/json, text/event-stream")]
+            headers += [("mcp-session-id", session)] if session else []
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return client.json("POST", "/mcp", body, headers=headers)
+
+        def call(attempt: int) -> bytes:
+            arguments = {"query": f"tide {attempt}"}
+            return post(session, "tools/call", name="search", arguments=arguments).body
+
+        session = post("", "initialize", **HELLO).header("mcp-session-id") or ""
+        # More than there are slots for requests: none of them may stay taken.
+        for attempt in range(4):
+            assert b"deadline_exceeded" in call(attempt)
+        server.fault = None
+        until(lambda: b"twice a day" in call(9))
 
 
 def test_reading_the_store_ends_for_a_cancelled_request(tmp_path: Path) -> None:

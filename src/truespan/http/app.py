@@ -338,7 +338,7 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
     paths = sorted(by_path, key=lambda path: "POST" not in by_path[path])
     routes = [Route(path, Endpoint(context, by_path[path])) for path in paths]
     anonymous = AnonymousAccess(options.world, options.mcp_reader, options.mcp_owner)
-    mcp = McpApp(library, anonymous, sessions=options.sessions)
+    mcp = McpApp(library, anonymous, sessions=options.sessions, seconds=options.limits.seconds)
     authenticated = AuthenticatedApp(context, mcp)
     routes += [Route(path, authenticated) for path in ("/mcp", "/mcp/{place:path}")]
 

@@ -32,6 +32,8 @@ class McpApp(Struct):
     library: Library
     anonymous: AnonymousAccess
     sessions: bool = True
+    seconds: float = 120.0
+    """The time for a call."""
     _requested: anyio.Event = field(default_factory=anyio.Event)
     _loaded: anyio.Event = field(default_factory=anyio.Event)
     _app: StreamableApp | None = None
@@ -61,7 +63,9 @@ class McpApp(Struct):
         def load() -> StreamableApp:
             from truespan.mcp.streamable import StreamableApp
 
-            return StreamableApp(self.library, self.anonymous, sessions=self.sessions)
+            return StreamableApp(
+                self.library, self.anonymous, sessions=self.sessions, seconds=self.seconds
+            )
 
         await self._requested.wait()
         app = await to_thread.run_sync(load)

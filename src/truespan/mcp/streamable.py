@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -20,7 +19,15 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from msgspec import Struct, field
 
-from truespan.errors import CallerError, MethodNotAllowed, NotAllowed, RouteNotFound, TruespanError
+from truespan.cancel import CancelToken, use_cancel_token
+from truespan.errors import (
+    CallerError,
+    DeadlineExceeded,
+    MethodNotAllowed,
+    NotAllowed,
+    RouteNotFound,
+    TruespanError,
+)
 from truespan.http.operation import Reply
 from truespan.http.replies import problem_reply, send_reply
 from truespan.mcp.server import (
@@ -28,6 +35,7 @@ from truespan.mcp.server import (
     Work,
     make_server,
     parse_error,
+    protocol_error,
     report_bug,
     restrict_logger,
 )
@@ -224,8 +232,16 @@ async def _receive_unique(receive: Receive) -> Receive:
 class StreamableApp:
     """An ASGI application that serves readers and owners; enter `lifetime` around its use."""
 
-    def __init__(self, library: Library, anonymous: AnonymousAccess, *, sessions: bool) -> None:
+    def __init__(
+        self,
+        library: Library,
+        anonymous: AnonymousAccess,
+        *,
+        sessions: bool,
+        seconds: float = 120.0,
+    ) -> None:
         self._library = library
+        self._seconds = seconds
         self._anonymous = anonymous
         self._sessions = sessions
         self._managers: dict[str, StreamableHTTPSessionManager] = {}
@@ -306,8 +322,18 @@ class StreamableApp:
         return select_target(self._library, self._anonymous, principal, *names)
 
     async def _run(self, request: Any, work: Work) -> Any:
-        """Run work on a thread; a call that its client cancels is finished and dropped."""
+        """Run work on a thread, which gives it up when the client cancels or the time is over."""
         target: Target = request.scope[TARGET]
-        return await to_thread.run_sync(
-            partial(work, target.caller), limiter=self._calls, abandon_on_cancel=True
-        )
+        token = CancelToken()
+
+        def run() -> Any:
+            with use_cancel_token(token):
+                return work(target.caller)
+
+        try:
+            with anyio.fail_after(self._seconds):
+                return await to_thread.run_sync(run, limiter=self._calls, abandon_on_cancel=True)
+        except TimeoutError:
+            raise protocol_error(DeadlineExceeded(self._seconds)) from None
+        finally:
+            token.cancel()
