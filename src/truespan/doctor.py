@@ -21,10 +21,11 @@ from truespan.errors import (
     ProviderBadReply,
     ProviderRefused,
     ProviderUnavailable,
+    StoreDamaged,
     TruespanError,
     WorldNotFound,
 )
-from truespan.ingest.indexing import Indexer, clear_retired, embed_pending
+from truespan.ingest.indexing import Indexer, clear_retired, cut_again, embed_pending
 from truespan.ingest.run import Progress
 from truespan.ingestion import IngestJobs, OnProgress
 from truespan.jobs.world_jobs import open_orders
@@ -228,8 +229,19 @@ class Doctor(Struct, frozen=True):
     def _apply_to_world(self, plan: WorldPlan, record: World, result: RepairResult) -> None:
         if record.generation is None or not plan.counts():
             return
-        applier = Applier(self.components.store, self.components.index, result)
         scopes = {scope.generation.number: scope for scope in self._scopes(record)}
+
+        def rebuild_chunks(ref: RevisionRef, number: int) -> bool:
+            scope = scopes.get(number)
+            if scope is None:
+                return False
+            try:
+                chunks = cut_again(IngestJobs(self.components, scope).deps, scope, ref)
+            except StoreDamaged:
+                return False
+            return chunks is not None and self.components.store.rewrite_chunks(scope, ref, chunks)
+
+        applier = Applier(self.components.store, self.components.index, result, rebuild_chunks)
         applier.world(Scope(self.authority, record.id, record.generation), plan)
         for generation in plan.generations:
             if (scope := scopes.get(generation.number)) is not None:

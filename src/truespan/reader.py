@@ -82,9 +82,13 @@ class Reader(Struct, frozen=True):
 
     def books(self) -> list[ReadingPosition]:
         """Return the position in each book that has one."""
-        scope, positions = self._positions()
         store = self._access.components.store
-        return [describe_position(store, scope, position) for position in positions if scope]
+
+        def read() -> list[ReadingPosition]:
+            scope, positions = self._positions()
+            return [describe_position(store, scope, position) for position in positions if scope]
+
+        return self._access.with_stable_snapshot(read)
 
     def sentences(
         self, book: str | None = None, *, first: int = 0, count: int = PAGE_SENTENCES
@@ -196,10 +200,14 @@ class Reader(Struct, frozen=True):
 
     def _position_in(self, scope: Scope, book: str | None) -> ReadingPosition:
         store = self._access.components.store
-        found = find_position(store.positions(scope, self.name), book)
-        if found is None:
-            raise PositionNotFound
-        return describe_position(store, scope, found)
+
+        def read() -> ReadingPosition:
+            found = find_position(store.positions(scope, self.name), book)
+            if found is None:
+                raise PositionNotFound
+            return describe_position(store, scope, found)
+
+        return self._access.with_stable_snapshot(read)
 
     def _retriever(self, trace: RequestTrace) -> ReaderRetriever:
         components = self._access.components

@@ -35,7 +35,22 @@ def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
         ),
         "chunks": (
             NewChunk(
-                0, 0, len(text), 0, 0, 0, text, hash_text(text), "", 3, [], "One", "Two", page=1
+                *(
+                    0,
+                    0,
+                    len(text),
+                    0,
+                    0,
+                    0,
+                    text,
+                    hash_text(text),
+                    "",
+                    3,
+                    [len(text)],
+                    "One",
+                    "Two",
+                ),
+                page=1,
             ),
         ),
         "audit": (AuditEntry("EMAIL", "rule", 2, True),),

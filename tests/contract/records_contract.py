@@ -26,6 +26,7 @@ from truespan.types.job import (
     JobState,
     Phase,
 )
+from truespan.types.maintenance import RevisionPart
 from truespan.types.profile import Calibration
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb
 from truespan.types.token import KEPT_SECONDS, TokenRecord
@@ -353,13 +354,15 @@ class RecordsContract:
         assert list(here.store.text_flaws(scope)) == []
         assert list(here.store.revision_flaws(scope)) == []
         assert here.store.tally_flaws(scope) == []
-        assert [dict(page) for page in here.store.kept_vectors(scope)] == [vectors]
+        kept = [(*vectors.popitem(), True)]
+        vectors = {kept[0][0]: kept[0][1]}
+        assert list(here.store.kept_vectors(scope)) == [kept]
         [(sampled, text)] = here.store.sample(scope, 5)
         assert (sampled.chunk_id, text) == (chunk, "The harbour light.")
         here.sql("UPDATE texts SET text = 'gone'")
         [flaw] = here.store.revision_flaws(scope)
         assert flaw.restorable
-        assert here.store.restore_text(scope, ref)
+        assert here.store.restore_revision(scope, ref, RevisionPart.TEXT)
         assert here.store.canonical_text(scope, 1) == "The harbour light."
         here.sql("UPDATE tallies SET embedded = 0")
         [tally] = here.store.tally_flaws(scope)

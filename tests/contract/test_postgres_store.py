@@ -231,11 +231,25 @@ def test_numbers_past_all_that_is_kept_are_unknown_or_refused(here: Place) -> No
 
 
 def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> None:
-    with psycopg.connect(fresh_database().url.reveal(), autocommit=True) as session:
-        session.execute("SET search_path = truespan")
-        session.execute("SELECT set_config('truespan.world', %s, false)", (str(uuid4()),))
+    database = fresh_database()
+    with psycopg.connect(database.url.reveal(), autocommit=True) as session:
+        world = str(uuid4())
+        session.execute("SET search_path = truespan, truespan_shared")
+        session.execute("SELECT set_config('truespan.world', %s, false)", (world,))
+        session.execute("SET ROLE truespan_shared")
+        session.execute(
+            "INSERT INTO directory (world_id, name, created_at) VALUES (%s, 'w', 0)", (world,)
+        )
         session.execute("SET ROLE truespan_worlds")
-        values = {"ids": ["one"], "generation": 1, "world": str(uuid4())}
+        session.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
+        # As many rows as one book has, before the server has looked at the table.
+        session.execute(
+            """INSERT INTO states (revision, generation, position, chunk_id, kind, context_start,
+                 start, finish, first_sid, last_sid, reach, tokens, text_hash, state)
+               SELECT 1, 1, n, n::text, 'text', 0, 0, 0, 0, 0, 0, 0, n::text, 'pending'
+               FROM generate_series(1, 1000) n"""
+        )
+        values = {"ids": ["one"], "generation": 1, "world": world}
         plan = "\n".join(row[0] for row in session.execute(f"EXPLAIN {_translate(_READ)}", values))
 
     assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan

@@ -13,7 +13,6 @@ from tests.support.damage import (
     KINDS,
     any_point,
     kept_vectors,
-    replace_vector,
     vector_of_other_model,
 )
 from tests.support.sample_texts import story
@@ -253,7 +252,7 @@ def test_vectors_of_another_model_are_found_by_embedding_a_sample(tmp_path: Path
     scope = here.scope(world)
     for text_hash, vector in kept_vectors(here, world):
         other = vector_of_other_model(Vector(vector), random.Random(text_hash))
-        replace_vector(here, world, text_hash, other)
+        here.store.keep_vectors(scope, {TextHash(text_hash): other})
     here.store.mark_all_pending(scope)
     here.index.reset(scope)
     world.repair()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
@@ -26,20 +24,11 @@ from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
 from truespan.types.document import AuditEntry, Draft, MeasuredSentence
-from truespan.types.ids import TextHash, hash_text
+from truespan.types.ids import TextHash, dedupe_hash, hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
 from truespan.types.source import DocumentKind, DocumentOptions, Source
 from truespan.types.telemetry import Stage
 from truespan.types.text import CanonicalText, Loaded, Sentence, Span, TokenMap
-
-_NOT_WORDS = re.compile(r"\W+")
-
-
-def dedupe_hash(text: str) -> TextHash:
-    """Return a hash that ignores differences in case, punctuation and white space."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    # Text without any word is hashed as it is.
-    return hash_text(_NOT_WORDS.sub(" ", folded).strip() or folded.strip())
 
 
 def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:

@@ -60,6 +60,40 @@ class IndexOutcome(Struct):
     remarks: dict[RevisionRef, Remark] = field(default_factory=dict)
 
 
+def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> tuple[NewChunk, ...] | None:
+    """Return the chunks of a stored revision in a generation; None if the revision is gone.
+
+    A text is chunked by the generation's profile, or by its own if the generation has none.
+    """
+    stored = deps.store.stored_text(scope, ref)
+    if stored is None:
+        return None
+    canonical = CanonicalText(stored.text, stored.starts, stored.places, pages=stored.pages)
+    chunks = text_chunks(
+        canonical,
+        stored.sentences,
+        deps.counter.measure(stored.text),
+        scope.generation.chunking or stored.chunking,
+        scope.profile.input_limit,
+    )
+    starts = [sentence.start for sentence in stored.sentences]
+    # Chunks of figures keep their text; only the text chunk around them changes.
+    figures: list[NewChunk] = []
+    for index, chunk in enumerate(stored.figures, len(chunks)):
+        figure, reach = chunk.figure, chunk.reach
+        if figure is not None:
+            # A sentence that starts at the figure's offset comes after the figure.
+            before = stored.sentences[max(bisect_left(starts, chunk.start) - 1, 0)]
+            parent = find_parent(chunks, before, chunk.start, between=figure.between)
+            reach = reach if figure.reach is None else figure.reach
+            if parent is not None:
+                # Its id names the parent, so it is visible only once the parent is.
+                reach = max(reach, parent.reach)
+            figure = replace(figure, parent=parent_ref(parent))
+        figures.append(replace(chunk, index=index, figure=figure, reach=reach))
+    return (*chunks, *figures)
+
+
 class Indexer:
     """Indexes revisions of one world in one generation, and in the others that the world keeps."""
 
@@ -111,38 +145,9 @@ class Indexer:
         return self._embed(refs, on_chunks or (lambda _chunks, _ref: None))[0]
 
     def rechunk(self, ref: RevisionRef) -> bool:
-        """Store the chunks of a revision in this generation; False if the revision is gone.
-
-        A text is chunked by the generation's profile, or by its own if the generation has none.
-        """
-        store, scope = self._deps.store, self._scope
-        stored = store.stored_text(scope, ref)
-        if stored is None:
-            return False
-        canonical = CanonicalText(stored.text, stored.starts, stored.places, pages=stored.pages)
-        chunks = text_chunks(
-            canonical,
-            stored.sentences,
-            self._deps.counter.measure(stored.text),
-            scope.generation.chunking or stored.chunking,
-            scope.profile.input_limit,
-        )
-        starts = [sentence.start for sentence in stored.sentences]
-        # Chunks of figures keep their text; only the text chunk around them changes.
-        figures: list[NewChunk] = []
-        for index, chunk in enumerate(stored.figures, len(chunks)):
-            figure, reach = chunk.figure, chunk.reach
-            if figure is not None:
-                # A sentence that starts at the figure's offset comes after the figure.
-                before = stored.sentences[max(bisect_left(starts, chunk.start) - 1, 0)]
-                parent = find_parent(chunks, before, chunk.start, between=figure.between)
-                reach = reach if figure.reach is None else figure.reach
-                if parent is not None:
-                    # Its id names the parent, so it is visible only once the parent is.
-                    reach = max(reach, parent.reach)
-                figure = replace(figure, parent=parent_ref(parent))
-            figures.append(replace(chunk, index=index, figure=figure, reach=reach))
-        return store.write_chunks(scope, ref, (*chunks, *figures))
+        """Store the chunks of a revision in this generation; False if the revision is gone."""
+        chunks = cut_again(self._deps, self._scope, ref)
+        return chunks is not None and self._deps.store.write_chunks(self._scope, ref, chunks)
 
     def _fill_others(self, refs: Sequence[RevisionRef], outcome: IndexOutcome) -> None:
         """Index revisions in the other generations before they become active in this one."""

@@ -84,7 +84,7 @@ class _DraftMaker:
             recipe = deps.preparation.recipe(declared, deps.counter, pictures=pictures)
             self._recipes[declared, pictures] = recipe
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
-        if known is not None and unchanged and not known.quarantined:
+        if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None
         with deps.trace.stage(Stage.BLOCKS):
             images = deps.preparation.figures.extract_images

@@ -55,9 +55,10 @@ def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairRepor
     failures = [repair.failure for repair in repairs]
     broken = [failure.chunk_id for failure in failures if failure.kind in _BROKEN_TEXT]
     for chunk_id in dict.fromkeys(broken):
-        if store.rebuild_chunk(scope, chunk_id):
+        restored = store.rebuild_chunk(scope, chunk_id, only_lost=True)
+        if restored:
             report.restored_texts += 1
-        else:
+        elif restored is False:
             report.quarantined.append(chunk_id)
     wrong = [failure for failure in failures if failure.kind not in _BROKEN_TEXT]
     records = store.read_chunks(scope, [failure.chunk_id for failure in wrong]) if wrong else {}

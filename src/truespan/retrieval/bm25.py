@@ -20,6 +20,7 @@ from unicodedata import category, is_normalized, normalize
 
 from msgspec import Struct
 
+from truespan.retrieval.snapshot import Restart
 from truespan.types.document import CountedRevision, WordCatalog, WordEntry
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
@@ -213,6 +214,9 @@ class Layout(Struct, frozen=True):
         if found := self.recent.get(term):
             return found
         postings = store.postings(scope, term)
+        if postings.damaged:
+            store.forget_words(scope, postings.damaged)
+            raise Restart
         pairs = np.frombuffer(postings.packed, np.dtype([("index", "<u4"), ("count", "<u2")]))
         keys = np.array(postings.keys, np.int64)
         # Revisions that are not active are left out.

@@ -28,7 +28,6 @@ from truespan.retrieval.snapshot import Restart
 from truespan.strict_json import parse_whole_number
 from truespan.types.chunk import ImageFile
 from truespan.types.document import Document, OutlineEntry, RevisionRef
-from truespan.types.ids import hash_bytes
 from truespan.types.reading import (
     NOTHING_READ,
     InForce,
@@ -64,6 +63,8 @@ class Pages(Struct, frozen=True):
     ref: RevisionRef
     head: PageHead
     until: int | None = None
+    count: int | None = None
+    """How many sentences the revision has; None for a reader, who must not learn of those."""
 
     def page(self, wanted: PageRequest) -> SentencePage:
         """Return the wanted sentences, as many as there are."""
@@ -75,6 +76,8 @@ class Pages(Struct, frozen=True):
         if any(sentence.sid != first + place for place, sentence in enumerate(stored)):
             raise StoreDamaged("A sentence of the document is missing.")
         if self.until is not None and len(stored) != max(last - first + 1, 0):
+            raise Restart
+        if self.count is not None and len(stored) != max(min(last + 1, self.count) - first, 0):
             raise Restart
         shown, following = stored[: wanted.count], stored[wanted.count :]
         return SentencePage(
@@ -89,7 +92,8 @@ class Pages(Struct, frozen=True):
     def image_of(self, assets: AssetStore, token: str, wanted: ImageFile) -> StoredImage | None:
         """Return an image that a figure of the revision shows; None if there is no such figure."""
         reference = f"{wanted.doc_id}/{wanted.name}"
-        if all(figure.image_ref != reference for figure in self._visible_figures()):
+        figures = self._visible_figures()
+        if not any(figure.intact and figure.image_ref == reference for figure in figures):
             return None
         found = assets.read(self.scope.world, wanted.doc_id, token, wanted.name)
         if found is None:
@@ -117,10 +121,13 @@ class Pages(Struct, frozen=True):
 
     def _visible_figures(self) -> list[StoredFigure]:
         """Return the figures that may be seen: for a reader, those independent of unread text."""
-        figures, until = self.store.figures(self.scope, self.ref), self.until
-        if until is None:
-            return figures
-        return [part for part in figures if part.reach is not None and part.reach <= until]
+        until = self.until
+        figures = self.store.figures(self.scope, self.ref, all_of_them=until is None)
+        return [
+            part
+            for part in figures
+            if until is None or not part.intact or (part.reach is not None and part.reach <= until)
+        ]
 
     def _figures(
         self, shown: Sequence[StoredSentence], following: Sequence[StoredSentence]
@@ -133,11 +140,12 @@ class Pages(Struct, frozen=True):
             before_all = not earlier and shown[0].sid == 0
             if (end is not None and figure.start > end) or not (earlier or before_all):
                 continue
-            description = None
-            if figure.text_hash is not None:
-                if hash_bytes(figure.description) != figure.text_hash:
-                    raise StoreDamaged("The description of a figure does not match its hash.")
-                description = figure.description.decode()
+            if not figure.intact:
+                raise StoreDamaged(
+                    f"A figure of document {self.ref.document} does not match its checksum.",
+                    advice="Run 'truespan doctor --apply'.",
+                )
+            description = figure.description.decode() if figure.has_chunk else None
             sid = earlier[-1] if earlier else 0
             yield PageFigure(sid, figure.figure_id, figure.image_ref, description)
 
@@ -145,7 +153,7 @@ class Pages(Struct, frozen=True):
 def active_pages(store: Store, scope: Scope, revision: InForce) -> Pages:
     """Return the pages of the whole active revision, for a caller who may read all of it."""
     head = PageHead(revision.ref.document, revision.doc_id, revision.title, revision.name)
-    return Pages(store, scope, revision.ref, head)
+    return Pages(store, scope, revision.ref, head, count=revision.sentences)
 
 
 def read_pages(store: Store, scope: Scope, position: Position) -> Pages:
@@ -318,6 +326,8 @@ def describe_position(store: Store, scope: Scope, position: Position) -> Reading
     last = store.sentences(scope, ref, position.sid, position.sid)
     reached: list[str] = []
     sentence = None
+    if not last and position.sid != NOTHING_READ:
+        raise Restart
     if last:
         entries = store.places_until(scope, ref, last[0].end)
         reached = [name for name, _ in _chapter_starts(entries)]

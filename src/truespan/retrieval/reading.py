@@ -32,7 +32,7 @@ from truespan.types.reading import NOTHING_READ, Position, TailChunk
 from truespan.types.request import MAX_CONTEXT_TOKENS, ReadingRequest
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
-from truespan.types.trust import Verified, Visible
+from truespan.types.trust import FailureKind, VerificationFailure, Verified, Visible
 from truespan.vectors import similarity_of
 
 ROUNDING = 2e-6
@@ -194,6 +194,7 @@ class BookSearch(Struct, frozen=True):
     vector: Vector
     tail: list[Visible]
     _known: dict[ChunkId, Visible | None] = field(default_factory=dict)
+    _without_vector: set[ChunkId] = field(default_factory=set)
 
     def fetch(
         self,
@@ -212,9 +213,20 @@ class BookSearch(Struct, frozen=True):
             return int(seen_down_to >= selected.last - ROUNDING)
 
         least = None if floor is None else max(floor - ROUNDING, 0.0)
-        return fetch_by_similarity(
+        fetched = fetch_by_similarity(
             self.pipeline.deps, self.scope, self.vector, k=k, floor=least, missing=missing
         )
+        self._reveal(fetched.verified)
+        # A chunk whose stored vector is gone or damaged cannot be ranked; it is embedded again.
+        failures = [
+            VerificationFailure(
+                FailureKind.STALE, chunk.chunk_id, chunk.text_hash, chunk.text_hash, found.score
+            )
+            for found in fetched.verified
+            for chunk in [found.chunk]
+            if chunk.chunk_id in self._without_vector
+        ]
+        return Fetched(fetched.verified, [*fetched.failures, *failures]) if failures else fetched
 
     def rank(self, fetched: Fetched) -> list[Visible]:
         """Return what is visible of the fetched chunks, and the tail, by rank."""
@@ -232,6 +244,8 @@ class BookSearch(Struct, frozen=True):
             if vector is not None:
                 score = similarity_of(self.vector, vector, self.scope.profile.distance)
                 part = reveal(replace(found, score=score, fused=None), self.scope)
+            else:
+                self._without_vector.add(found.chunk.chunk_id)
             self._known[found.chunk.chunk_id] = part
         return [part for found in verified if (part := self._known[found.chunk.chunk_id])]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -11,7 +11,7 @@ from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
 from truespan.retrieval.stages import parent_id, rank, rank_visible, reveal
 from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
-from truespan.types.bundle import Passage, Receipt, SearchResult
+from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
 from truespan.types.request import Filters, RetrievalRequest, SearchRequest
@@ -114,13 +114,20 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
     return candidates_of(pipeline, world, attempt)
 
 
+def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
+    """Give a warning if chunks were left out because they could not be verified."""
+    if skipped := attempt.fetched.skipped():
+        kinds = ", ".join(f"{entry.count} {entry.code}" for entry in skipped)
+        yield Notice("chunks_skipped", f"Chunks could not be verified and were left out: {kinds}.")
+
+
 def candidates_of(pipeline: Pipeline, world: World, attempt: Attempt) -> Retrieved:
     """Return the chunks that an attempt selected for an answer, and count them."""
     failures = tuple(attempt.fetched.failures)
     pipeline.trace.count(CounterName.RETURNED, len(attempt.chunks))
     for failed in failures:
         pipeline.trace.count(CounterName.SKIPPED, 1, failed.kind)
-    warnings = tuple(attempt.warnings)
+    warnings = (*attempt.warnings, *_name_skipped(attempt))
     return Retrieved(attempt.world or world, attempt.scope, attempt.chunks, warnings, failures)
 
 

@@ -13,6 +13,7 @@ from truespan.errors import (
     GenerationNotFound,
     NotFound,
     StoreBusy,
+    StoreDamaged,
     TruespanError,
     WorldNotFound,
 )
@@ -79,13 +80,19 @@ def with_stable_snapshot(
 
     Raises:
         StoreBusy: every attempt ended in `Restart`; trying again may help.
+        StoreDamaged: an attempt ended in `Restart` although the world did not change.
     """
     outcomes: list[T] = []
     for _ in range(ATTEMPTS):
         try:
             outcomes = [attempt(world)]
-        except Restart:
-            world = require_world(store, authority, world.id, world.selector)
+        except Restart as error:
+            latest = require_world(store, authority, world.id, world.selector)
+            if latest.changes == world.changes:
+                raise StoreDamaged(
+                    "Rows of a document are missing.", advice="Run 'truespan doctor'."
+                ) from error
+            world = latest
             continue
         except Exception as error:
             expected = isinstance(error, TruespanError)

@@ -33,7 +33,7 @@ def verify(hits: Sequence[Hit], records: Mapping[ChunkId, ChunkRecord]) -> Verif
     superseded = 0
     for hit in hits:
         record = records.get(hit.chunk_id)
-        if record is not None and not record.live:
+        if record is not None and record.labels_intact and not record.live:
             # Staged, replaced or deleted: the normal life of a document, not damage.
             superseded += 1
             continue
@@ -51,13 +51,16 @@ def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | VerificationFail
 
     if record is None:
         return fail(FailureKind.ORPHAN)
+    if not record.labels_intact:
+        # The names that a result shows, or the state that decides whether it may be shown.
+        return fail(FailureKind.DOCUMENT, record.recorded_hash)
     if record.state is ChunkState.QUARANTINED:
         return fail(FailureKind.QUARANTINED)
     chunk = record.chunk
     if chunk is None:
         return fail(FailureKind.MISSING)
-    # 1. The bytes against the hash beside them and the one in the state row: is the store intact?
-    if not record.is_intact():
+    # 1. Both rows against their checksum, the bytes against their hash: is the store intact?
+    if not record.intact:
         return fail(FailureKind.DAMAGED, chunk.text_hash)
     # 2. That hash against the point's: is this the text whose vector was found?
     if chunk.text_hash != hit.text_hash:

@@ -26,7 +26,7 @@ from truespan.types.ids import TextHash, hash_text
 from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, Place, Sentence
+from truespan.types.text import CanonicalText, PageStart, Sentence
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -55,11 +55,15 @@ class TailMaker(Struct, frozen=True):
             # Without room to store it, the tail still serves this request.
             with suppress(StorageFull, StoreBusy):
                 self.store.keep_tail(scope, revision, position, tail)
-                tail = self.store.tail(scope, revision, position) or []
+                tail = self.store.tail(scope, revision, position) or tail
         for chunk in tail:
-            if hash_text(chunk.text) != chunk.text_hash:
-                raise StoreDamaged("A stored part of the book does not match its hash.")
             stored = self.store.sentences(scope, revision, chunk.first_sid, chunk.last_sid)
+            if not stored:
+                raise Restart
+            # A tail is made of read sentences alone; that is checked once more before it is shown.
+            read = stored[-1].sid == chunk.last_sid <= position
+            if not read or hash_text(chunk.text) != chunk.text_hash or chunk.end > stored[-1].end:
+                raise StoreDamaged("A stored part of the book does not match its sentences.")
             _check_sentences(chunk.text, chunk.start, stored)
         return self._with_vectors(scope, tail)
 
@@ -68,6 +72,11 @@ class TailMaker(Struct, frozen=True):
     ) -> list[TailChunk]:
         whole = profile.strategy is Strategy.SENTENCES
         anchor = self.store.anchor(scope, revision, position, at_sentence=whole)
+        if anchor is not None:
+            record = self.store.read_chunks(scope, [anchor.chunk_id]).get(anchor.chunk_id)
+            if record is None or not record.is_intact():
+                # Cutting from the beginning gives the same chunks.
+                anchor = None
         first_sid = anchor.first_sid if anchor else 0
         stored = self.store.sentences(scope, revision, first_sid, position)
         if not stored or stored[-1].sid != position:
@@ -75,18 +84,22 @@ class TailMaker(Struct, frozen=True):
         start = anchor.start if anchor else 0
         # The whole text is not checked against its hash: unread text must not matter, not even if
         # it is damaged.
-        text = self.store.text_between(scope, revision, start, stored[-1].end)
-        if not text:
+        passage = self.store.passage(scope, revision, start, stored[-1].end)
+        if passage is None:
             raise Restart
+        text = passage.text.decode(errors="replace")
         _check_sentences(text, start, stored)
-        # The chapters and sections that begin within the text.
-        entries = self.store.places_until(scope, revision, start + len(text))
-        before = sum(entry.start <= start for entry in entries)
-        entries = entries[max(before - 1, 0) :]
+        # The chapters, sections and pages that begin within the text.
+        before = max(sum(begin <= start for begin in passage.starts) - 1, 0)
+        earlier = max(sum(page.offset <= start for page in passage.pages) - 1, 0)
         canonical = CanonicalText(
             text,
-            tuple(max(entry.start - start, 0) for entry in entries),
-            tuple(Place(entry.chapter, entry.section) for entry in entries),
+            tuple(max(begin - start, 0) for begin in passage.starts[before:]),
+            passage.places[before:],
+            pages=tuple(
+                PageStart(max(page.offset - start, 0), page.page)
+                for page in passage.pages[earlier:]
+            ),
         )
         sentences = [
             Sentence(place, max(sentence.start - start, 0), sentence.end - start)
@@ -117,7 +130,7 @@ class TailMaker(Struct, frozen=True):
                     tokens=tokens.count(span.start, span.end),
                     chapter=place.chapter,
                     section=place.section,
-                    page=self.store.page_at(scope, revision, span.start + start),
+                    page=canonical.page_at(span.start),
                 )
             )
         return chunks

@@ -14,6 +14,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Final, Generic, TypeVar
 
+from truespan.store.checksums import REVISION_CELLS, checksum, revision_checksum
 from truespan.store.rows import revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.document import (
@@ -26,7 +27,7 @@ from truespan.types.document import (
     WordCatalog,
     WordEntry,
 )
-from truespan.types.ids import TextHash
+from truespan.types.ids import TextHash, WorldId
 from truespan.types.scope import Scope, World, admits
 
 T = TypeVar("T")
@@ -84,16 +85,19 @@ class Catalogs(Part):
 
     def _read_documents(self, scope: Scope) -> DocumentCatalog:
         rows = self._db.at(scope).all(
-            f"""SELECT d.number, d.doc_id, r.name, r.language, r.language_declared, r.version,
-                  r.tags, t.embedded, t.chunks - t.embedded - t.quarantined
+            f"""SELECT t.embedded, t.chunks - t.embedded - t.quarantined, r.checksum,
+                  {REVISION_CELLS}
                 {_ACTIVE} {_IN_WORLD} ORDER BY d.number"""
         )
-        return DocumentCatalog(
-            CatalogEntry(
-                number, doc_id, name, language, bool(declared), version, tags_of(tags), *counts
-            )
-            for number, doc_id, name, language, declared, version, tags, *counts in rows
-        )
+        entries = []
+        for embedded, pending, recorded, *cells in rows:
+            intact = recorded == revision_checksum(scope.world, cells)
+            number, doc_id, name, language = cells[0], cells[1], cells[4], cells[10]
+            declared, version = bool(cells[11]), cells[13]
+            tags = tags_of(cells[14]) if intact else ()
+            labels = number, doc_id, name, language, declared, version
+            entries.append(CatalogEntry(*labels, tags, embedded, pending))
+        return DocumentCatalog(entries)
 
     def embedded_count(self, scope: Scope, world: World) -> int:
         """Return how many chunks of the revisions readers see are embedded, within the scope."""
@@ -131,7 +135,9 @@ class Catalogs(Part):
                     {_IN_WORLD} ORDER BY d.number, s.position"""
             )
         chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
-        return WordCatalog(tuple(_read_entry(row, chunks.get(row[0], [])) for row in revisions))
+        return WordCatalog(
+            tuple(_read_entry(scope, row, chunks.get(row[0], [])) for row in revisions)
+        )
 
     def counts_words(self, scope: Scope) -> bool:
         """Say whether words were ever counted in the scope's world and generation."""
@@ -163,7 +169,7 @@ class Catalogs(Part):
             for revision in counted:
                 key = revision_key(session, revision.ref)
                 if key is not None:
-                    _write_words(session, scope.generation.number, key, revision)
+                    _write_words(session, scope, key, revision)
         self._word_catalogs.clear()
 
     def postings(self, scope: Scope, term: str) -> Postings:
@@ -172,9 +178,58 @@ class Catalogs(Part):
             """SELECT revision, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term = :term"""
         )
-        packed = [row[1] for row in rows]
+        packed = [row[1][:-_SEAL] for row in rows]
+        damaged = [
+            key
+            for (key, stored), places in zip(rows, packed, strict=True)
+            if stored != _seal(places, "words", scope.world, scope.generation.number, term)
+        ]
         chunks = [len(places) // _PAIR.size for places in packed]
-        return Postings([row[0] for row in rows], chunks, b"".join(packed))
+        return Postings([row[0] for row in rows], chunks, b"".join(packed), damaged)
+
+    @retry_on_conflict
+    def forget_words(self, scope: Scope, revisions: Sequence[int | RevisionRef]) -> None:
+        """Let the words of revisions, given by key or by name, be counted again, because what is
+        held of them is damaged."""
+        with self._db.write(scope, generation=scope.generation.number) as session:
+            for found in revisions:
+                key = found if isinstance(found, int) else revision_key(session, found)
+                session.execute(
+                    """DELETE FROM words WHERE world_id = :world AND revision = :key
+                         AND generation = :generation""",
+                    key=key,
+                )
+                session.execute(
+                    "DELETE FROM word_counts WHERE revision = :key AND generation = :generation",
+                    key=key,
+                )
+            session.touch_world()
+        self._word_catalogs.clear()
+
+    def word_flaws(self, scope: Scope) -> list[tuple[RevisionRef, str]]:
+        """Return the revisions whose counted words do not match their checksum, with what was
+        found instead."""
+        flaws = []
+        generation = scope.generation.number
+        with self._db.read(scope) as session:
+            rows = session.all(
+                f"""SELECT r.key, d.number, r.number, w.recipe, w.texts, w.lengths, w.checksum
+                    {_ACTIVE} JOIN word_counts w
+                      ON w.revision = r.key AND w.generation = :generation
+                    {_IN_WORLD} ORDER BY d.number"""
+            )
+            for key, document, number, *cells, recorded in rows:
+                ref = RevisionRef(document, number)
+                terms = session.all(
+                    """SELECT term, postings FROM words WHERE world_id = :world
+                         AND generation = :generation AND revision = :key ORDER BY term""",
+                    key=key,
+                )
+                made = _words_checksum(scope.world, generation, ref, cells, terms)
+                # One without a checksum is of an earlier version, and is counted again anyway.
+                if recorded is not None and made != recorded:
+                    flaws.append((ref, made.hex()))
+        return flaws
 
     def placed(self, scope: Scope) -> set[tuple[int, int]]:
         """Return the key and the chunk index of what is in the scope's chapter and section."""
@@ -194,33 +249,57 @@ def _is_within(scope: Scope, number: int, chapter: str, section: str) -> bool:
     )
 
 
-def _write_words(session: Session, generation: int, key: int, counted: CountedRevision) -> None:
+_SEAL: Final = 8
+"""How many bytes of a checksum follow packed numbers."""
+
+
+def _seal(packed: bytes, *identity: object) -> bytes:
+    """Return packed numbers as they are stored, with the beginning of their checksum."""
+    return packed + checksum("packed", *identity, packed)[:_SEAL]
+
+
+def _words_checksum(
+    world: WorldId, generation: int, ref: RevisionRef, cells: Sequence[object], terms: list[Row]
+) -> bytes:
+    return checksum("word_counts", world, generation, ref, *cells, *terms)
+
+
+def _write_words(session: Session, scope: Scope, key: int, counted: CountedRevision) -> None:
+    world, generation = scope.world, scope.generation.number
     session.execute(
         """DELETE FROM words
            WHERE world_id = :world AND revision = :key AND generation = :generation""",
         key=key,
         generation=generation,
     )
+    terms = [
+        (
+            term,
+            _seal(
+                b"".join(_PAIR.pack(at, min(count, _MOST_COUNTED)) for at, count in places.items()),
+                *("words", world, generation, term),
+            ),
+        )
+        for term, places in sorted(counted.terms.items())
+    ]
     session.insert_many(
         "words",
         ("generation", "term", "revision", "postings"),
-        [
-            (
-                *(generation, term, key),
-                b"".join(_PAIR.pack(at, min(count, _MOST_COUNTED)) for at, count in places.items()),
-            )
-            for term, places in sorted(counted.terms.items())
-        ],
+        [(generation, term, key, postings) for term, postings in terms],
     )
-    lengths = [number for pair in counted.lengths.items() for number in pair]
+    numbers = array("I", [number for pair in counted.lengths.items() for number in pair])
+    texts = _digest_texts(sorted(counted.hashes.items()))
+    identity = "lengths", world, generation, counted.ref, counted.recipe, texts
+    cells = counted.recipe, texts, _seal(numbers.tobytes(), *identity)
     session.insert(
         "word_counts",
         key=("revision", "generation"),
         revision=key,
         generation=generation,
         recipe=counted.recipe,
-        texts=_digest_texts(sorted(counted.hashes.items())),
-        lengths=array("I", lengths).tobytes(),
+        texts=texts,
+        lengths=cells[2],
+        checksum=_words_checksum(world, generation, counted.ref, cells, terms),
     )
 
 
@@ -229,14 +308,20 @@ def _digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
     return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
 
 
-def _read_entry(row: Row, chunks: Sequence[Row]) -> WordEntry:
-    """Return what is known of a revision, with its chunks as they are now."""
+def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
+    """Return what is known of a revision, with its chunks as they are now. Damaged counts, and
+    those of an earlier version, count as none."""
     key, document, revision, language, recipe, texts, lengths = row
-    numbers = array("I", lengths or b"")
+    packed = (lengths or b"")[:-_SEAL]
+    ref = RevisionRef(document, revision)
+    identity = "lengths", scope.world, scope.generation.number, ref, recipe, texts
+    if lengths is None or lengths != _seal(packed, *identity):
+        packed, recipe = b"", None
+    numbers = array("I", packed)
     counted = dict(zip(numbers[::2], numbers[1::2], strict=True))
     return WordEntry(
         key=key,
-        ref=RevisionRef(document, revision),
+        ref=ref,
         language=language,
         recipe=recipe,
         fresh=texts == _digest_texts((index, text_hash) for _, index, text_hash, _ in chunks),

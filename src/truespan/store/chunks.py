@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from itertools import product
+from typing import Any, Final, Literal, NamedTuple
 
 from truespan.errors import WorldNotFound
-from truespan.store.rows import figure_mark, revision_key, tags_of, tally_each
+from truespan.store.checksums import (
+    CHUNK_CELLS,
+    REVISION_CELLS,
+    chunk_checksum,
+    revision_checksum,
+    vector_checksum,
+)
+from truespan.store.rows import figure_mark, read_layout, revision_key, tags_of, tally_each
 from truespan.store.session import Part, Row, Session, retry_on_conflict, world_ids
 from truespan.types.chunk import (
     ChunkKind,
@@ -18,59 +26,60 @@ from truespan.types.chunk import (
     StoredChunk,
 )
 from truespan.types.document import RevisionRef
-from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
 from truespan.types.scope import Scope
+from truespan.types.text import Place
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
 
 _PAGE: Final = 512
+_STATES: Final = frozenset(ChunkState)
+_KINDS: Final = frozenset(ChunkKind)
 
 # States are looked up first and by themselves. Otherwise PostgreSQL walks the whole world while it
 # has no statistics of what has just come in; the sum keeps it from choosing the wrong index.
-_READ: Final = """
+_READ: Final = f"""
     WITH s AS MATERIALIZED (
-      SELECT chunk_id, revision, generation, position, kind, start, finish, first_sid, last_sid,
-        reach, tokens, text_hash, state
+      SELECT chunk_id, revision, generation, position, kind, context_start, start, finish,
+        first_sid, last_sid, reach, tokens, text_hash, state, checksum
       FROM states
       WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
         AND generation + 0 = :generation
     )
-    SELECT s.chunk_id, s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach, s.kind,
-      BYTES(c.text), c.text_hash, BYTES(c.overlap_text), s.tokens, c.chapter, c.section, c.page,
-      c.figure, c.dedupe_hash, d.number, d.doc_id, r.name, r.title,
-      r.declared_title, r.number, r.tags, r.language, r.version,
-      s.state, r.state, d.deleted_at, s.text_hash
+    SELECT r.key, r.checksum, d.deleted_at, s.state, s.checksum, BYTES(c.text), {CHUNK_CELLS},
+      {REVISION_CELLS}
     FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
     LEFT JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
 """
-
-_KIND, _DATA, _OVERLAP, _FIGURE, _LABEL, _TAGS, _STATE = 7, 8, 10, 15, 17, 6, 26
-"""Which of these columns are converted. Their order is that of the fields of a `StoredChunk`, then
-of a `DocumentLabel`."""
+_CELLS: Final = CHUNK_CELLS.count(",") + 1
+_ID: Final = 5
+_REVISION: Final = 4 + _CELLS
+"""Where the chunk's id and the cells of its revision are, after the first two columns."""
 
 STATES: Final = """
-    SELECT chunk_id, revision, generation, position, text_hash, first_sid, last_sid, reach, kind,
+    SELECT chunk_id, revision, generation, position, kind, context_start, start, finish, first_sid,
+      last_sid, reach, tokens, text_hash, checksum,
       (SELECT v.vector FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
-        AND v.text_hash = states.text_hash) AS vector
+        AND v.text_hash = states.text_hash) AS vector,
+      (SELECT v.checksum FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
+        AND v.text_hash = states.text_hash) AS vector_checksum
     FROM states WHERE UNINDEXED(world_id) = :world"""
 """States with their vectors; conditions are added to it, and it becomes `s` in `POINTS`."""
 
-POINTS: Final = """
-    SELECT s.chunk_id, d.number, r.number, s.position, s.text_hash,
-      CASE WHEN :text AND s.vector IS NULL THEN BYTES(c.text) END, s.vector,
-      s.first_sid, s.last_sid, s.reach, s.kind, coalesce(nullif(c.chapter, ''), r.title),
-      coalesce(nullif(c.section, ''), nullif(c.chapter, ''), r.title), c.text_hash
+POINTS: Final = f"""
+    SELECT d.number, r.number, r.title, s.vector, s.vector_checksum,
+      CASE WHEN :text AND s.vector IS NULL THEN BYTES(c.text) END, s.checksum, {CHUNK_CELLS}
     FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
     LEFT JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
 """
-"""What the index should hold of each state of `s`, and the hash of the chunk's row. The order is
-that of the fields of a `PendingChunk`."""
-_TEXT, _POINT_KIND, _ROW_HASH = 5, 10, 13
+"""What the index should hold of each state of `s`, and what that is checked by."""
+_CHUNK: Final = 7
+"""Where the cells of the chunk begin in these rows."""
 
 _OF_REVISION: Final = f"""
     WITH s AS MATERIALIZED ({STATES}
@@ -85,8 +94,15 @@ class Chunks(Part):
         """Return what is known of each id in the scope's world and generation, in one read. Chunks
         of documents outside the scope are among them: a hit that is merely out of scope must not be
         taken for an orphan, whose point may be deleted."""
-        rows = self._db.at(scope).all(_READ, ids=[*ids])
-        return {row[0]: _read_record(row) for row in rows}
+        records: dict[ChunkId, ChunkRecord] = {}
+        intact: dict[int, bool] = {}
+        for row in self._db.at(scope).all(_READ, ids=[*ids]):
+            key, recorded, *rest = row
+            if key not in intact:
+                intact[key] = recorded == revision_checksum(scope.world, rest[_REVISION:])
+            chunk_id = ChunkId(rest[_ID])
+            records[chunk_id] = _read_record(scope, rest, labels_intact=intact[key])
+        return records
 
     def pending(
         self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
@@ -101,21 +117,29 @@ class Chunks(Part):
                 revision=revision_key(session, revision),
                 state="pending",
             )
-        # A row must have the hash of its state, and so must its bytes, where they are needed.
+        points = [read_point(scope, row) for row in rows]
         broken = [
-            row[0]
-            for row in rows
-            if row[_ROW_HASH] != row[4]
-            or (row[_TEXT] is not None and hash_bytes(row[_TEXT]) != row[4])
+            point.chunk.chunk_id
+            for point, row in zip(points, rows, strict=True)
+            if not point.intact or (row[5] is not None and hash_bytes(row[5]) != row[_CHUNK + 10])
         ]
-        if not broken:
-            return [pending_chunk(row) for row in rows]
+        wrong = [point.chunk.text_hash for point in points if point.wrong_vector]
+        if not broken and not wrong:
+            return [point.chunk for point in points]
         for chunk in broken:
-            self.rebuild_chunk(scope, ChunkId(chunk))
+            self.rebuild_chunk(scope, chunk)
+        if wrong:
+            with self._db.write(scope, profile=scope.profile.id) as session:
+                session.execute(
+                    """DELETE FROM vectors WHERE world_id = :world AND profile_id = :profile
+                         AND text_hash IN LIST(:hashes)""",
+                    hashes=wrong,
+                )
         return self.pending(scope, revision, after=after, limit=limit)
 
     def expected(self, scope: Scope) -> Iterator[list[PendingChunk]]:
-        """Give every embedded chunk of every revision that is not retired, with its vector."""
+        """Give every embedded chunk of every revision that is not retired, with its vector. Rows
+        that are damaged are among them; `text_flaws` names these."""
         revisions = self._db.at(scope).all(
             """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
                WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key"""
@@ -131,8 +155,8 @@ class Chunks(Part):
                 after=after,
                 limit=_PAGE,
             ):
-                yield [pending_chunk(row) for row in rows]
-                after = rows[-1][3]
+                yield [read_point(scope, row).chunk for row in rows]
+                after = rows[-1][_CHUNK]
 
     def unfinished(self, scope: Scope) -> list[RevisionRef]:
         """Return the revisions readers see that have pending chunks."""
@@ -229,95 +253,88 @@ class Chunks(Part):
         )
 
     @retry_on_conflict
-    def rebuild_chunk(self, scope: Scope, chunk_id: ChunkId) -> bool:
-        """Restore a chunk row from canonical text if that gives the recorded hash, else quarantine
-        it; say whether it was restored."""
+    def rebuild_chunk(
+        self, scope: Scope, chunk_id: ChunkId, *, only_lost: bool = False
+    ) -> bool | None:
+        """Restore a chunk row from canonical text if that matches its checksum, else quarantine
+        it; say whether it was restored. With `only_lost`, one whose document has its text is left
+        as it is, because the doctor can cut it again; then None is returned."""
         with self._db.write(scope) as session:
-            restored = rebuild(session, chunk_id)
+            restored = rebuild(session, scope.world, chunk_id)
+            if restored is False and only_lost and _text_left(session, chunk_id):
+                return None
             if restored is False:
                 _set_states(session, [chunk_id], ChunkState.QUARANTINED, "damaged_text")
             session.touch_world()
         return restored is True
 
 
-class _Content(NamedTuple):
-    """A chunk's state, and what its row should hold; `text` is None if that cannot be had with the
-    recorded hash."""
-
-    revision: int
-    generation: int
-    position: int
-    start: int
-    end: int
-    text_hash: str
-    text: str | None
-    overlap: str
-    figure: str | None
-
-
-def rebuild(session: Session, chunk_id: ChunkId) -> bool | None:
+def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:
     """Write a chunk row again from canonical text, or from the figure that it describes. False when
-    that does not give the recorded hash, None when there is no such chunk."""
-    content = _find_content(session, chunk_id)
-    if content is None or content.text is None:
-        return None if content is None else False
-    near = {"revision": content.revision, "start": content.start}
-    sentences = session.all(
-        """SELECT finish FROM sentences
-           WHERE revision = :revision AND finish > :start AND start < :end ORDER BY sid""",
-        **near,
-        end=content.end,
-    )
-    place = session.one(
-        """SELECT chapter, section FROM places WHERE revision = :revision AND start <= :start
-           ORDER BY start DESC LIMIT 1""",
-        **near,
-    )
-    page = session.value(
-        """SELECT page FROM pages WHERE revision = :revision AND start <= :start
-           ORDER BY start DESC LIMIT 1""",
-        **near,
-    )
-    ends = [min(end, content.end) - content.start for (end,) in sentences]
-    chapter, section = place or (None, None)
-    # The hash of the deduplication stays as it is where the row exists.
+    that does not match the chunk's checksum, None when there is no such chunk."""
+    found = _find_content(session, world, chunk_id)
+    if found is None or isinstance(found, bool):
+        return found
+    revision, generation, text, cells = found
+    # The order is that of `CHUNK_CELLS`.
+    text_hash, overlap, ends, chapter, section, page, figure, dedupe = cells[11:]
     session.insert(
         "chunks",
         key=("revision", "generation", "position"),
-        revision=content.revision,
-        generation=content.generation,
-        position=content.position,
-        text=session.text(content.text),
-        text_hash=content.text_hash,
-        overlap_text=session.text(content.overlap),
-        sentence_ends=array("I", ends).tobytes(),
+        revision=revision,
+        generation=generation,
+        position=cells[0],
+        text=session.text(text),
+        text_hash=text_hash,
+        overlap_text=session.text(overlap.decode()),
+        sentence_ends=ends,
         chapter=chapter,
         section=section,
         page=page,
-        figure=content.figure,
+        figure=figure,
+        dedupe_hash=dedupe,
     )
     return True
 
 
-def restorable(session: Session, chunk_id: ChunkId) -> bool:
-    """Say whether `rebuild` would write the row again; nothing is changed."""
-    content = _find_content(session, chunk_id)
-    return content is not None and content.text is not None
-
-
-def _find_content(session: Session, chunk_id: ChunkId) -> _Content | None:
+def _text_left(session: Session, chunk_id: ChunkId) -> bool:
+    """Say whether the text of a chunk's revision has its recorded hash."""
     row = session.one(
-        """SELECT s.revision, s.generation, s.position, s.start, s.finish, s.text_hash, s.kind,
-             s.context_start, BYTES(t.text), r.text_hash
-           FROM states s JOIN revisions r ON r.key = s.revision
-           LEFT JOIN texts t ON t.revision = r.key
+        """SELECT BYTES(t.text), r.text_hash FROM states s JOIN revisions r ON r.key = s.revision
+           JOIN texts t ON t.revision = r.key
            WHERE UNINDEXED(s.world_id) = :world AND s.chunk_id = :chunk_id""",
+        chunk_id=chunk_id,
+    )
+    return row is not None and hash_bytes(row[0]) == row[1]
+
+
+def restorable(session: Session, world: WorldId, chunk_id: ChunkId) -> bool:
+    """Say whether `rebuild` would write the row again; nothing is changed."""
+    return isinstance(_find_content(session, world, chunk_id), tuple)
+
+
+def _find_content(
+    session: Session, world: WorldId, chunk_id: ChunkId
+) -> tuple[int, int, str, Row] | Literal[False] | None:
+    """Return the revision's key, the generation, and the text and cells that a chunk's row should
+    have. False when nothing matches the recorded checksum, None when there is no such chunk."""
+    row = session.one(
+        f"""SELECT s.revision, s.generation, d.number, r.number, BYTES(t.text), r.text_hash,
+              s.checksum, BYTES(c.text), {CHUNK_CELLS}
+            FROM states s JOIN revisions r ON r.key = s.revision
+            JOIN documents d ON d.key = r.document
+            LEFT JOIN texts t ON t.revision = r.key
+            LEFT JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
+              AND c.position = s.position
+            WHERE UNINDEXED(s.world_id) = :world AND s.chunk_id = :chunk_id""",
         chunk_id=chunk_id,
     )
     if row is None:
         return None
-    revision, generation, position, start, end, recorded, kind, context, data, data_hash = row
-    text, overlap, figure = None, "", None
+    revision, generation, document, number, data, data_hash, recorded, present, *cells = row
+    state, held = cells[:11], cells[12:]
+    position, _, kind, context, start, end, *_, text_hash = state
+    text, overlap, ends, figure = None, b"", b"", None
     if kind == ChunkKind.FIGURE:
         # Its chunk has the same place among the figures' chunks as its record among the figures.
         found = session.one(
@@ -330,35 +347,106 @@ def _find_content(session: Session, chunk_id: ChunkId) -> _Content | None:
             position=position,
         )
         if found:
-            text, figure = found[0].decode(errors="replace"), found[1]
+            text, figure = found[0], found[1]
     elif data is not None and hash_bytes(data) == data_hash:
         source = data.decode()
-        text, overlap = source[start:end], source[context:start]
-    if text is not None and hash_bytes(text.encode()) != recorded:
-        text = None
-    return _Content(*row[:6], text=text, overlap=overlap, figure=figure)
+        text, overlap = source[start:end].encode(), source[context:start].encode()
+        sentences = session.all(
+            """SELECT finish FROM sentences
+               WHERE revision = :revision AND finish > :start AND start < :end ORDER BY sid""",
+            revision=revision,
+            start=start,
+            end=end,
+        )
+        ends = array("I", [min(stop, end) - start for (stop,) in sentences]).tobytes()
+    if text is None or hash_bytes(text) != text_hash:
+        # Another row may have been damaged since, while this one is intact.
+        text = present
+    if text is None or hash_bytes(text) != text_hash:
+        return False
+    layout = read_layout(session, revision, start + 1)
+    place = layout.places[-1] if layout.places else Place(None, None)
+    page = layout.pages[-1].page if layout.pages else None
+    made = [overlap, ends, *place, page, figure, dedupe_hash(text.decode())]
+    # What cannot be derived, as the parent of a figure in a later generation, may still be there.
+    ref = RevisionRef(document, number)
+    for choice in product(*({*pair, None} for pair in zip(made, held, strict=True))):
+        candidate = (*state, text_hash, *choice)
+        if chunk_checksum(world, generation, ref, candidate) == recorded:
+            return revision, generation, text.decode(), candidate
+    return False
 
 
-def _read_record(row: Row) -> ChunkRecord:
-    chunk, label = list(row[:_LABEL]), list(row[_LABEL:_STATE])
-    state, revision_state, deleted_at, recorded_hash = row[_STATE:]
+def _read_record(scope: Scope, row: Sequence[Any], *, labels_intact: bool) -> ChunkRecord:
+    """Return what is known of a chunk. Of damaged rows, what can be read is returned as well."""
+    deleted_at, state, recorded, data, *rest = row
+    cells, labels = rest[:_CELLS], rest[_CELLS:]
+    ref = RevisionRef(labels[0], labels[2])
+    position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash = cells[:11]
+    row_hash, overlap, _, chapter, section, page, figure, dedupe = cells[11:]
+    intact = chunk_checksum(scope.world, scope.generation.number, ref, cells) == recorded
     stored = None
-    if chunk[_DATA] is not None:
-        chunk[_KIND] = ChunkKind(chunk[_KIND])
-        chunk[_OVERLAP] = chunk[_OVERLAP].decode(errors="replace")
-        chunk[_FIGURE] = figure_mark(chunk[_FIGURE]) if chunk[_FIGURE] else None
-        stored = StoredChunk(*chunk)
-    label[_TAGS] = tags_of(label[_TAGS])
-    live = revision_state == "active" and deleted_at is None
-    return ChunkRecord(ChunkState(state), live, DocumentLabel(*label), stored, recorded_hash)
+    if data is not None:
+        intact = intact and hash_bytes(data) == row_hash == text_hash
+        stored = StoredChunk(
+            *(chunk_id, position, start, end, first, last, reach),
+            *(ChunkKind(kind) if kind in _KINDS else ChunkKind.TEXT, data, row_hash),
+            *(overlap.decode(errors="replace"), tokens, chapter, section, page),
+            *(figure_mark(figure) if figure and intact else None, dedupe),
+        )
+    return ChunkRecord(
+        ChunkState(state) if state in _STATES else ChunkState.QUARANTINED,
+        live=labels[3] == "active" and deleted_at is None,
+        document=DocumentLabel(
+            number=labels[0],
+            doc_id=labels[1],
+            name=labels[4],
+            title=labels[7],
+            declared_title=labels[8],
+            revision=labels[2],
+            tags=tags_of(labels[14]) if labels_intact else (),
+            language=labels[10],
+            version=labels[13],
+        ),
+        chunk=stored,
+        recorded_hash=text_hash,
+        intact=intact,
+        labels_intact=labels_intact,
+    )
 
 
-def pending_chunk(row: Row) -> PendingChunk:
+class StoredPoint(NamedTuple):
+    """What the index should hold of a chunk, and whether that can be believed."""
+
+    chunk: PendingChunk
+    intact: bool
+    wrong_vector: bool
+
+
+def read_point(scope: Scope, row: Row) -> StoredPoint:
     """Return what the index should hold of a chunk, from a row of `POINTS`."""
-    values = list(row[:_ROW_HASH])
-    values[_TEXT] = "" if values[_TEXT] is None else values[_TEXT].decode()
-    values[_POINT_KIND] = ChunkKind(values[_POINT_KIND])
-    return PendingChunk(*values)
+    document, revision, title, vector, vector_sum, data, recorded, *cells = row
+    ref = RevisionRef(document, revision)
+    position, chunk_id, kind, *_, first, last, reach, _, text_hash = cells[:11]
+    row_hash, chapter, section = cells[11], cells[14], cells[15]
+    expected = chunk_checksum(scope.world, scope.generation.number, ref, cells)
+    profile = scope.profile.id
+    wrong = vector is not None and vector_sum != vector_checksum(
+        scope.world, profile, text_hash, vector
+    )
+    chunk = PendingChunk(
+        *(chunk_id, document, revision, position, text_hash),
+        text="" if data is None else data.decode(errors="replace"),
+        vector=None if wrong else vector,
+        first_sid=first,
+        last_sid=last,
+        reach=reach,
+        # A damaged kind does not match the checksum, so that it is never written to the index.
+        kind=ChunkKind(kind) if kind in _KINDS else ChunkKind.TEXT,
+        chapter=chapter or title,
+        section=section or chapter or title,
+    )
+    return StoredPoint(chunk, expected == recorded and row_hash == text_hash, wrong)
 
 
 def _set_states(

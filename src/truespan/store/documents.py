@@ -8,16 +8,23 @@ from contextlib import nullcontext
 from typing import Any, Final, LiteralString
 
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
+from truespan.store.checksums import (
+    REVISION_CELLS,
+    changing_revisions,
+    revision_checksum,
+    vector_checksum,
+)
 from truespan.store.erasure import queue_files, redact
 from truespan.store.readers import move_positions, read_revised
 from truespan.store.revisions import write_revision
 from truespan.store.rows import (
-    ACTIVE_REVISION,
-    OUTLINE,
     REVISION,
     TAILS,
+    active_revision,
     has_generation,
     numbers_of,
+    read_outline,
+    read_sentences,
     revision_key,
     tags_of,
     tally,
@@ -25,27 +32,28 @@ from truespan.store.rows import (
 from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
-from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.source import DocumentKind
 
-_LIST: Final = """
+_LIST: Final = f"""
     SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,
       r.declared_title, r.language_declared, r.chunking, a.number, s.number, r.source_hash,
       r.recipe, coalesce(t.chunks, 0), coalesce(t.embedded, 0),
       coalesce(t.quarantined, 0), r.characters, r.sentences, r.language_stated, r.source_url,
       r.metadata, CASE WHEN t.quarantined > 0 THEN (SELECT count(*) FROM states x
         WHERE x.revision = r.key AND x.generation = :generation AND x.state = 'quarantined'
-          AND x.warning = 'too_long') ELSE 0 END, r.origin
+          AND x.warning = 'too_long') ELSE 0 END, r.origin, r.checksum, {REVISION_CELLS}
     FROM documents d
     LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
     LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
-    JOIN revisions r ON r.key = coalesce(s.key, a.key)
+    JOIN revisions r ON r.key = coalesce(s.key, a.key,
+      (SELECT max(x.key) FROM revisions x WHERE x.document = d.key))
     LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
     WHERE d.world_id = :world AND d.deleted_at IS NULL
 """
 
-_KIND, _TAGS, _DECLARED, _QUARANTINED, _STATED, _SKIPPED = 4, 8, 10, 18, 21, 24
+_KIND, _TAGS, _DECLARED, _QUARANTINED, _STATED, _SKIPPED, _CHECKSUM = 4, 8, 10, 18, 21, 24, 26
 """Which of these columns are converted. Their order is that of the fields of a `Document`."""
 
 
@@ -66,12 +74,15 @@ class Documents(Part):
             rows = session.all(statement, **values)
         documents = []
         for row in rows:
-            fields = list(row)
-            fields[_KIND], fields[_TAGS] = DocumentKind(row[_KIND]), tags_of(row[_TAGS])
+            fields, cells = list(row[:_CHECKSUM]), row[_CHECKSUM + 1 :]
+            intact = row[_CHECKSUM] == revision_checksum(scope.world, cells)
+            known = row[_KIND] in set(DocumentKind)
+            fields[_KIND] = DocumentKind(row[_KIND]) if known else DocumentKind.DOCUMENT
+            fields[_TAGS] = tags_of(row[_TAGS]) if intact else ()
             fields[_DECLARED], fields[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
             # A chunk that was skipped on purpose is quarantined too, and is no damage.
             fields[_QUARANTINED] -= row[_SKIPPED]
-            documents.append(Document(*fields))
+            documents.append(Document(*fields, damaged=not intact))
         return documents
 
     @retry_on_conflict
@@ -86,6 +97,7 @@ class Documents(Part):
     @retry_on_conflict
     def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
         """Commit vectors, so that what was paid for survives whatever comes next."""
+        world, profile = scope.world, scope.profile.id
         with self._db.write(scope, bulk=True) as session:
             # Only for text that is still there: another run may have replaced and purged it.
             known = session.all(
@@ -96,8 +108,12 @@ class Documents(Part):
             )
             session.insert_many(
                 "vectors",
-                ("profile_id", "text_hash", "vector"),
-                [(scope.profile.id, text_hash, vectors[text_hash]) for (text_hash,) in known],
+                ("profile_id", "text_hash", "vector", "checksum"),
+                [
+                    (profile, text_hash, vector, vector_checksum(world, profile, text_hash, vector))
+                    for (text_hash,) in known
+                    for vector in [vectors[text_hash]]
+                ],
                 key=("profile_id", "text_hash"),
             )
 
@@ -138,7 +154,9 @@ class Documents(Part):
             revised = {ref: read_revised(session, key) for ref, key in keys.items() if key}
         moves = {ref: book.moves() for ref, book in revised.items()}
         with self._db.write(scope, shared=True) as session:
-            activated = [ref for ref in revisions if _activate(session, ref, moves.get(ref, {}))]
+            activated = [
+                ref for ref in revisions if _activate(session, scope.world, ref, moves.get(ref, {}))
+            ]
             session.touch_world()
         return activated
 
@@ -147,11 +165,12 @@ class Documents(Part):
         """Give up revisions that are still staged; a document that has no other is hidden too."""
         with self._db.write(scope) as session:
             for ref in revisions:
-                document = session.value(
-                    f"""UPDATE revisions SET state = 'retired'
-                        WHERE key = {REVISION} AND state = 'staged' RETURNING document""",
-                    **numbers_of(ref),
-                )
+                with changing_revisions(session, scope.world, ref.document):
+                    document = session.value(
+                        f"""UPDATE revisions SET state = 'retired'
+                            WHERE key = {REVISION} AND state = 'staged' RETURNING document""",
+                        **numbers_of(ref),
+                    )
                 session.execute(
                     """UPDATE documents SET deleted_at = :now
                        WHERE world_id = :world AND key = :document AND deleted_at IS NULL
@@ -168,7 +187,10 @@ class Documents(Part):
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks: `language`,
         `version`, `source_url`, `metadata` and `origin`."""
-        with self._db.write(scope, document=document) as session:
+        with (
+            self._db.write(scope, document=document) as session,
+            changing_revisions(session, scope.world, document),
+        ):
             session.execute(
                 """UPDATE revisions SET version = :version, tags = :tags,
                      language = coalesce(CAST(:language AS TEXT), language),
@@ -195,20 +217,24 @@ class Documents(Part):
             if not hidden:
                 raise DocumentNotFound(str(document))
             changed = redact(session, document) if erase else {}
-            session.execute(
-                """UPDATE revisions SET state = 'retired' WHERE document =
-                     (SELECT key FROM documents WHERE world_id = :world AND number = :document)"""
-            )
+            with changing_revisions(session, scope.world, document):
+                session.execute(
+                    """UPDATE revisions SET state = 'retired' WHERE document = (SELECT key
+                         FROM documents WHERE world_id = :world AND number = :document)"""
+                )
             session.touch_world()
         return changed
 
     def retired(self, scope: Scope) -> list[RevisionRef]:
-        """Return revisions that no reader sees any more but whose points and rows remain."""
+        """Return revisions that no reader sees any more but whose points and rows remain. The only
+        revision of a document that was not deleted is none of them: its state is damaged."""
         rows = self._db.at(
             scope
         ).all(  # CROSS keeps SQLite to the few retired revisions first, which have their own index.
             """SELECT d.number, r.number FROM revisions r CROSS JOIN documents d
                WHERE r.state = 'retired' AND d.key = r.document AND d.world_id = :world
+                 AND (d.deleted_at IS NOT NULL OR EXISTS (SELECT 1 FROM revisions o
+                   WHERE o.document = d.key AND o.state <> 'retired'))
                ORDER BY 1, 2"""
         )
         return [RevisionRef(*row) for row in rows]
@@ -263,18 +289,26 @@ class Documents(Part):
 
     def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
         """Return where the chapters and sections of the revision readers see begin."""
-        statement = f"{OUTLINE} WHERE p.revision = {ACTIVE_REVISION} ORDER BY p.start"
-        rows = self._db.at(scope).all(statement, document=document)
-        return [OutlineEntry(*row) for row in rows]
+        with self._db.read(scope) as session:
+            found = active_revision(session, document)
+            return read_outline(session, scope.world, *found) if found else []
 
     def sentences_across(
         self, scope: Scope, document: int, start: int, end: int
     ) -> tuple[int, int]:
         """Return the first and last sentence that a span of the active revision touches."""
-        [(first, last)] = self._db.at(scope, document=document, start=start, end=end).all(
-            f"""SELECT coalesce(min(s.sid), -1), coalesce(max(s.sid), -1) FROM sentences s
-                WHERE s.revision = {ACTIVE_REVISION} AND s.finish > :start AND s.start < :end"""
-        )
+        with self._db.read(scope) as session:
+            found = active_revision(session, document)
+            [(first, last)] = session.all(
+                """SELECT coalesce(min(s.sid), -1), coalesce(max(s.sid), -1) FROM sentences s
+                   WHERE s.revision = :key AND s.finish > :start AND s.start < :end""",
+                key=found and found[0],
+                start=start,
+                end=end,
+            )
+            if found and last >= 0:
+                # Their neighbours too: a sentence that was moved elsewhere touches no span.
+                read_sentences(session, scope.world, found[1], first - 1, last + 1)
         return first, last
 
     def canonical_text(self, scope: Scope, document: int) -> str:
@@ -293,7 +327,9 @@ class Documents(Part):
         return data.decode()
 
 
-def _activate(session: Session, ref: RevisionRef, moves: Mapping[tuple[int, int], int]) -> bool:
+def _activate(
+    session: Session, world: WorldId, ref: RevisionRef, moves: Mapping[tuple[int, int], int]
+) -> bool:
     """Activate a revision if it is still staged, its document exists, and nothing is pending. That
     holds for every generation that readers are sent to: no document may vanish from one of them
     while it is replaced in another."""
@@ -309,13 +345,14 @@ def _activate(session: Session, ref: RevisionRef, moves: Mapping[tuple[int, int]
     )
     if unfinished:
         return False
-    move_positions(session, key, moves)
-    session.execute(
-        """UPDATE revisions SET state = 'retired' WHERE state = 'active' AND document =
-             (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
-        document=ref.document,
-    )
-    session.execute("UPDATE revisions SET state = 'active' WHERE key = :key", key=key)
+    move_positions(session, world, key, moves)
+    with changing_revisions(session, world, ref.document):
+        session.execute(
+            """UPDATE revisions SET state = 'retired' WHERE state = 'active' AND document =
+                 (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
+            document=ref.document,
+        )
+        session.execute("UPDATE revisions SET state = 'active' WHERE key = :key", key=key)
     return True
 
 

@@ -8,8 +8,19 @@ from typing import Final
 
 from msgspec import Struct
 
-from truespan.errors import DocumentNotFound
+from truespan.errors import DocumentNotFound, StoreDamaged
 from truespan.store.alignment import Alignment
+from truespan.store.checksums import (
+    REVISION_CELLS,
+    checksum,
+    damaged_labels,
+    figure_checksum,
+    part_of,
+    position_checksum,
+    revision_checksum,
+    vector_checksum,
+    verify_places,
+)
 from truespan.store.rows import (
     OUTLINE,
     REVISION,
@@ -17,12 +28,14 @@ from truespan.store.rows import (
     numbers_of,
     read_chunking,
     read_layout,
+    read_page,
+    read_sentences,
     revision_key,
 )
 from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.types.chunk import Vector
 from truespan.types.document import OutlineEntry, RevisionRef, assets_token
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.reading import (
     Anchor,
     InForce,
@@ -40,6 +53,8 @@ _TAIL_COLUMNS: Final = (
 )
 """In the order of the fields of a `TailChunk`, whose vector is held elsewhere."""
 _TEXT: Final = 6
+_FEW: Final = 16
+"""So many sentences are read in one round trip, each with its chapter and page."""
 
 _WHOLE: Final = f"""FROM states WHERE world_id = :world AND revision = {REVISION}
     AND generation = :generation AND reach <= :position AND state = 'embedded'"""
@@ -68,6 +83,7 @@ class Readers(Part):
             key = session.value(
                 "SELECT key FROM readers WHERE world_id = :world AND name = :reader", reader=reader
             )
+            now = self._clock.now()
             session.insert(
                 "positions",
                 key=("reader", "document"),
@@ -75,7 +91,8 @@ class Readers(Part):
                 document=document,
                 revision=revision.revision,
                 sid=sid,
-                updated_at=self._clock.now(),
+                updated_at=now,
+                checksum=position_checksum(scope.world, reader, revision, sid, now),
             )
             if current:
                 session.execute(
@@ -87,37 +104,46 @@ class Readers(Part):
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return every position of a reader in documents that readers see, by number."""
         rows = self._db.at(scope, reader=reader).all(
-            """SELECT d.number, d.doc_id, r.name, r.declared_title,
-                 r.chunking, r.chunking_profile, p.revision, p.sid,
-                 e.current IS NOT DISTINCT FROM p.document
+            f"""SELECT p.revision, p.sid, e.current IS NOT DISTINCT FROM p.document, p.updated_at,
+                 p.checksum, r.checksum, {REVISION_CELLS}
                FROM readers e
                JOIN positions p ON p.reader = e.key
                JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
-                 AND r.number = p.revision
                WHERE e.world_id = :world AND e.name = :reader ORDER BY d.number"""
         )
-        return [
-            Position(
-                reader,
-                *names,
-                chunking=scope.generation.chunking or read_chunking(chunking, profile),
-                revision=revision,
-                sid=sid,
-                current=bool(current),
+        positions = []
+        for revision, sid, current, updated_at, recorded, recorded_labels, *cells in rows:
+            number, doc_id, name = cells[0], cells[1], cells[4]
+            ref = RevisionRef(number, revision)
+            if recorded != position_checksum(scope.world, reader, ref, sid, updated_at):
+                raise StoreDamaged(
+                    f"The reading position of {reader!r} in document {number} is damaged.",
+                    advice="Set it again.",
+                )
+            if recorded_labels != revision_checksum(scope.world, cells):
+                raise damaged_labels(number)
+            if revision != cells[2]:
+                # It names a revision that is no longer there.
+                continue
+            own = scope.generation.chunking or read_chunking(cells[15], cells[16])
+            title = cells[8]
+            positions.append(
+                Position(
+                    *(reader, number, doc_id, name, title, own, revision, sid),
+                    current=bool(current),
+                )
             )
-            for *names, chunking, profile, revision, sid, current in rows
-        ]
+        return positions
 
     def sentences(
         self, scope: Scope, revision: RevisionRef, first: int, last: int
     ) -> list[StoredSentence]:
         """Return the sentences from `first` to `last` of a revision."""
-        rows = self._db.at(scope, **numbers_of(revision), first=first, last=last).all(
-            f"""SELECT sid, start, finish, tokens, text_hash FROM sentences
-                WHERE revision = {REVISION} AND sid BETWEEN :first AND :last ORDER BY sid"""
-        )
-        return [StoredSentence(*row) for row in rows]
+        if last - first < _FEW:
+            return read_sentences(self._db.at(scope), scope.world, revision, first, last)
+        with self._db.read(scope) as session:
+            return read_page(session, scope.world, revision, first, last)
 
     def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
         """Return the last sentence that begins at or before `offset`; -1 before the first."""
@@ -139,14 +165,7 @@ class Readers(Part):
             **numbers_of(revision),
             offset=offset,
         )
-        return [OutlineEntry(*row) for row in rows]
-
-    def page_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int | None:
-        """Return the page that an offset of a revision lies on; None without pages."""
-        return self._db.at(scope, **numbers_of(revision), offset=offset).value(
-            f"""SELECT page FROM pages WHERE revision = {REVISION} AND start <= :offset
-                ORDER BY start DESC LIMIT 1"""
-        )
+        return verify_places(scope.world, revision, rows)[0]
 
     def anchor(
         self, scope: Scope, revision: RevisionRef, position: int, *, at_sentence: bool
@@ -185,10 +204,11 @@ class Readers(Part):
 
     def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
         """Return the chunks held for a position, with vectors where there are any; None when the
-        position was not asked from yet."""
+        position was not asked from yet, or what is held is damaged and has to be made again."""
         rows = self._db.at(scope).all(
-            f"""SELECT t.position, t.part, t.start, t.finish, t.first_sid, t.last_sid,
-                  BYTES(t.text), t.text_hash, t.tokens, t.chapter, t.section, t.page, v.vector
+            f"""SELECT m.checksum, v.vector, v.checksum, t.position, t.part, t.start, t.finish,
+                  t.first_sid, t.last_sid, BYTES(t.text), t.text_hash, t.tokens, t.chapter,
+                  t.section, t.page
                 FROM tail_marks m
                 LEFT JOIN tails t ON t.revision = m.revision AND t.generation = m.generation
                   AND t.sid = m.sid
@@ -202,48 +222,79 @@ class Readers(Part):
         )
         if not rows:
             return None
-        return [
-            TailChunk(*(*row[:_TEXT], row[_TEXT].decode(errors="replace"), *row[_TEXT + 1 :]))
-            for row in rows
-            if row[0] is not None
-        ]
+        kept = [row[3:] for row in rows if row[3] is not None]
+        if rows[0][0] != _tail_checksum(scope, revision, sid, kept):
+            return None
+        world, profile = scope.world, scope.profile.id
+        tail = []
+        for _, vector, recorded, *cells in rows:
+            if cells[0] is None:
+                continue
+            if vector and recorded != vector_checksum(world, profile, cells[7], vector):
+                vector = None
+            values = [*cells, vector]
+            values[_TEXT] = cells[_TEXT].decode()
+            tail.append(TailChunk(*values))
+        return tail
 
     @retry_on_conflict
     def keep_tail(
         self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
     ) -> None:
+        """Keep the chunks of a position, in place of those that were kept before."""
         generation = scope.generation.number
-        with self._db.write(scope) as session:
+        rows = [
+            (
+                *(chunk.index, chunk.part, chunk.start, chunk.end, chunk.first_sid, chunk.last_sid),
+                *(chunk.text.encode(), chunk.text_hash, chunk.tokens, chunk.chapter, chunk.section),
+                chunk.page,
+            )
+            for chunk in chunks
+        ]
+        with self._db.write(scope, sid=sid) as session:
             key = revision_key(session, revision)
             if key is None:
                 return
+            session.execute(
+                """DELETE FROM tails
+                   WHERE revision = :key AND generation = :generation AND sid = :sid""",
+                key=key,
+            )
             where = ("revision", "generation", "sid")
-            session.insert_many("tail_marks", where, [(key, generation, sid)], key=where)
+            session.insert(
+                "tail_marks",
+                key=where,
+                revision=key,
+                generation=generation,
+                sid=sid,
+                checksum=_tail_checksum(scope, revision, sid, rows),
+            )
             session.insert_many(
                 "tails",
                 (*where, *_TAIL_COLUMNS),
                 [
-                    (
-                        *(key, generation, sid, chunk.index, chunk.part, chunk.start, chunk.end),
-                        *(chunk.first_sid, chunk.last_sid, session.text(chunk.text)),
-                        *(chunk.text_hash, chunk.tokens, chunk.chapter, chunk.section, chunk.page),
-                    )
-                    for chunk in chunks
+                    (key, generation, sid, *row[:_TEXT], session.text(chunk.text), *row[7:])
+                    for chunk, row in zip(chunks, rows, strict=True)
                 ],
-                key=(*where, "position"),
             )
 
     def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
-        rows = self._db.at(scope, profile=scope.profile.id, hashes=list(hashes)).all(
-            """SELECT text_hash, vector FROM vectors
+        """Return the vectors of texts. One that is damaged is left out: it is embedded again."""
+        world, profile = scope.world, scope.profile.id
+        rows = self._db.at(scope, profile=profile, hashes=list(hashes)).all(
+            """SELECT text_hash, vector, checksum FROM vectors
                WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)"""
         )
-        return {text_hash: Vector(vector) for text_hash, vector in rows}
+        return {
+            text_hash: Vector(vector)
+            for text_hash, vector, recorded in rows
+            if recorded == vector_checksum(world, profile, text_hash, vector)
+        }
 
     def in_force(self, scope: Scope, reference: int | str) -> InForce | None:
         """Return the revision readers see of a document, named by its number or its doc id."""
         row = self._db.at(scope, reference=reference).one(
-            """SELECT d.number, r.number, d.doc_id, r.name, r.title, r.source_hash, r.recipe
+            f"""SELECT r.checksum, {REVISION_CELLS}
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                WHERE d.world_id = :world AND d.deleted_at IS NULL"""
             + (" AND d.number" if isinstance(reference, int) else " AND d.doc_id")
@@ -251,9 +302,12 @@ class Readers(Part):
         )
         if row is None:
             return None
-        number, revision, doc_id, name, title, source, recipe = row
-        token = assets_token(source, recipe)
-        return InForce(RevisionRef(number, revision), doc_id, name, title, token)
+        recorded, *cells = row
+        ref = RevisionRef(cells[0], cells[2])
+        if recorded != revision_checksum(scope.world, cells):
+            raise damaged_labels(ref.document)
+        token = assets_token(cells[17], cells[18])
+        return InForce(ref, cells[1], cells[4], cells[7], token, sentences=cells[23])
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
         """Return a part of a revision's text in one read; None when the revision is gone."""
@@ -263,14 +317,20 @@ class Readers(Part):
             layout = read_layout(session, key, end)
         return None if text is None else Passage(text, *layout)
 
-    def figures(self, scope: Scope, revision: RevisionRef) -> list[StoredFigure]:
-        """Return the figures of a revision, in reading order."""
+    def figures(
+        self, scope: Scope, revision: RevisionRef, *, all_of_them: bool
+    ) -> list[StoredFigure]:
+        """Return the figures of a revision, in reading order. With `all_of_them`, it is checked
+        that none is missing; for a reader, unread figures must not matter."""
         with self._db.read(scope) as session:
+            key = revision_key(session, revision)
             rows = session.all(
                 # A figure's chunk has the same place among the chunks of figures as the figure has
                 # among the figures.
-                """SELECT f.start, f.figure_id, f.image_ref, BYTES(f.description), f.mark, s.reach,
-                     s.text_hash
+                """SELECT s.reach, EXISTS (SELECT 1 FROM states x WHERE x.world_id = :world
+                       AND x.revision = :key AND x.generation = :generation
+                       AND x.kind = 'figure'), f.checksum, f.number, f.figure_id, f.start,
+                     f.image_ref, BYTES(f.description), f.mark
                    FROM figures f
                    LEFT JOIN states s ON s.world_id = :world AND s.revision = f.revision
                      AND s.generation = :generation AND s.kind = 'figure'
@@ -278,17 +338,35 @@ class Readers(Part):
                        WHERE x.world_id = :world AND x.revision = :key
                          AND x.generation = :generation AND x.kind = 'figure')
                    WHERE f.revision = :key ORDER BY f.number""",
-                key=revision_key(session, revision),
+                key=key,
             )
-        return [
-            StoredFigure(
-                *described,
+            parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
+        complete = checksum("figures", *(row[2] for row in rows)) == part_of(parts, "figures")
+        if all_of_them and not complete:
+            raise StoreDamaged(
+                f"Figures of document {revision.document} are missing or damaged.",
+                advice="Run 'truespan doctor'.",
+            )
+        figures = []
+        for reach, has_chunk, recorded, *cells in rows:
+            _, figure_id, start, image_ref, description, mark = cells
+            intact = recorded == figure_checksum(scope.world, revision, cells)
+            if intact:
                 # What decided the figure by itself; rows of an earlier version have its chunk's.
-                reach=reach if (own := figure_mark(mark).reach) is None else own,
-                text_hash=text_hash,
+                own = figure_mark(mark).reach
+                reach = reach if own is None else own
+            figures.append(
+                StoredFigure(
+                    *(start, figure_id, image_ref, description, reach, bool(has_chunk)), intact
+                )
             )
-            for *described, mark, reach, text_hash in rows
-        ]
+        return figures
+
+
+def _tail_checksum(
+    scope: Scope, revision: RevisionRef, sid: int, rows: Sequence[Sequence[object]]
+) -> bytes:
+    return checksum("tails", scope.world, scope.generation.number, revision, sid, *rows)
 
 
 class RevisedBook(Struct, frozen=True):
@@ -341,43 +419,57 @@ def read_revised(session: Session, key: int) -> RevisedBook:
     )
 
 
-def move_positions(session: Session, key: int, moves: Mapping[tuple[int, int], int]) -> None:
+def move_positions(
+    session: Session, world: WorldId, key: int, moves: Mapping[tuple[int, int], int]
+) -> None:
     """Move every position in a document to the revision that is about to be seen. `moves` was
     computed before the transaction, which it would hold up; a position set since is computed here.
     """
     rows = session.all(
-        """SELECT p.reader, p.document, p.sid, old.key, new.number
+        """SELECT e.name, d.number, p.updated_at, p.checksum, old.number, new.number, p.reader,
+             p.document, old.key, p.sid
            FROM revisions new
            JOIN positions p ON p.document = new.document
+           JOIN readers e ON e.key = p.reader
+           JOIN documents d ON d.key = p.document AND d.world_id = :world
            JOIN revisions old ON old.document = new.document AND old.number = p.revision
            WHERE new.key = :key""",
         key=key,
     )
-    if any((old, sid) not in moves for _, _, sid, old, _ in rows):
+    if any(tuple(row[-2:]) not in moves for row in rows):
         moves = read_revised(session, key).moves()
-    for reader, document, sid, old, number in rows:
+    for name, book, updated_at, recorded, before, number, reader, document, old, sid in rows:
+        ref = RevisionRef(book, before)
+        if recorded != position_checksum(world, name, ref, sid, updated_at):
+            # A damaged position stays one, until it is set again.
+            continue
+        moved = moves[old, sid]
+        ref = RevisionRef(book, number)
         session.execute(
-            """UPDATE positions SET revision = :number, sid = :sid
+            """UPDATE positions SET revision = :number, sid = :sid, checksum = :checksum
                WHERE reader = :reader AND document = :document""",
             number=number,
-            sid=moves[old, sid],
+            sid=moved,
+            checksum=position_checksum(world, name, ref, moved, updated_at),
             reader=reader,
             document=document,
         )
 
 
 def _read_sentences(session: Session, revision: int) -> list[str] | None:
-    """Return the sentences of a revision; None if one of them does not match its hash."""
+    """Return the sentences of a revision; None if one is missing or does not match its hash."""
     data = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
     whole = (data or b"").decode(errors="replace")
     rows = session.all(
-        "SELECT start, finish, text_hash FROM sentences WHERE revision = :key ORDER BY sid",
+        "SELECT start, finish, text_hash, sid FROM sentences WHERE revision = :key ORDER BY sid",
         key=revision,
     )
-    sentences = [whole[start:end] for start, end, _ in rows]
+    count = session.value("SELECT sentences FROM revisions WHERE key = :key", key=revision)
+    sentences = [whole[start:end] for start, end, *_ in rows]
     pairs = zip(sentences, rows, strict=True)
     sound = all(sha256(sentence.encode()).digest() == row[2] for sentence, row in pairs)
-    return sentences if sound else None
+    complete = [row[3] for row in rows] == list(range(count or 0))
+    return sentences if sound and complete else None
 
 
 def _read_part(session: Session, revision: int | None, start: int, end: int) -> bytes | None:

@@ -9,6 +9,7 @@ from uuid import uuid4
 import msgspec
 
 from truespan.errors import NotAllowed, RecordNotFound, StoreDamaged, WorldNotFound
+from truespan.store.checksums import checksum
 from truespan.store.session import MissingRow, Part, Row, retry_on_conflict
 from truespan.types.answer import Usage, UsageRecord
 from truespan.types.chunk import Vector
@@ -42,27 +43,33 @@ class Records(Part):
 
     def kept_calibration(self, scope: Scope) -> Calibration | None:
         """Return the calibration of the scope's profile; None without one."""
-        measured = self._db.at(scope).value(
-            "SELECT measured FROM calibrations WHERE world_id = :world AND profile_id = :profile",
+        found = self._db.at(scope).one(
+            """SELECT measured, kept_at, checksum FROM calibrations
+               WHERE world_id = :world AND profile_id = :profile""",
             profile=scope.profile.id,
         )
-        try:
-            return None if measured is None else msgspec.json.decode(measured, type=Calibration)
-        except msgspec.MsgspecError:
+        if found is None:
+            return None
+        *cells, recorded = found
+        if recorded != checksum("calibrations", scope.world, scope.profile.id, *cells):
             raise StoreDamaged(
                 "The calibration kept for this world is damaged.",
                 advice="Measure it again with 'truespan calibrate --keep'.",
-            ) from None
+            )
+        return msgspec.json.decode(cells[0], type=Calibration)
 
     @retry_on_conflict
     def keep_calibration(self, scope: Scope, calibration: Calibration) -> None:
+        cells = msgspec.json.encode(calibration).decode(), self._clock.now()
+        profile = scope.profile.id
         with self._db.write(scope) as session:
             session.insert(
                 "calibrations",
                 key=("profile_id",),
-                profile_id=scope.profile.id,
-                measured=msgspec.json.encode(calibration).decode(),
-                kept_at=self._clock.now(),
+                profile_id=profile,
+                measured=cells[0],
+                kept_at=cells[1],
+                checksum=checksum("calibrations", scope.world, profile, *cells),
             )
             # Answers depend on it, so that a request that is running must look again.
             session.touch_world()
@@ -83,19 +90,27 @@ class Records(Part):
         """Return a vector that is strictly younger than `ttl`. An entry dated in the future counts
         as expired: the clock was wrong then or is wrong now."""
         found = self._db.at(scope).one(
-            "SELECT vector, created_at FROM query_cache WHERE world_id = :world AND key = :key",
+            """SELECT vector, created_at, checksum FROM query_cache
+               WHERE world_id = :world AND key = :key""",
             key=key,
         )
         if found is None or not 0 <= now - found[1] < ttl:
             return None
-        return Vector(found[0])
+        *cells, recorded = found
+        # A damaged one counts as none: the query is embedded again.
+        intact = recorded == checksum("query_cache", scope.world, key, *cells)
+        return Vector(found[0]) if intact else None
 
     @retry_on_conflict
     def cache_query(self, scope: Scope, key: str, vector: Vector, *, now: float) -> None:
         """Cache the vector of a query, and remove those that are too old."""
         with self._db.write(scope, lock=False, now=now) as session:
+            own = checksum("query_cache", scope.world, key, vector, now)
             session.insert_many(
-                "query_cache", ("key", "vector", "created_at"), [(key, vector, now)], key=("key",)
+                "query_cache",
+                ("key", "vector", "created_at", "checksum"),
+                [(key, vector, now, own)],
+                key=("key",),
             )
             # In every world of a file, also in idle ones; row security keeps to this world.
             session.execute(
@@ -163,18 +178,28 @@ class Records(Part):
 
     def probes(self, scope: Scope) -> dict[str, Vector]:
         """Return the vectors of known texts that were stored for the generation."""
+        number = scope.generation.number
         rows = self._db.at(scope).all(
-            "SELECT probe, vector FROM probes WHERE world_id = :world AND generation = :generation"
+            """SELECT probe, vector, checksum FROM probes
+               WHERE world_id = :world AND generation = :generation"""
         )
-        return {probe: Vector(vector) for probe, vector in rows}
+        return {
+            probe: Vector(vector)
+            for probe, vector, recorded in rows
+            if recorded == checksum("probes", scope.world, number, probe, vector)
+        }
 
     @retry_on_conflict
     def keep_probes(self, scope: Scope, probes: Mapping[str, Vector]) -> None:
+        number = scope.generation.number
         with self._db.write(scope) as session:
             session.insert_many(
                 "probes",
-                ("generation", "probe", "vector"),
-                [(scope.generation.number, probe, vector) for probe, vector in probes.items()],
+                ("generation", "probe", "vector", "checksum"),
+                [
+                    (number, probe, vector, checksum("probes", scope.world, number, probe, vector))
+                    for probe, vector in probes.items()
+                ],
                 key=("generation", "probe"),
             )
 

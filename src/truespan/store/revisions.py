@@ -11,13 +11,27 @@ import msgspec
 from msgspec import to_builtins
 
 from truespan.errors import StoreDamaged
+from truespan.store.checksums import (
+    DETAILS,
+    Structure,
+    audits_checksum,
+    changing_revisions,
+    chunk_checksum,
+    damaged_labels,
+    details_checksum,
+    part_of,
+    read_revisions,
+    seal_revision,
+    tally_checksum,
+)
 from truespan.store.rows import (
-    OUTLINE,
+    active_revision,
     figure_mark,
     figure_text,
     has_generation,
     read_chunking,
     read_layout,
+    read_outline,
     revision_key,
     tally,
 )
@@ -28,11 +42,10 @@ from truespan.types.document import (
     Derivable,
     Derived,
     Draft,
-    OutlineEntry,
     RevisionRef,
     StoredText,
 )
-from truespan.types.ids import chunk_id, hash_bytes, hash_text
+from truespan.types.ids import WorldId, chunk_id, hash_bytes, hash_text
 from truespan.types.profile import chunking_to_json
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.text import Properties, Sentence
@@ -68,20 +81,21 @@ class Revisions(Part):
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             row = session.one(
-                """SELECT BYTES(t.text), r.text_hash, r.chunking, r.chunking_profile
+                """SELECT BYTES(t.text), r.text_hash, r.chunking, r.chunking_profile, r.parts
                    FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
                 key=key,
             )
-            if row is None:
+            if key is None or row is None:
                 return None
-            data, recorded, name, profile = row
-            if hash_bytes(data) != recorded:
+            data, recorded, name, profile, parts = row
+            structure = Structure.read(session, key)
+            if (
+                hash_bytes(data) != recorded
+                or structure.checksums(scope.world, revision).parts != parts
+            ):
                 raise StoreDamaged(f"The text of document {revision.document} is damaged.")
             layout = read_layout(session, key)
-            sentences = session.all(
-                "SELECT sid, start, finish FROM sentences WHERE revision = :key ORDER BY sid",
-                key=key,
-            )
+            sentences = [row[:3] for row in structure.sentences]
             figures = session.all(
                 """SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach,
                      BYTES(c.text), s.text_hash, BYTES(c.overlap_text), s.tokens, c.sentence_ends,
@@ -142,9 +156,9 @@ class Revisions(Part):
                    FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
                 key=key,
             )
-            outline = session.all(f"{OUTLINE} WHERE p.revision = :key ORDER BY p.start", key=key)
-        if found is None:
-            return None
+            if key is None or found is None:
+                return None
+            outline = read_outline(session, scope.world, key, revision)
         *labels, declared, metadata, properties, data, recorded, sentences = found
         if hash_bytes(data) != recorded:
             raise StoreDamaged(f"The text of document {revision.document} is damaged.")
@@ -154,7 +168,7 @@ class Revisions(Part):
             metadata=metadata,
             properties=msgspec.json.decode(properties, type=Properties),
             text=data.decode(),
-            outline=tuple(OutlineEntry(*row) for row in outline),
+            outline=tuple(outline),
             sentences=sentences,
         )
 
@@ -163,29 +177,44 @@ class Revisions(Part):
         """Store derived metadata, or the codes of the errors that prevented them."""
         with self._db.write(scope) as session:
             for result in derived:
-                session.execute(
-                    "UPDATE revisions SET derived = :derived, derived_error = :error "
-                    "WHERE key = :key",
-                    derived=result.metadata,
-                    error=result.error,
-                    key=revision_key(session, result.revision),
-                )
+                with changing_revisions(session, scope.world, result.revision.document):
+                    session.execute(
+                        "UPDATE revisions SET derived = :derived, derived_error = :error "
+                        "WHERE key = :key",
+                        derived=result.metadata,
+                        error=result.error,
+                        key=revision_key(session, result.revision),
+                    )
 
     def derived(self, scope: Scope, document: int) -> str | None:
         """Return the metadata derived from the revision that readers see; None until they are."""
-        return self._db.at(scope, document=document).value(
-            """SELECT r.derived FROM revisions r JOIN documents d ON d.key = r.document
-               WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
+        row = self._db.at(scope, document=document).one(
+            f"""SELECT r.number, r.details, {DETAILS} FROM revisions r
+                JOIN documents d ON d.key = r.document
+                WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
         )
+        if row is None:
+            return None
+        number, recorded, *details = row
+        if recorded != details_checksum(scope.world, RevisionRef(document, number), details):
+            raise damaged_labels(document)
+        return details[2]
 
     def audit(self, scope: Scope, document: int) -> list[AuditEntry]:
         """Return what the sanitiser counted in the revision that readers see."""
-        rows = self._db.at(scope, document=document).all(
-            """SELECT a.label, a.rule, a.count, a.redacted FROM audits a
-               JOIN revisions r ON r.key = a.revision AND r.state = 'active'
-               JOIN documents d ON d.key = r.document
-               WHERE d.world_id = :world AND d.number = :document ORDER BY 1, 2"""
-        )
+        with self._db.read(scope) as session:
+            found = active_revision(session, document)
+            if found is None:
+                return []
+            key, ref = found
+            rows = session.all(
+                """SELECT label, rule, count, redacted FROM audits WHERE revision = :key
+                   ORDER BY 1, 2""",
+                key=key,
+            )
+            parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
+        if part_of(parts, "audits") != audits_checksum(scope.world, ref, rows):
+            raise damaged_labels(document)
         return [AuditEntry(label, rule, count, bool(done)) for label, rule, count, done in rows]
 
 
@@ -207,10 +236,12 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         )
         labels = {"number": number, "doc_id": draft.doc_id, "created_at": now}
         document = session.insert_returning("key", "documents", **labels, next_revision=2)
-    session.execute(
-        "UPDATE revisions SET state = 'retired' WHERE document = :document AND state = 'staged'",
-        document=document,
-    )
+    with changing_revisions(session, scope.world, number):
+        session.execute(
+            """UPDATE revisions SET state = 'retired'
+               WHERE document = :document AND state = 'staged'""",
+            document=document,
+        )
     text = draft.canonical.text
     key = session.insert_returning(
         "key",
@@ -230,37 +261,29 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         **{column: getattr(draft, column) for column in _COPIED},
     )
     session.insert("texts", revision=key, text=session.text(text))
-    _write_structure(session, draft, key)
-    write_chunks(session, scope, draft.chunks, RevisionRef(number, revision), key)
-    return RevisionRef(number, revision)
+    ref = RevisionRef(number, revision)
+    parts = write_structure(session, scope.world, ref, key, structure_of(draft))
+    session.execute("UPDATE revisions SET parts = :parts WHERE key = :key", parts=parts, key=key)
+    for found in read_revisions(session, scope.world, number):
+        if found.key == key:
+            seal_revision(session, scope.world, found)
+    write_chunks(session, scope, draft.chunks, ref, key)
+    return ref
 
 
-def _write_structure(session: Session, draft: Draft, key: int) -> None:
-    """Write what describes a revision's text: places, sentences, pages, figures, audits."""
+def structure_of(draft: Draft) -> Structure:
+    """Return the rows that describe the text of a draft."""
     canonical = draft.canonical
-    session.insert_many(
-        "places",
-        ("revision", "start", "chapter", "section"),
-        [
-            (key, start, place.chapter, place.section)
-            for start, place in zip(canonical.starts, canonical.places, strict=True)
+    return Structure(
+        places=[
+            (start, *place) for start, place in zip(canonical.starts, canonical.places, strict=True)
         ],
-    )
-    session.insert_many(
-        "sentences",
-        ("revision", "sid", "start", "finish", "tokens", "text_hash"),
-        [(key, *found.sentence, found.tokens, found.digest) for found in draft.sentences],
-    )
-    session.insert_many(
-        "pages", ("revision", "start", "page"), [(key, *start) for start in canonical.pages]
-    )
-    session.insert_many(
-        "figures",
-        ("revision", "number", "figure_id", "start", "image_ref", "description", "mark"),
-        [
+        pages=[tuple(start) for start in canonical.pages],
+        sentences=[(*found.sentence, found.tokens, found.digest) for found in draft.sentences],
+        figures=[
             (
-                *(key, figure.number, figure.figure_id, figure.offset, figure.image_ref),
-                session.text(figure.description),
+                *(figure.number, figure.figure_id, figure.offset, figure.image_ref),
+                figure.description.encode(),
                 figure_text(
                     FigureMark(
                         *(figure.figure_id, figure.image_ref, figure.parent, figure.between),
@@ -270,12 +293,45 @@ def _write_structure(session: Session, draft: Draft, key: int) -> None:
             )
             for figure in draft.figures
         ],
+        audits=sorted(
+            (entry.label, entry.rule, entry.count, entry.redacted) for entry in draft.audit
+        ),
+    )
+
+
+def write_structure(
+    session: Session, world: WorldId, ref: RevisionRef, key: int, rows: Structure
+) -> bytes:
+    """Write what describes a revision's text, and return the digests of its parts."""
+    checksums = rows.checksums(world, ref)
+    session.insert_many(
+        "places",
+        ("revision", "start", "chapter", "section", "checksum"),
+        [(key, *row, own) for row, own in zip(rows.places, checksums.places, strict=True)],
+    )
+    session.insert_many(
+        "sentences",
+        ("revision", "sid", "start", "finish", "tokens", "text_hash", "checksum"),
+        [(key, *row, own) for row, own in zip(rows.sentences, checksums.sentences, strict=True)],
+    )
+    session.insert_many("pages", ("revision", "start", "page"), [(key, *row) for row in rows.pages])
+    session.insert_many(
+        "figures",
+        (
+            *("revision", "number", "figure_id", "start", "image_ref", "description", "mark"),
+            "checksum",
+        ),
+        [
+            (key, *row[:4], session.text(row[4].decode()), row[5], own)
+            for row, own in zip(rows.figures, checksums.figures, strict=True)
+        ],
     )
     session.insert_many(
         "audits",
         ("revision", "label", "rule", "count", "redacted"),
-        [(key, entry.label, entry.rule, entry.count, entry.redacted) for entry in draft.audit],
+        [(key, *row) for row in rows.audits],
     )
+    return checksums.parts
 
 
 def write_chunks(
@@ -283,40 +339,63 @@ def write_chunks(
 ) -> None:
     """Write the chunks that the scope's generation has of a revision, all of them pending."""
     generation = scope.generation.number
+    where = ("revision", "generation", "position")
+    rows = [_chunk_cells(scope, chunk, ref) for chunk in chunks]
+    checksums = [chunk_checksum(scope.world, generation, ref, row) for row in rows]
     session.insert_many(
         "chunks",
         (
-            *("revision", "generation", "position", "text", "text_hash", "overlap_text"),
+            *(*where, "text", "text_hash", "overlap_text"),
             *("sentence_ends", "chapter", "section", "page", "figure", "dedupe_hash"),
         ),
         [
             (
-                *(key, generation, chunk.index, session.text(chunk.text), chunk.text_hash),
-                *(session.text(chunk.overlap_text), array("I", chunk.sentence_ends).tobytes()),
-                *(chunk.chapter, chunk.section, chunk.page),
-                *(figure_text(chunk.figure) if chunk.figure else None, chunk.dedupe_hash),
+                *(key, generation, chunk.index, session.text(chunk.text), row[11]),
+                *(session.text(chunk.overlap_text), *row[13:]),
             )
-            for chunk in chunks
+            for chunk, row in zip(chunks, rows, strict=True)
         ],
     )
     session.insert_many(
         "states",
         (
-            *("revision", "generation", "position", "chunk_id", "kind", "context_start", "start"),
-            *("finish", "first_sid", "last_sid", "reach", "tokens", "text_hash", "state"),
+            *(*where, "chunk_id", "kind", "context_start", "start", "finish", "first_sid"),
+            *("last_sid", "reach", "tokens", "text_hash", "checksum", "state"),
         ),
         [
-            (
-                *(key, generation, chunk.index),
-                chunk_id(scope.world, generation, ref.document, ref.revision, chunk.index),
-                *(chunk.kind.value, chunk.start - len(chunk.overlap_text), chunk.start, chunk.end),
-                *(chunk.first_sid, chunk.last_sid, chunk.reach, chunk.tokens, chunk.text_hash),
-                "pending",
-            )
-            for chunk in chunks
+            (key, generation, *row[:11], own, "pending")
+            for row, own in zip(rows, checksums, strict=True)
         ],
     )
     tally(session, key, generation)
+    session.execute(
+        """UPDATE tallies SET checksum = :checksum
+           WHERE revision = :key AND generation = :generation""",
+        checksum=tally_checksum(scope.world, generation, ref, checksums),
+        key=key,
+        generation=generation,
+    )
+
+
+def chunk_checksums(scope: Scope, chunks: Sequence[NewChunk], ref: RevisionRef) -> list[bytes]:
+    """Return the checksums that chunks have once they are written."""
+    generation = scope.generation.number
+    cells = (_chunk_cells(scope, chunk, ref) for chunk in chunks)
+    return [chunk_checksum(scope.world, generation, ref, row) for row in cells]
+
+
+def _chunk_cells(scope: Scope, chunk: NewChunk, ref: RevisionRef) -> tuple[Any, ...]:
+    """Return what the rows of a chunk hold, in the order of `CHUNK_CELLS`."""
+    generation = scope.generation.number
+    return (
+        chunk.index,
+        chunk_id(scope.world, generation, ref.document, ref.revision, chunk.index),
+        *(chunk.kind.value, chunk.start - len(chunk.overlap_text), chunk.start, chunk.end),
+        *(chunk.first_sid, chunk.last_sid, chunk.reach, chunk.tokens, chunk.text_hash),
+        *(chunk.text_hash, chunk.overlap_text.encode(), array("I", chunk.sentence_ends).tobytes()),
+        *(chunk.chapter, chunk.section, chunk.page),
+        *(figure_text(chunk.figure) if chunk.figure else None, chunk.dedupe_hash),
+    )
 
 
 def _read_figure(row: Row) -> NewChunk:

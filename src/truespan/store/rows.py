@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from truespan.store.session import Row, Session
+from truespan.errors import StoreDamaged
+from truespan.store.checksums import part_of, sentence_checksum, verify_places
+from truespan.store.session import Row, Session, Statements
 from truespan.types.chunk import FigureMark
-from truespan.types.document import RevisionRef
+from truespan.types.document import OutlineEntry, RevisionRef
+from truespan.types.ids import WorldId
 from truespan.types.profile import (
     STANDARD_CHUNKING,
     ChunkingProfile,
@@ -19,8 +22,9 @@ from truespan.types.profile import (
     EmbeddingProfile,
     chunking_from_json,
 )
+from truespan.types.reading import StoredSentence
 from truespan.types.scope import Generation
-from truespan.types.text import PageStart, Place
+from truespan.types.text import CanonicalText, PageStart, Place
 
 _LONGEST: Final = 2**31 - 1
 
@@ -30,11 +34,6 @@ REVISION: Final = """(
 """The key of a revision, by the numbers that it is known by; as a value of `:document` and
 `:revision`."""
 
-ACTIVE_REVISION: Final = """(
-    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.world_id = :world AND d.number = :document AND r.state = 'active')"""
-"""The key of the revision of `:document` that readers see."""
-
 TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
     WHERE r.key = t.revision AND d.key = r.document AND d.world_id = :world"""
 """The tails of the world. CROSS keeps SQLite from starting with all documents of the world."""
@@ -42,9 +41,9 @@ TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
 OUTLINE: Final = """
     SELECT (SELECT coalesce(min(s.sid), 0) FROM sentences s
         WHERE s.revision = p.revision AND s.start >= p.start),
-      p.start, p.chapter, p.section
+      p.start, p.chapter, p.section, p.checksum
     FROM places p"""
-"""Where chapters and sections begin: the first sentence, the offset, and the names."""
+"""Where chapters and sections begin: the first sentence, the offset, the names, the checksum."""
 
 
 def numbers_of(ref: RevisionRef) -> dict[str, int]:
@@ -125,6 +124,96 @@ def read_layout(session: Session, key: int | None, end: int = _LONGEST) -> Layou
         tuple(Place(*row[1:]) for row in places),
         tuple(PageStart(*row) for row in pages),
     )
+
+
+_SENTENCES: Final = """
+    SELECT e.sid, e.start, e.finish, e.tokens, e.text_hash, e.checksum,
+      (SELECT p.chapter FROM places p WHERE p.revision = e.revision AND p.start <= e.start
+        ORDER BY p.start DESC LIMIT 1),
+      (SELECT p.section FROM places p WHERE p.revision = e.revision AND p.start <= e.start
+        ORDER BY p.start DESC LIMIT 1),
+      (SELECT p.page FROM pages p WHERE p.revision = e.revision AND p.start <= e.start
+        ORDER BY p.start DESC LIMIT 1)
+    FROM sentences e"""
+
+
+def read_sentences(
+    statements: Statements, world: WorldId, ref: RevisionRef, first: int, last: int
+) -> list[StoredSentence]:
+    """Return sentences of a revision, each checked with the chapter, section and page it is in."""
+    rows = statements.all(
+        f"""{_SENTENCES} WHERE e.revision = {REVISION} AND e.sid BETWEEN :first AND :last
+            ORDER BY e.sid""",
+        **numbers_of(ref),
+        first=first,
+        last=last,
+    )
+    return [
+        _verify_sentence(world, ref, cells, recorded, Place(chapter, section), page)
+        for *cells, recorded, chapter, section, page in rows
+    ]
+
+
+def read_page(
+    session: Session, world: WorldId, ref: RevisionRef, first: int, last: int
+) -> list[StoredSentence]:
+    """Return the same for many sentences, for which chapters and pages are read only once."""
+    key = revision_key(session, ref)
+    rows = session.all(
+        """SELECT sid, start, finish, tokens, text_hash, checksum FROM sentences
+           WHERE revision = :key AND sid BETWEEN :first AND :last ORDER BY sid""",
+        key=key,
+        first=first,
+        last=last,
+    )
+    layout = read_layout(session, key, rows[-1][2]) if rows else Layout((), (), ())
+    text = CanonicalText("", layout.starts, layout.places, pages=layout.pages)
+    return [
+        _verify_sentence(
+            world, ref, cells, recorded, text.place_at(cells[1]), text.page_at(cells[1])
+        )
+        for *cells, recorded in rows
+    ]
+
+
+def _verify_sentence(
+    world: WorldId,
+    ref: RevisionRef,
+    cells: Row | list[Any],
+    recorded: bytes | None,
+    place: Place,
+    page: int | None,
+) -> StoredSentence:
+    if recorded != sentence_checksum(world, ref, cells, place, page):
+        raise StoreDamaged(
+            f"A sentence of document {ref.document} does not match its checksum.",
+            advice="Run 'truespan doctor'.",
+        )
+    return StoredSentence(*cells)
+
+
+def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] | None:
+    """Return the key and the number of the revision of a document that readers see."""
+    row = session.one(
+        """SELECT r.key, r.number FROM revisions r JOIN documents d ON d.key = r.document
+           WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'""",
+        document=document,
+    )
+    return (row[0], RevisionRef(document, row[1])) if row else None
+
+
+def read_outline(
+    session: Session, world: WorldId, key: int, ref: RevisionRef
+) -> list[OutlineEntry]:
+    """Return where the chapters and sections of a revision begin, all of them checked."""
+    rows = session.all(f"{OUTLINE} WHERE p.revision = :key ORDER BY p.start", key=key)
+    entries, last = verify_places(world, ref, rows)
+    parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
+    if part_of(parts, "places") != last:
+        raise StoreDamaged(
+            f"Chapters of document {ref.document} are missing.", advice="Run 'truespan doctor'."
+        )
+    return entries
 
 
 def read_chunking(name: str, stored: str | None) -> ChunkingProfile:

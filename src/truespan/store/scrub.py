@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Any, Final, LiteralString
 
-from truespan.store.chunks import POINTS, STATES, pending_chunk, restorable
+from truespan.store.checksums import (
+    CHUNK_CELLS,
+    RevisionState,
+    Structure,
+    changing_revisions,
+    chunk_checksum,
+    figure_checksum,
+    read_revisions,
+    revision_checksum,
+    tally_checksum,
+    vector_checksum,
+)
+from truespan.store.chunks import POINTS, STATES, read_point, restorable
+from truespan.store.revisions import chunk_checksums, write_chunks, write_structure
 from truespan.store.rows import REVISION, numbers_of, revision_key, tally, tally_each
 from truespan.store.session import Part, Row, Session, retry_on_conflict
-from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.chunk import ChunkState, NewChunk, PendingChunk, Vector
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.maintenance import Check, RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
 from truespan.types.scope import Scope
 
 _PAGE: Final = 256
+_POSITION, _CHUNK_ID = 6, 7
+"""Where these are in rows of `_TEXTS`."""
 
 _AMONG: Final = f"""
     WITH s AS MATERIALIZED ({STATES} AND chunk_id IN LIST(:ids) AND generation + 0 = :generation
@@ -23,9 +38,10 @@ _AMONG: Final = f"""
     {POINTS} WHERE r.state <> 'retired'
 """
 
-_TEXTS: Final = """
-    SELECT s.revision, s.position, s.chunk_id, BYTES(c.text), c.text_hash, s.text_hash
+_TEXTS: Final = f"""
+    SELECT s.revision, s.state, BYTES(c.text), d.number, r.number, s.checksum, {CHUNK_CELLS}
     FROM states s JOIN revisions r ON r.key = s.revision AND r.state <> 'retired'
+    JOIN documents d ON d.key = r.document
     LEFT JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
     WHERE UNINDEXED(s.world_id) = :world AND s.generation = :generation
@@ -60,7 +76,8 @@ _TALLIES: Final = """
 """
 
 _VECTORS: Final = """
-    SELECT text_hash, vector FROM vectors WHERE world_id = :world AND profile_id = :profile
+    SELECT text_hash, vector, checksum FROM vectors
+    WHERE world_id = :world AND profile_id = :profile
 """
 _FOREIGN: Final = """vectors WHERE world_id = :world AND profile_id NOT IN
     (SELECT g.profile_id FROM generations g WHERE g.world_id = :world)"""
@@ -75,7 +92,7 @@ class Scrub(Part):
     def expected_among(self, scope: Scope, ids: Sequence[ChunkId]) -> list[PendingChunk]:
         """Return those of the chunks that the index should hold, with vectors, without text."""
         return [
-            pending_chunk(row)
+            read_point(scope, row).chunk
             for batch in _batches(ids)
             for row in self._db.at(scope).all(
                 _AMONG, ids=batch, profile=scope.profile.id, text=False
@@ -88,25 +105,24 @@ class Scrub(Part):
         """Give the chunks of the generation whose rows are damaged; among `ids` if given. Chunks in
         quarantine are left out: they are known to be lost."""
         for rows in self._text_pages(scope, ids):
-            broken = [row for row in rows if not _is_whole(*row[1:])]
+            broken = [row for row in rows if not _is_whole(scope, row)]
             if broken:
                 with self._db.read(scope) as session:
                     flaws = [
                         TextFlaw(
-                            ChunkId(chunk),
-                            "" if data is None else hash_bytes(data),
-                            restorable(session, ChunkId(chunk)),
+                            ChunkId(row[_CHUNK_ID]),
+                            hash_bytes(repr(row).encode()),
+                            restorable(session, scope.world, ChunkId(row[_CHUNK_ID])),
                         )
-                        for chunk, data, *_ in broken
+                        for row in broken
                     ]
                 yield flaws
 
     def _text_pages(self, scope: Scope, ids: Sequence[ChunkId] | None) -> Iterator[list[Row]]:
-        """Give rows of a chunk's id, its text, its hash, and the hash that its state has."""
+        """Give rows of `_TEXTS`, of some chunks only if given."""
         if ids is not None:
             for batch in _batches(ids):
-                rows = self._db.at(scope).all(f"{_TEXTS} AND s.chunk_id IN LIST(:ids)", ids=batch)
-                yield [row[2:] for row in rows]
+                yield self._db.at(scope).all(f"{_TEXTS} AND s.chunk_id IN LIST(:ids)", ids=batch)
             return
         # A page at a time: one statement over everything would keep deleted rows of others alive.
         bounds = self._db.at(scope).one(
@@ -124,21 +140,103 @@ class Scrub(Part):
             last=last,
             limit=_PAGE,
         ):
-            yield [row[2:] for row in rows]
-            revision, position = rows[-1][:2]
+            yield rows
+            revision, position = rows[-1][0], rows[-1][_POSITION]
 
     def revision_flaws(self, scope: Scope) -> Iterator[RevisionFlaw]:
-        """Give what is damaged in the world's revisions, one revision at a time."""
-        revisions = self._db.at(scope).all(
-            """SELECT r.key, d.number, r.number FROM revisions r
-               JOIN documents d ON d.key = r.document
-               WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key"""
+        """Give what is damaged in the world's revisions, one document at a time."""
+        documents = self._db.at(scope).all(
+            """SELECT number, deleted_at FROM documents WHERE world_id = :world ORDER BY number"""
         )
-        for key, *numbers in revisions:
+        for document, deleted_at in documents:
             with self._db.read(scope) as session:
-                flaw = _find_revision_flaw(session, key, RevisionRef(*numbers))
-            if flaw is not None:
-                yield flaw
+                found = read_revisions(session, scope.world, document)
+                known = {revision.cells[_STATE] for revision in found}
+                for revision in found:
+                    state = revision.cells[_STATE]
+                    # Its rows go with it, unless it is the only one of a document in use.
+                    lone = deleted_at is None and known == {"retired"}
+                    if state != "retired" or lone:
+                        yield from _find_revision_flaws(session, scope, revision)
+
+    def chunk_flaws(self, scope: Scope) -> list[TallyFlaw]:
+        """Return the revisions that lack chunks in a generation, or have too many, or have some
+        that can only be cut again. A generation that no alias names may lack a revision as a
+        whole."""
+        flaws = []
+        with self._db.read(scope, shared=True) as session:
+            rows = session.all(
+                """SELECT r.key, d.number, r.number, g.number, t.checksum,
+                     g.number IS NOT DISTINCT FROM w.generation OR EXISTS
+                       (SELECT 1 FROM aliases a
+                         WHERE a.world_id = w.world_id AND a.generation = g.number)
+                   FROM worlds w JOIN generations g ON g.world_id = w.world_id
+                   JOIN documents d ON d.world_id = w.world_id AND d.deleted_at IS NULL
+                   JOIN revisions r ON r.document = d.key AND r.state = 'active'
+                   LEFT JOIN tallies t ON t.revision = r.key AND t.generation = g.number
+                   WHERE w.world_id = :world AND g.removed_at IS NULL ORDER BY r.key, g.number"""
+            )
+            for key, document, number, generation, recorded, named in rows:
+                ref = RevisionRef(document, number)
+                kept = session.all(
+                    f"""SELECT s.warning = 'damaged_text', s.checksum, {CHUNK_CELLS} FROM states s
+                        LEFT JOIN chunks c ON c.revision = s.revision
+                          AND c.generation = s.generation AND c.position = s.position
+                        WHERE s.world_id = :world AND s.revision = :key
+                          AND s.generation = :number ORDER BY s.position""",
+                    key=key,
+                    number=generation,
+                )
+                made = tally_checksum(scope.world, generation, ref, [row[1] for row in kept])
+                if recorded is None and (kept or not named):
+                    # The count is missing, which is a flaw of its own.
+                    recorded = made
+                broken = [
+                    row
+                    for row in kept
+                    if row[0] or chunk_checksum(scope.world, generation, ref, row[2:]) != row[1]
+                ]
+                if made != recorded or (
+                    broken
+                    and _has_text(session, key)
+                    and not all(restorable(session, scope.world, row[3]) for row in broken)
+                ):
+                    seen = hash_bytes(repr((recorded, made, broken)).encode())
+                    flaws.append(TallyFlaw(ref, generation, seen))
+        return flaws
+
+    @retry_on_conflict
+    def rewrite_chunks(self, scope: Scope, ref: RevisionRef, chunks: Sequence[NewChunk]) -> bool:
+        """Write all chunks of a revision in the scope's generation again, if they are those that
+        were written once: their checksums match the recorded one, or those of the rows left."""
+        generation = scope.generation.number
+        with self._db.write(scope, generation=generation) as session:
+            key = revision_key(session, ref)
+            if key is None:
+                return False
+            recorded = session.value(
+                "SELECT checksum FROM tallies WHERE revision = :key AND generation = :generation",
+                key=key,
+            )
+            made = chunk_checksums(scope, chunks, ref)
+            if recorded is None:
+                left = session.all(
+                    """SELECT checksum FROM states WHERE world_id = :world AND revision = :key
+                         AND generation = :generation ORDER BY position""",
+                    key=key,
+                )
+                if not {row[0] for row in left} <= {*made}:
+                    return False
+            elif recorded != tally_checksum(scope.world, generation, ref, made):
+                return False
+            for table in ("states", "chunks", "tallies"):
+                session.execute(
+                    f"DELETE FROM {table} WHERE revision = :key AND generation = :generation",
+                    key=key,
+                )
+            write_chunks(session, scope, chunks, ref, key)
+            session.touch_world()
+        return True
 
     def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
         """Return the stored counts, in any generation, that differ from a fresh count. Counts that
@@ -150,15 +248,14 @@ class Scrub(Part):
 
     @retry_on_conflict
     def count_again(self, scope: Scope, revision: RevisionRef, generation: int) -> None:
-        """Store a fresh count of a revision's chunks in a generation. If there were more chunks
-        once, the next ingestion reads the source again."""
+        """Store a fresh count of a revision's chunks in a generation."""
         with self._db.write(scope, generation=generation) as session:
             key = revision_key(session, revision)
             if key is None:
                 return
             recorded = session.value(
                 """DELETE FROM tallies WHERE revision = :key AND generation = :generation
-                   RETURNING chunks""",
+                   RETURNING checksum""",
                 key=key,
             )
             if session.all(
@@ -166,14 +263,21 @@ class Scrub(Part):
                 number=generation,
             ):
                 tally(session, key, generation)
-                if recorded is not None:
-                    session.execute(
-                        """UPDATE revisions SET recipe = 'damaged' WHERE key = :key AND :recorded >
-                             (SELECT chunks FROM tallies
-                              WHERE revision = :key AND generation = :generation)""",
+                if recorded is None:
+                    kept = session.all(
+                        """SELECT checksum FROM states WHERE world_id = :world AND revision = :key
+                             AND generation = :generation ORDER BY position""",
                         key=key,
-                        recorded=recorded,
                     )
+                    recorded = tally_checksum(
+                        scope.world, generation, revision, [row[0] for row in kept]
+                    )
+                session.execute(
+                    """UPDATE tallies SET checksum = :checksum
+                       WHERE revision = :key AND generation = :generation""",
+                    key=key,
+                    checksum=recorded,
+                )
             session.touch_world()
 
     def unsettled(self, scope: Scope) -> tuple[int, int]:
@@ -188,28 +292,44 @@ class Scrub(Part):
         return (row[0], row[1]) if row else (0, 0)
 
     @retry_on_conflict
-    def restore_text(self, scope: Scope, revision: RevisionRef) -> bool:
-        """Write a revision's text again from its chunks, if that has the recorded hash."""
+    def restore_revision(self, scope: Scope, ref: RevisionRef, part: RevisionPart) -> bool:
+        """Write a damaged part of a revision again from what is intact, if that matches what was
+        recorded of it; say whether it was."""
         with self._db.write(scope) as session:
-            key = revision_key(session, revision)
-            text = _text_from_chunks(session, key) if key is not None else None
-            if text is None:
+            found = [
+                revision
+                for revision in read_revisions(session, scope.world, ref.document)
+                if revision.ref == ref
+            ]
+            if not found:
                 return False
-            session.insert("texts", key=("revision",), revision=key, text=session.text(text))
+            match part:
+                case RevisionPart.TEXT:
+                    restored = _restore_text(session, found[0].key)
+                case RevisionPart.RECORD:
+                    restored = _restore_record(session, scope, found[0])
+                case _:
+                    restored = _restore_structure(session, scope, found[0])
             session.touch_world()
-        return True
+        return restored
 
+    @retry_on_conflict
     def distrust(self, scope: Scope, revision: RevisionRef) -> None:
         """Make the next ingestion of a revision's source treat it as changed."""
-        self._db.at(scope).execute(
-            f"UPDATE revisions SET recipe = 'damaged' WHERE key = {REVISION}",
-            **numbers_of(revision),
-        )
+        with (
+            self._db.write(scope) as session,
+            changing_revisions(session, scope.world, revision.document),
+        ):
+            session.execute(
+                f"UPDATE revisions SET recipe = 'damaged' WHERE key = {REVISION}",
+                **numbers_of(revision),
+            )
 
     def kept_vectors(
         self, scope: Scope, hashes: Sequence[TextHash] | None = None
-    ) -> Iterator[list[tuple[TextHash, Vector]]]:
-        """Give the stored vectors of the scope's profile, in pages; of `hashes` if given."""
+    ) -> Iterator[list[tuple[TextHash, Vector, bool]]]:
+        """Give the stored vectors of the scope's profile, in pages; of `hashes` if given. Each has
+        with it whether it matches its checksum."""
         if hashes is not None:
             for batch in _batches(hashes):
                 yield self._read_vectors(
@@ -224,9 +344,13 @@ class Scrub(Part):
 
     def _read_vectors(
         self, scope: Scope, statement: LiteralString, **values: Any
-    ) -> list[tuple[TextHash, Vector]]:
-        rows = self._db.at(scope).all(statement, profile=scope.profile.id, **values)
-        return [(text_hash, vector) for text_hash, vector in rows]
+    ) -> list[tuple[TextHash, Vector, bool]]:
+        world, profile = scope.world, scope.profile.id
+        rows = self._db.at(scope).all(statement, profile=profile, **values)
+        return [
+            (text_hash, vector, recorded == vector_checksum(world, profile, text_hash, vector))
+            for text_hash, vector, recorded in rows
+        ]
 
     @retry_on_conflict
     def forget_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> None:
@@ -273,10 +397,10 @@ class Scrub(Part):
         )
         ids = [ChunkId(chunk) for (chunk,) in rows[:count]]
         texts = {
-            chunk: data
+            ChunkId(row[_CHUNK_ID]): row[2]
             for page in self._text_pages(scope, ids)
-            for chunk, data, recorded, stated in page
-            if _is_whole(data, recorded, stated)
+            for row in page
+            if _is_whole(scope, row)
         }
         return [
             (chunk, texts[chunk.chunk_id].decode())
@@ -284,38 +408,148 @@ class Scrub(Part):
         ]
 
 
-def _is_whole(data: bytes | None, recorded: str | None, stated: str) -> bool:
-    """Return whether a row exists and its text has the hash that it and its state record."""
-    return data is not None and hash_bytes(data) == recorded == stated
+def _is_whole(scope: Scope, row: Row) -> bool:
+    """Return whether a chunk and its state match their checksum, and the text its hash."""
+    _, state, data, document, revision, recorded, *cells = row
+    ref = RevisionRef(document, revision)
+    return (
+        state in set(ChunkState)
+        and data is not None
+        and hash_bytes(data) == cells[10] == cells[11]
+        and chunk_checksum(scope.world, scope.generation.number, ref, cells) == recorded
+    )
 
 
-def _find_revision_flaw(session: Session, key: int, ref: RevisionRef) -> RevisionFlaw | None:
-    """Return what is damaged in a revision: its text, or its sentences; None if nothing is."""
-    found = session.one(
-        """SELECT BYTES(t.text), r.text_hash, r.sentences FROM revisions r
+_STATE = 3
+_PARTS = -1
+"""Where a revision's state and digests are among the cells of its checksum."""
+
+
+def _find_revision_flaws(
+    session: Session, scope: Scope, found: RevisionState
+) -> Iterator[RevisionFlaw]:
+    """Give what is damaged in a revision: its record, its text, or the rows that describe it."""
+    ref = found.ref
+    rows = Structure.read(session, found.key)
+    made = rows.checksums(scope.world, ref)
+    if not (found.intact and found.details_intact):
+        seen = hash_bytes(repr(found).encode())
+        restored = _true_cells(scope, found, made.parts) is not None
+        yield RevisionFlaw(ref, RevisionPart.RECORD, seen, restored)
+    row = session.one(
+        """SELECT BYTES(t.text), r.text_hash FROM revisions r
            LEFT JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
+        key=found.key,
+    )
+    data, recorded = row or (None, None)
+    if data is None or hash_bytes(data) != recorded:
+        whole = _text_from_chunks(session, found.key) is not None
+        yield RevisionFlaw(ref, RevisionPart.TEXT, hash_bytes(data or b""), whole)
+    kept = _kept_checksums(session, found.key)
+    if (made.parts, made.sentences, made.places, made.figures) != (found.cells[_PARTS], *kept):
+        seen = hash_bytes(repr((rows, kept, found.cells[_PARTS])).encode())
+        restored = _true_structure(session, scope, found, rows) is not None
+        yield RevisionFlaw(ref, RevisionPart.SENTENCES, seen, restored)
+
+
+def _has_text(session: Session, key: int) -> bool:
+    """Say whether the text of a revision has its recorded hash."""
+    row = session.one(
+        """SELECT BYTES(t.text), r.text_hash FROM revisions r JOIN texts t ON t.revision = r.key
+           WHERE r.key = :key""",
         key=key,
     )
-    if found is None:
+    return row is not None and hash_bytes(row[0]) == row[1]
+
+
+def _kept_checksums(session: Session, key: int) -> list[list[bytes]]:
+    """Return the checksums that the sentences, places and figures of a revision have."""
+    statements: tuple[LiteralString, ...] = (
+        "SELECT checksum FROM sentences WHERE revision = :key ORDER BY sid",
+        "SELECT checksum FROM places WHERE revision = :key ORDER BY start",
+        "SELECT checksum FROM figures WHERE revision = :key ORDER BY number",
+    )
+    return [[row[0] for row in session.all(statement, key=key)] for statement in statements]
+
+
+def _true_cells(scope: Scope, found: RevisionState, parts: bytes) -> Row | None:
+    """Return the cells with which a damaged record matches its checksum; None if nothing does."""
+    if not found.details_intact:
         return None
-    data, recorded, count = found
-    if data is None or hash_bytes(data) != recorded:
-        whole = _text_from_chunks(session, key) is not None
-        return RevisionFlaw(ref, RevisionPart.TEXT, hash_bytes(data or b""), whole)
-    text, expected, before = data.decode(), 0, 0
-    wrong: list[bytes] = []
-    for sid, start, end, digest in session.all(
-        "SELECT sid, start, finish, text_hash FROM sentences WHERE revision = :key ORDER BY sid",
-        key=key,
-    ):
-        sound = sid == expected and before <= start < end <= len(text)
-        if not sound or sha256(text[start:end].encode()).digest() != digest:
-            wrong.append(f"{sid}:{start}:{end}:".encode() + digest)
-        expected, before = sid + 1, max(before, min(end, len(text)))
-    if expected != count:
-        wrong.append(f"{expected} of {count}".encode())
-    seen = sha256(b"".join(wrong)).hexdigest()
-    return RevisionFlaw(ref, RevisionPart.SENTENCES, seen, False) if wrong else None
+    for state in ("active", "staged", "retired"):
+        for digests in (found.cells[_PARTS], parts):
+            cells = (*found.cells[:_STATE], state, *found.cells[_STATE + 1 : _PARTS], digests)
+            if revision_checksum(scope.world, cells) == found.checksum:
+                return cells
+    return None
+
+
+def _restore_record(session: Session, scope: Scope, found: RevisionState) -> bool:
+    made = Structure.read(session, found.key).checksums(scope.world, found.ref)
+    cells = _true_cells(scope, found, made.parts)
+    if cells is None:
+        return False
+    session.execute(
+        "UPDATE revisions SET state = :state, parts = :parts WHERE key = :key",
+        state=cells[_STATE],
+        parts=cells[_PARTS],
+        key=found.key,
+    )
+    return True
+
+
+def _true_structure(
+    session: Session, scope: Scope, found: RevisionState, rows: Structure
+) -> Structure | None:
+    """Return the rows that match the digests of a revision, with figures from their chunks where
+    that is needed; None if there are none."""
+    parts = found.cells[_PARTS]
+    if rows.checksums(scope.world, found.ref).parts == parts:
+        return rows
+    chunks = session.all(
+        """SELECT s.start, BYTES(c.text), c.figure FROM states s
+           JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
+             AND c.position = s.position
+           WHERE s.world_id = :world AND s.revision = :key AND s.kind = 'figure'
+             AND s.generation = (SELECT min(generation) FROM tallies WHERE revision = :key)
+           ORDER BY s.position""",
+        key=found.key,
+    )
+    kept = {row[0]: row for row in rows.figures}
+    recorded = dict(
+        session.all("SELECT number, checksum FROM figures WHERE revision = :key", key=found.key)
+    )
+    figures = []
+    for number, (start, text, figure) in enumerate(chunks, 1):
+        mark = json.loads(figure or "{}")
+        made = (number, mark.get("figure_id"), start, mark.get("image_ref"), text, figure)
+        options = [kept[number], made] if number in kept else [made]
+        whole = [
+            row
+            for row in options
+            if figure_checksum(scope.world, found.ref, row) == recorded.get(number)
+        ]
+        figures.append((whole or [made])[0])
+    restored = rows._replace(figures=figures)
+    return restored if restored.checksums(scope.world, found.ref).parts == parts else None
+
+
+def _restore_structure(session: Session, scope: Scope, found: RevisionState) -> bool:
+    rows = _true_structure(session, scope, found, Structure.read(session, found.key))
+    if rows is None:
+        return False
+    for table in ("sentences", "places", "pages", "figures", "audits"):
+        session.execute(f"DELETE FROM {table} WHERE revision = :key", key=found.key)
+    write_structure(session, scope.world, found.ref, found.key, rows)
+    return True
+
+
+def _restore_text(session: Session, key: int) -> bool:
+    """Write a revision's text again from its chunks, if that has the recorded hash."""
+    text = _text_from_chunks(session, key)
+    if text is not None:
+        session.insert("texts", key=("revision",), revision=key, text=session.text(text))
+    return text is not None
 
 
 def _text_from_chunks(session: Session, key: int) -> str | None:

@@ -243,6 +243,10 @@ def write_rows(
             session.create_world(world or "", record.pop("name"), record.pop("created_at"))
             session.enter(world or "")
             session.execute(
+                "UPDATE directory SET checksum = :checksum WHERE world_id = :world",
+                checksum=record.pop("checksum"),
+            )
+            session.execute(
                 """UPDATE worlds SET generation = :generation, next_document = :next_document,
                      changes = :changes, next_generation = :next_generation
                    WHERE world_id = :world""",
@@ -305,7 +309,7 @@ def _select(table: Table) -> LiteralString:
     document in another world."""
     if table.name == "worlds":
         return """SELECT d.name, t.generation, t.next_document, t.changes, d.created_at,
-                    t.next_generation
+                    t.next_generation, d.checksum
                   FROM worlds t JOIN directory d ON d.world_id = t.world_id
                   WHERE t.world_id = :world"""
     if table.name == "token_worlds":

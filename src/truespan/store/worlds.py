@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
@@ -12,11 +13,14 @@ from truespan.errors import (
     DomainNotFound,
     GenerationInUse,
     GenerationNotFound,
+    StoreDamaged,
     WorldExists,
     WorldNotFound,
 )
+from truespan.store.checksums import generation_checksum, world_checksum
 from truespan.store.erasure import queue_files
 from truespan.store.rows import TAILS, read_generation
+from truespan.store.seal import seal_world
 from truespan.store.session import DuplicateRow, Part, Row, Session, is_world_id, retry_on_conflict
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
@@ -24,12 +28,14 @@ from truespan.types.profile import ChunkingProfile, EmbeddingProfile, chunking_t
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb, World
 
 _DEFAULT_GENERATION: Final = """
-    SELECT w.changes, g.number, g.profile, g.chunking FROM worlds w
+    SELECT w.changes, g.number, g.profile, g.chunking, g.profile_id, g.created_at, g.checksum
+    FROM worlds w
     LEFT JOIN generations g ON g.world_id = w.world_id AND g.number = w.generation
     WHERE w.world_id = :world
 """
 _NUMBERED_GENERATION: Final = """
-    SELECT w.changes, g.number, g.profile, g.chunking FROM worlds w
+    SELECT w.changes, g.number, g.profile, g.chunking, g.profile_id, g.created_at, g.checksum
+    FROM worlds w
     JOIN generations g ON g.world_id = w.world_id AND g.number = :number
     WHERE w.world_id = :world AND (g.removed_at IS NULL OR :aliased)
 """
@@ -51,6 +57,8 @@ class Worlds(Part):
         try:
             with self._db.write_every_world() as session:
                 session.create_world(world, name, self._clock.now())
+                session.enter(world)
+                seal_world(session, world)
         except DuplicateRow as error:
             raise WorldExists(name) from error
         return World(world, name, None, 0)
@@ -58,9 +66,15 @@ class Worlds(Part):
     def worlds(self, authority: Authority) -> list[World]:
         """Return the worlds that this authority may read, by name."""
         with self._db.read_every_world() as session:
-            named = session.all("SELECT WORLD_TEXT(d), d.name FROM directory d ORDER BY d.name")
-            visible = [(world, name) for world, name in named if authority.sees(WorldId(world))]
+            named = session.all(
+                "SELECT WORLD_TEXT(d), d.name, d.checksum FROM directory d ORDER BY d.name"
+            )
+            named = [row for row in named if authority.sees(WorldId(row[0]))]
+            visible = [(world, name) for world, name, _ in named]
             found = session.in_each([world for world, _ in visible], _DEFAULT_GENERATION)
+        for world, _, recorded in named:
+            if recorded is None:
+                self._seal(world)
         return [
             _read_world(world, name, row)
             for (world, name), rows in zip(visible, found, strict=True)
@@ -75,7 +89,7 @@ class Worlds(Part):
         with self._db.read_every_world() as session:
             named = session.one(
                 # An id wins over a name.
-                """SELECT WORLD_TEXT(d), d.name FROM directory d
+                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.checksum FROM directory d
                    WHERE IS_WORLD(d, :id) OR d.name = :reference
                    ORDER BY coalesce(IS_WORLD(d, :id), false) DESC LIMIT 1""",
                 id=reference if is_world_id(reference) else None,
@@ -83,23 +97,34 @@ class Worlds(Part):
             )
             if named is None or not authority.sees(WorldId(named[0])):
                 return None
-            if isinstance(selector, str):
-                return _find_aliased(session, named, selector)
-            statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
-            [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
-        return _read_world(named[0], named[1], rows[0], selector) if rows else None
+            *named, recorded = named
+            if recorded == world_checksum(*named):
+                if isinstance(selector, str):
+                    return _find_aliased(session, named[0], named[1], selector)
+                statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
+                [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
+                return _read_world(named[0], named[1], rows[0], selector) if rows else None
+        if recorded is not None:
+            raise StoreDamaged(f"The name of the world {named[0]} does not match its checksum.")
+        self._seal(named[0])
+        return self.find_world(authority, reference, selector)
+
+    @retry_on_conflict
+    def _seal(self, world: str) -> None:
+        """Give checksums to rows that were written by an earlier version, which had none."""
+        with suppress(WorldNotFound), self._db.write(world, shared=True, bulk=True) as session:
+            session.disable_timeout()
+            if session.value("SELECT checksum FROM directory WHERE world_id = :world") is None:
+                seal_world(session, WorldId(world))
 
     def find_domain(self, authority: Authority, key: str) -> World | None:
         """Return the world of a domain, with the generation that its alias names."""
-        with self._db.read_every_world() as session:
-            named = session.one(
-                """SELECT WORLD_TEXT(d), d.name FROM aliases a
-                   JOIN directory d ON d.world_id = a.world_id WHERE a.key = :key""",
-                key=key,
-            )
-            if named is None or not authority.sees(WorldId(named[0])):
-                return None
-            return _find_aliased(session, named, key)
+        world = self._db.shared.value(
+            """SELECT WORLD_TEXT(d) FROM aliases a JOIN directory d ON d.world_id = a.world_id
+               WHERE a.key = :key""",
+            key=key,
+        )
+        return None if world is None else self.find_world(authority, world, key)
 
     @retry_on_conflict
     def begin_generation(
@@ -110,7 +135,7 @@ class Worlds(Part):
             raise WorldNotFound(world)
         with self._db.write(world) as session:
             if session.value("SELECT generation FROM worlds WHERE world_id = :world") is None:
-                self._add_generation(session, 1, profile)
+                self._add_generation(session, world, 1, profile)
                 session.execute("UPDATE worlds SET generation = 1 WHERE world_id = :world")
                 session.touch_world()
         found = self.find_world(authority, world)
@@ -121,18 +146,20 @@ class Worlds(Part):
     def _add_generation(
         self,
         session: Session,
+        world: WorldId,
         number: int,
         profile: EmbeddingProfile,
         chunking: ChunkingProfile | None = None,
     ) -> None:
-        session.insert(
-            "generations",
-            number=number,
-            profile_id=profile.id,
-            profile=json.dumps(asdict(profile)),
-            created_at=self._clock.now(),
-            chunking=chunking_to_json(chunking) if chunking else None,
-        )
+        cells = {
+            "number": number,
+            "profile": json.dumps(asdict(profile)),
+            "chunking": chunking_to_json(chunking) if chunking else None,
+            "profile_id": profile.id,
+            "created_at": self._clock.now(),
+        }
+        own = generation_checksum(world, *cells.values())
+        session.insert("generations", **cells, checksum=own)
 
     def status(self, scope: Scope) -> WorldStatus:
         with self._db.read(scope) as session:
@@ -179,7 +206,7 @@ class Worlds(Part):
                 """UPDATE worlds SET next_generation = next_generation + 1
                    WHERE world_id = :world RETURNING next_generation - 1"""
             )
-            self._add_generation(session, number, profile, chunking)
+            self._add_generation(session, scope.world, number, profile, chunking)
         return Generation(number, profile, chunking)
 
     @retry_on_conflict
@@ -330,9 +357,8 @@ class Worlds(Part):
             session.touch_world()
 
 
-def _find_aliased(session: Session, named: Row, key: str) -> World | None:
+def _find_aliased(session: Session, world: str, name: str, key: str) -> World | None:
     """Return a world with the generation that one of its domains names."""
-    world, name = named
     number = session.value(
         """SELECT a.generation FROM aliases a JOIN directory d ON d.world_id = a.world_id
            WHERE a.key = :key AND IS_WORLD(d, :id)""",
@@ -346,7 +372,10 @@ def _find_aliased(session: Session, named: Row, key: str) -> World | None:
 
 
 def _read_world(world: str, name: str, row: Row, selector: GenerationSelector = None) -> World:
-    changes, number, profile, chunking = row
+    changes, *cells, recorded = row
+    number, profile, chunking = cells[:3]
+    if number is not None and recorded not in (None, generation_checksum(world, *cells)):
+        raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
     generation = read_generation(number, profile, chunking) if number is not None else None
     return World(WorldId(world), name, generation, changes, selector)
 

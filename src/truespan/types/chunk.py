@@ -12,7 +12,7 @@ from typing import NamedTuple, NewType, cast
 
 from msgspec import Struct
 
-from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.ids import ChunkId, TextHash
 
 Vector = NewType("Vector", bytes)
 """A vector as its little-endian float32 numbers: what is stored, sent and compared, bit for bit."""
@@ -225,6 +225,8 @@ class ChunkRecord(Struct, frozen=True):
 
     `live` is false while the revision is staged, after it was superseded, and once its document is
     deleted. `recorded_hash` is the state row's: the hash of the text that the chunk was made with.
+    `intact` says whether both rows and the text match their checksum, `labels_intact` whether the
+    names of the document and the state of the revision do.
     """
 
     state: ChunkState
@@ -232,14 +234,12 @@ class ChunkRecord(Struct, frozen=True):
     document: DocumentLabel
     chunk: StoredChunk | None
     recorded_hash: TextHash
+    intact: bool
+    labels_intact: bool
 
     def is_intact(self) -> bool:
-        """Say whether the chunk row is there, with the text that the state row tells of.
-
-        The row's own hash proves nothing by itself: it may have been changed with the text.
-        """
-        chunk = self.chunk
-        return chunk is not None and hash_bytes(chunk.data) == chunk.text_hash == self.recorded_hash
+        """Say whether all that is known of the chunk is what was written."""
+        return self.chunk is not None and self.intact and self.labels_intact
 
 
 class PendingChunk(Struct):

@@ -116,6 +116,8 @@ class Document(Struct, frozen=True):
     """Chunks that were left out because the model reads less than they hold."""
     origin: str = ""
     """The manifest that named it, if one did."""
+    damaged: bool = False
+    """Whether the labels do not match their checksum, so that none of them can be believed."""
 
     @property
     def declared(self) -> DocumentOptions:
@@ -362,3 +364,5 @@ class Postings(Struct, frozen=True):
     keys: Sequence[int]
     chunks: Sequence[int]
     packed: bytes
+    damaged: Sequence[int] = ()
+    """The keys of revisions for which this does not match its checksum."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from hashlib import sha1, sha256
 from typing import NewType
 from uuid import UUID
@@ -62,3 +64,13 @@ def hash_text(text: str) -> TextHash:
 def hash_bytes(data: bytes) -> TextHash:
     """Return the text hash of text given as its UTF-8 bytes."""
     return TextHash(sha256(data).hexdigest())
+
+
+_NOT_WORDS = re.compile(r"\W+")
+
+
+def dedupe_hash(text: str) -> TextHash:
+    """Return a hash that ignores differences in case, punctuation and white space."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    # Text without any word is hashed as it is.
+    return hash_text(_NOT_WORDS.sub(" ", folded).strip() or folded.strip())

@@ -245,8 +245,11 @@ class TextFlaw(Struct, frozen=True):
 class RevisionPart(StrEnum):
     """What of a revision does not match what was recorded of it."""
 
+    RECORD = "record"
+    """Its labels, its state, and what is known of its parts."""
     TEXT = "text"
     SENTENCES = "sentences"
+    """Also its chapters, pages, figures, and what the sanitiser counted."""
 
 
 class TallyFlaw(Struct, frozen=True):
@@ -261,7 +264,7 @@ class TallyFlaw(Struct, frozen=True):
 
 
 class RevisionFlaw(Struct, frozen=True):
-    """A revision whose canonical text or sentences cannot be believed."""
+    """A revision whose record, canonical text or sentences cannot be believed."""
 
     revision: RevisionRef
     part: RevisionPart

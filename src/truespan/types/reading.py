@@ -161,7 +161,7 @@ class StoredImage:
 class InForce(Struct, frozen=True):
     """The revision of a document that readers see, under its own labels.
 
-    `images` is the token of the images that belong to it.
+    `images` is the token of the images that belong to it, `sentences` how many it has.
     """
 
     ref: RevisionRef
@@ -169,12 +169,13 @@ class InForce(Struct, frozen=True):
     name: str
     title: str
     images: str
+    sentences: int
 
 
 class StoredFigure(Struct, frozen=True):
     """A figure as the store has it. `reach` is the last sentence that decided anything about it.
 
-    `text_hash` is that of its chunk, None where it has none.
+    `has_chunk` says whether chunks were made of figures.
     """
 
     start: int
@@ -182,7 +183,9 @@ class StoredFigure(Struct, frozen=True):
     image_ref: str | None
     description: bytes
     reach: int | None
-    text_hash: TextHash | None
+    has_chunk: bool
+    intact: bool
+    """Whether its row matches its checksum."""
 
 
 class Passage(Struct, frozen=True):

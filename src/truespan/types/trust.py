@@ -83,6 +83,7 @@ class FailureKind(StrEnum):
     DAMAGED = "damaged_text"
     ORPHAN = "orphan_point"
     QUARANTINED = "quarantined_chunk"
+    DOCUMENT = "damaged_document"
 
 
 class VerificationFailure(Struct, frozen=True):

@@ -7,19 +7,22 @@ process dies.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.maintenance.doctor.examine import (
     PAGE,
     SAME_WITHIN,
     Examiner,
+    chunks_item,
     pages,
     revision_item,
     stored_vector_flaw,
     tally_item,
+    words_items,
 )
 from truespan.maintenance.doctor.plan import (
     CHUNK_ACTIONS,
@@ -34,7 +37,7 @@ from truespan.maintenance.doctor.plan import (
 from truespan.protocols import Embedder, VectorIndex
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
-from truespan.types.maintenance import Verdict
+from truespan.types.maintenance import RevisionPart, Verdict
 from truespan.types.scope import Scope
 from truespan.vectors import cosine
 
@@ -48,13 +51,23 @@ class Applier(Struct, frozen=True):
     store: Store
     index: VectorIndex
     result: RepairResult
+    rebuild_chunks: Callable[[RevisionRef, int], bool]
+    """Cuts a revision into its chunks again, in the generation of this number; says whether they
+    are the ones that were recorded."""
 
     def world(self, scope: Scope, plan: WorldPlan) -> None:
         """Apply the items of a whole world. The indexer deletes retired revisions later."""
         damaged = {
             *map(revision_item, self.store.revision_flaws(scope)),
             *map(tally_item, self.store.tally_flaws(scope)),
+            *map(chunks_item, self.store.chunk_flaws(scope)),
         }
+        generations = {
+            kept.generation.number: replace(scope, generation=kept.generation)
+            for kept in self.store.kept_generations(scope)
+        }
+        for own in generations.values():
+            damaged |= set(words_items(self.store, own))
         for item in plan.items:
             if item.action is Action.DROP_VECTORS:
                 self.store.drop_foreign_vectors(scope)
@@ -68,7 +81,14 @@ class Applier(Struct, frozen=True):
                     case Action.COUNT_AGAIN:
                         self.store.count_again(scope, ref, int(rest))
                         self.result.count(item.action)
-                    case Action.RESTORE_DOCUMENT if self.store.restore_text(scope, ref):
+                    case Action.RESTORE_DOCUMENT if self.store.restore_revision(
+                        scope, ref, RevisionPart(rest)
+                    ):
+                        self.result.count(item.action)
+                    case Action.COUNT_WORDS:
+                        self.store.forget_words(generations[int(rest)], [ref])
+                        self.result.count(item.action)
+                    case Action.REBUILD_CHUNKS if self.rebuild_chunks(ref, int(rest)):
                         self.result.count(item.action)
                     case _:
                         # Without this, ingesting the same bytes again would count as unchanged.
@@ -145,7 +165,10 @@ class Applier(Struct, frozen=True):
         return wrong
 
 
-_OF_DOCUMENTS = (Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT, Finding.WRONG_TALLY)
+_OF_DOCUMENTS = (
+    *(Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT, Finding.WRONG_TALLY),
+    *(Finding.LOST_CHUNKS, Finding.WRONG_WORDS),
+)
 _POINT_ACTIONS = CHUNK_ACTIONS | {Action.EMBED}
 
 

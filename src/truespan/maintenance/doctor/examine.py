@@ -27,7 +27,6 @@ from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import (
     Check,
     RevisionFlaw,
-    RevisionPart,
     TallyFlaw,
     TextFlaw,
     Verdict,
@@ -93,7 +92,7 @@ def vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
 
 
 def stored_vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
-    """Return why a stored vector is wrong; its norm of 1 is its only checksum."""
+    """Return why a stored vector is wrong, apart from its checksum: its norm is 1."""
     flaw = vector_flaw(vector, dimensions)
     if flaw is None and abs(norm_of(vector) - 1.0) > UNIT_WITHIN:
         return Finding.CHANGED_VECTOR
@@ -217,11 +216,13 @@ class Examiner(Struct, frozen=True):
         store, scope = self.store, Scope(authority, record.id, record.generation)
         plan.items += map(revision_item, store.revision_flaws(scope))
         plan.items += map(tally_item, store.tally_flaws(scope))
+        plan.items += map(chunks_item, store.chunk_flaws(scope))
         foreign, retired = store.foreign_vectors(scope), len(store.retired(scope))
         plan.items += _present(Finding.FOREIGN_VECTORS, Action.DROP_VECTORS, foreign)
         plan.items += _present(Finding.RETIRED, Action.CLEAR, retired)
         for kept in store.kept_generations(scope):
             own = replace(scope, generation=kept.generation)
+            plan.items += words_items(store, own)
             plan.generations.append(self.generation(own, named=kept.named, name=record.name))
         after = store.find_world(authority, record.id)
         if after is None or after.changes != record.changes:
@@ -262,7 +263,7 @@ class Examiner(Struct, frozen=True):
         yield from self._orphans(scope, strays)
         doubted = {item.subject: item for item in items if item.action is Action.EMBED}
         for page in self.store.kept_vectors(scope, [TextHash(text_hash) for text_hash in doubted]):
-            for text_hash, vector in page:
+            for text_hash, vector, _ in page:
                 if digest(vector).hex() == doubted[text_hash].seen:
                     yield doubted[text_hash]
 
@@ -283,8 +284,10 @@ class Examiner(Struct, frozen=True):
         plan = GenerationPlan(scope.generation.number, str(scope.profile), named)
         plan.items += self._status(scope)
         for page in self.store.kept_vectors(scope):
-            for text_hash, vector in page:
-                if flaw := stored_vector_flaw(vector, scope.profile.dimensions):
+            for text_hash, vector, intact in page:
+                flaw = stored_vector_flaw(vector, scope.profile.dimensions)
+                flaw = flaw or (None if intact else Finding.CHANGED_VECTOR)
+                if flaw:
                     plan.items.append(Item(flaw, Action.EMBED, text_hash, digest(vector).hex()))
         broken = [flaw for page in self.store.text_flaws(scope) for flaw in page]
         plan.items += map(text_item, broken)
@@ -370,7 +373,7 @@ def revision_item(flaw: RevisionFlaw) -> Item:
     """Return a flaw of a revision as an item; its subject is document, revision and part."""
     ref = flaw.revision
     subject = f"{ref.document}.{ref.revision}.{flaw.part}"
-    if flaw.restorable and flaw.part is RevisionPart.TEXT:
+    if flaw.restorable:
         return Item(Finding.DAMAGED_DOCUMENT, Action.RESTORE_DOCUMENT, subject, flaw.seen)
     return Item(Finding.LOST_DOCUMENT, Action.INGEST_AGAIN, subject, flaw.seen)
 
@@ -380,6 +383,18 @@ def tally_item(flaw: TallyFlaw) -> Item:
     ref = flaw.revision
     subject = f"{ref.document}.{ref.revision}.{flaw.generation}"
     return Item(Finding.WRONG_TALLY, Action.COUNT_AGAIN, subject, flaw.seen)
+
+
+def chunks_item(flaw: TallyFlaw) -> Item:
+    """Return missing chunks as an item; its subject is document, revision and generation."""
+    return replace(tally_item(flaw), finding=Finding.LOST_CHUNKS, action=Action.REBUILD_CHUNKS)
+
+
+def words_items(store: Store, scope: Scope) -> Iterator[Item]:
+    """Give the damaged word counts of a generation."""
+    for ref, seen in store.word_flaws(scope):
+        subject = f"{ref.document}.{ref.revision}.{scope.generation.number}"
+        yield Item(Finding.WRONG_WORDS, Action.COUNT_WORDS, subject, seen)
 
 
 def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -16,7 +16,7 @@ from truespan.types.maintenance import Check, Verdict
 
 _NUMBER = r"\d{1,18}"
 _CHUNK = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_REVISION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.(text|sentences)", re.ASCII)
+_REVISION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.(record|text|sentences)", re.ASCII)
 _TALLY = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}", re.ASCII)
 _TENANT = re.compile(r"[^ ]+ .+", re.DOTALL)
 _ANY = re.compile(".*", re.DOTALL)
@@ -42,7 +42,9 @@ class Action(StrEnum):
         "set it aside; ingest its source again, the stored text is lost",
         _CHUNK,
     )
-    RESTORE_DOCUMENT = "restore_document", "restore canonical text from its chunks", _REVISION
+    RESTORE_DOCUMENT = "restore_document", "restore it from what is intact", _REVISION
+    COUNT_WORDS = "count_words", "count its words again at the next fused search", _TALLY
+    REBUILD_CHUNKS = "rebuild_chunks", "cut its text into the same chunks again", _TALLY
     INGEST_AGAIN = (
         "ingest_again",
         "ingest its source again: this cannot be repaired here",
@@ -95,6 +97,8 @@ class Finding(StrEnum):
     NO_VECTOR = "no_vector_kept", Action.WRITE
     FOREIGN_VECTORS = "foreign_vectors", Action.DROP_VECTORS
     WRONG_TALLY = "wrong_tally", Action.COUNT_AGAIN
+    WRONG_WORDS = "wrong_words", Action.COUNT_WORDS
+    LOST_CHUNKS = "lost_chunks", Action.REBUILD_CHUNKS
     PENDING = "pending_chunk", Action.EMBED_PENDING
     QUARANTINED = "quarantined_chunk", Action.NOTHING
     RETIRED = "retired_revision", Action.CLEAR

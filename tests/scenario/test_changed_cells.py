@@ -1,0 +1,433 @@
+"""Every cell of every table is changed in turn, and every row deleted or doubled.
+
+The tables and columns are read from the schema, so that a new one is covered from its first day.
+What a caller gets must be what it was before, or what was changed must be left out and named. The
+doctor must find the change, unless the column is listed here with a reason.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+from msgspec import to_builtins
+
+from tests.promises import proves
+from tests.support.answer_worlds import Scripted, Study, study
+from tests.support.pdf_maker import Page, column, make_pdf
+from tests.support.worlds import WordEmbedder
+from truespan.errors import TruespanError
+from truespan.ingest.draft import Preparation
+from truespan.sanitize.findings import Mode
+from truespan.sanitize.sanitizer import Sanitizer
+from truespan.types.chunk import FigureFlags
+from truespan.types.document import Document
+
+QUERY = "Who lit the lamp in the harbour hut?"
+CHAPTERS = {
+    "One": "The lamp stood in the harbour hut. Nobody knew who lit it. Ask ann@example.com.",
+    "Two": "A keeper lit the lamp at night. The harbour was dark. The hut was cold.",
+    "Three": "The smuggler was the keeper. He lit the lamp for the boats in the harbour.",
+}
+FREE = {
+    "jobs": "the log of what was done; nothing of it is shown as text of a document",
+    "job_documents": "the log of what was done",
+    "job_lines": "the log of what was done",
+    "usage": "the log of what was asked; it holds no text of documents",
+    "repairs": "work that is queued; each item is checked again before it is done",
+    "alias_moves": "what an alias named before; a wrong one rolls back to another true generation",
+    "aliases": "which generation of the same world a domain names; the text of each is checked",
+    "tokens": "rights, not text; whoever can change them can read the database as well",
+    "token_worlds": "rights, not text",
+    "replays": "sealed with the caller's key",
+    "cooldowns": "times of provider keys",
+    "paces": "times of requests",
+    "erasures": "files to be rewritten",
+    "tallies": "counts that are compared with the states; the checksum is checked as a whole",
+    "schema_steps": "the version of the schema",
+    "query_cache": "a damaged vector of a query is computed again",
+    "tails": "made again from the sentences when damaged",
+    "tail_marks": "made again from the sentences when damaged",
+    "probes": "a damaged probe is made again",
+    "calibrations": "named where it is used: the floor of answers",
+}
+"""Tables whose damage the doctor need not find, with the reason."""
+UNSEEN = {
+    ("worlds", "changes"): "counts changes, to notice them",
+    ("worlds", "next_document"): "the next number to give",
+    ("worlds", "next_generation"): "the next number to give",
+    ("worlds", "generation"): "which generation is the default; the text of each is checked",
+    ("worlds", "created_at"): "named whenever the world is opened",
+    ("worlds", "name"): "named whenever the world is opened",
+    ("worlds", "id"): "names the world; rows of another do not match their checksums",
+    ("worlds", "world_id"): "the key of the world; its rows are reached by it alone",
+    ("worlds", "checksum"): "named whenever the world is opened",
+    ("generations", "*"): "named whenever the world is opened",
+    ("documents", "next_revision"): "the next number to give",
+    ("documents", "created_at"): "shown nowhere",
+    ("documents", "erase"): "how thoroughly a deletion goes on; read after deleted_at alone",
+    ("documents", "key"): "a key; rows that refer to it are reached by it alone",
+    ("documents", "world_id"): "the document is then in another world, where its checksums fail",
+    ("documents", "deleted_at"): "a deletion that was not asked for is not told from one that was",
+    ("revisions", "key"): "a key; rows that refer to it are reached by it alone",
+    ("revisions", "document"): "a key of another document, where its checksum fails",
+    ("readers", "*"): "names and the current book; positions have checksums of their own",
+    ("positions", "*"): "named when it is read; only its reader can set it again",
+    ("states", "warning"): "why a state is what it is; nothing depends on it",
+    ("states", "state"): "compared with the index",
+    ("states", "world_id"): "the chunk is then in another world, where its checksum fails",
+    ("vectors", "world_id"): "the vector is then in another world, where its checksum fails",
+    ("vectors", "profile_id"): "a vector that is missed is made again",
+    ("vectors", "text_hash"): "a vector that is missed is made again",
+    ("words", "*"): "the order of results alone depends on it; found once words are counted",
+    ("word_counts", "*"): "the order of results alone depends on it",
+}
+"""Columns of the other tables whose change the doctor need not find; None for all of a table."""
+GONE = {
+    ("documents", "key"): "rows that refer to it are found by the check of references",
+    ("documents", "world_id"): "the document is in another world, where its checksums fail",
+    ("documents", "row"): "rows that refer to it are found by the check of references",
+    ("documents", "deleted_at"): "a deletion that was not asked for looks like one that was",
+    ("generations", "*"): "a world without its generation is empty, and is not taken for whole",
+    ("positions", "*"): "a reader without a position has read nothing",
+    ("readers", "*"): "a reader without a position has read nothing",
+    ("revisions", "key"): "rows that refer to it are found by the check of references",
+    ("revisions", "document"): "a document without a revision is not shown",
+    ("chunks", "row"): "a row that no state leads to is never read",
+    ("texts", "row"): "a row that no revision leads to is never read",
+    ("worlds", "*"): "a world whose row is wrong is another world, or is empty",
+    ("revisions", "row"): "rows that refer to it are found by the check of references",
+}
+"""Rows that are gone or out of reach cannot be told from rows that never were."""
+ORDER_ONLY = {"words", "word_counts", "tallies", "query_cache"}
+"""Tables that decide how results are ordered or counted, and nothing of what they say."""
+
+
+@dataclass
+class Change:
+    """One change of the store: where, which, and how it is made."""
+
+    table: str
+    column: str
+    kind: str
+    make: Callable[[apsw.Connection], None]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.table}.{self.column}"
+
+
+def build(folder: Path) -> Study:
+    """Make a world with a book, a paper with pages and a note, all asked about, and another one."""
+    figures = FigureFlags(chunks=True, placeholders=True)
+    made = study(
+        folder,
+        primary=Scripted("The keeper lit the lamp [1]."),
+        embedder=WordEmbedder(),
+        preparation=Preparation(figures=figures, sanitizer=Sanitizer(Mode.SHADOW)),
+    )
+    here = made.here
+    body = "".join(
+        f"<h1>{name}</h1><p>{text}</p><img src='{name}.png' alt='A picture of {name}'>"
+        for name, text in CHAPTERS.items()
+    )
+    book = here.write("book.html", f"<html><body>{body}</body></html>")
+    note = here.write("note.txt", "The harbour hut had a lamp. Write to ann@example.com about it.")
+    paper = here.folder / "files" / "paper.pdf"
+    paper.write_bytes(
+        make_pdf(
+            [Page(column(["The lamp burned."])), Page(column(["The hut was in the harbour."]))]
+        )
+    )
+    for world in (made.world, made.library.create_world("other")):
+        world.ingest([book], kind="book", title="The Lamp", tags=["sea"])
+        world.ingest([note, str(paper)])
+        world.reader("ann").set("book.html", through_chapter="Two")
+    return made
+
+
+def outputs(made: Study) -> dict[str, Callable[[], Any]]:
+    """Return every way in which text of documents is shown."""
+    library = made.library
+
+    def world() -> Any:
+        return library.world("world")
+
+    def reader() -> Any:
+        return world().reader("ann")
+
+    return {
+        "search": lambda: world().search(QUERY, top_k=20, floor=0.0),
+        "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, fused=True),
+        "retrieve": lambda: world().retrieve(QUERY, top_k=20),
+        "reading": lambda: reader().retrieve(QUERY, top_k=20),
+        "pages": lambda: [world().documents.sentences(number) for number in (1, 2, 3)],
+        "read pages": lambda: reader().sentences("book.html"),
+        "where": lambda: reader().books(),
+        "text": lambda: [world().documents.text(number) for number in (1, 2, 3)],
+        "outline": lambda: [world().documents.outline(number) for number in (1, 2, 3)],
+        "documents": lambda: [label(document) for document in world().documents.list()],
+        "audit": lambda: [world().documents.audit(number) for number in (1, 2, 3)],
+        "answer": lambda: world().answer(QUERY),
+        "reader's answer": lambda: reader().answer(QUERY),
+    }
+
+
+def label(document: Document) -> dict[str, Any]:
+    """Return what a list of documents says of one, apart from counts."""
+    names = "number", "doc_id", "name", "path", "kind", "title", "language", "tags", "damaged"
+    return {name: getattr(document, name) for name in names}
+
+
+VOLATILE = {
+    "processing_time_ms",
+    "record",
+    "score",
+    "similarity",
+    "fused",
+    "bm25",
+    "funnel",
+    "current",
+}
+"""What depends on the time, or on what else was found."""
+CHUNKS = ("results", "retrieved_chunks", "retrieved_chunks_metadata")
+
+
+def passages(shown: Any) -> list[Any] | None:
+    """Return what of an output is a list of chunks, each as it is shown; None without one."""
+    for name in CHUNKS:
+        found = getattr(shown, name, None)
+        if found is not None:
+            return [plain(to_builtins(part)) for part in found]
+    return None
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items() if key not in VOLATILE}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def named(shown: Any) -> bool:
+    """Say whether an output tells that something was left out."""
+    metadata = getattr(shown, "metadata", None)
+    skipped = getattr(shown, "skipped", None) or getattr(metadata, "skipped", None)
+    warnings = getattr(shown, "warnings", None) or getattr(metadata, "warnings", None)
+    return bool(skipped or warnings or getattr(shown, "error", None))
+
+
+def difference(before: Any, shown: Any, *, quiet: bool) -> str | None:
+    """Return what is wrong with an output after a change; None if nothing is."""
+    earlier, now = passages(before), passages(shown)
+    if earlier is not None and now is not None:
+        altered = [part for part in now if part not in earlier]
+        if altered:
+            return f"shows what was never written: {altered[0]}"
+        if len(now) < len(earlier) and not named(shown) and not quiet:
+            return f"leaves out {len(earlier) - len(now)} passages and does not say so"
+        return None
+    old, new = plain(to_builtins(before)), plain(to_builtins(shown))
+    if old == new:
+        return None
+    if isinstance(new, list) and all(part in old or part.get("damaged") for part in new):
+        complete = quiet or len(new) == len(old)
+        return None if complete else "leaves out entries and does not say so"
+    return f"shows {new!r}"
+
+
+def changes(connection: apsw.Connection) -> Iterator[Change]:
+    """Give every change: of each column of each table, and of whole rows."""
+    tables = [
+        row[0]
+        for row in connection.execute(
+            """SELECT name FROM sqlite_schema WHERE type = 'table'
+               AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"""
+        )
+    ]
+    for table in tables:
+        columns = [
+            (row[0], row[1])
+            for row in connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')")
+        ]
+        for name, kind in columns:
+            for label, value in VALUES[kind].items():
+                yield Change(table, name, label, setting(table, name, value))
+            yield Change(table, name, "swap", swapping(table, name))
+        yield Change(table, "row", "delete", deleting(table))
+        yield Change(table, "row", "double", doubling(table, [name for name, _ in columns]))
+
+
+VALUES = {
+    "INTEGER": {"more": "{0} + 1", "less": "{0} - 1", "null": "NULL"},
+    "REAL": {"more": "{0} + 1.5", "null": "NULL"},
+    "TEXT": {
+        "altered": "'zq' || {0}",
+        "garbage": "'{{\"zq'",
+        "null": "NULL",
+    },
+    "BLOB": {
+        "altered": "CAST(x'7a71' || {0} AS BLOB)",
+        "empty": "x''",
+        "null": "NULL",
+    },
+}
+
+
+def setting(table: str, column: str, value: str) -> Callable[[apsw.Connection], None]:
+    made = value.format(column)
+    return lambda connection: void(
+        connection.execute(
+            f"UPDATE {table} SET {column} = {made} WHERE {chosen(connection, table)}"
+        )
+    )
+
+
+def chosen(connection: apsw.Connection, table: str) -> str:
+    """Return a condition for one row, amid those of the first world."""
+    names = ", ".join(keys(connection, table))
+    return f"""({names}) = (SELECT {names} FROM {table} ORDER BY {names}
+        LIMIT 1 OFFSET (SELECT count(*) / 4 FROM {table}))"""
+
+
+def keys(connection: apsw.Connection, table: str) -> list[str]:
+    statement = f"SELECT name FROM pragma_table_info('{table}') WHERE pk > 0 ORDER BY pk"
+    return [row[0] for row in connection.execute(statement)]
+
+
+def swapping(table: str, column: str) -> Callable[[apsw.Connection], None]:
+    """Give every row the value that the next one has, over all worlds."""
+
+    def make(connection: apsw.Connection) -> None:
+        key = keys(connection, table)
+        names = ", ".join(key)
+        connection.execute(
+            f"""CREATE TEMP TABLE swapped AS SELECT {names}, coalesce(
+                  lead({column}) OVER (ORDER BY {names}),
+                  first_value({column}) OVER (ORDER BY {names})) AS other FROM {table}"""
+        )
+        where = " AND ".join(f"swapped.{name} = {table}.{name}" for name in key)
+        try:
+            connection.execute(
+                f"UPDATE {table} SET {column} = (SELECT other FROM swapped WHERE {where})"
+            )
+        finally:
+            connection.execute("DROP TABLE swapped")
+
+    return make
+
+
+def deleting(table: str) -> Callable[[apsw.Connection], None]:
+    return lambda connection: void(
+        connection.execute(f"DELETE FROM {table} WHERE {chosen(connection, table)}")
+    )
+
+
+def doubling(table: str, columns: list[str]) -> Callable[[apsw.Connection], None]:
+    def make(connection: apsw.Connection) -> None:
+        last = keys(connection, table)[-1]
+        cells = ", ".join(f"{name} + 1000" if name == last else name for name in columns)
+        row = chosen(connection, table)
+        connection.execute(f"INSERT INTO {table} SELECT {cells} FROM {table} WHERE {row}")
+
+    return make
+
+
+def rows(connection: apsw.Connection, table: str) -> list[Any]:
+    return sorted(map(repr, connection.execute(f"SELECT * FROM {table}")))
+
+
+def void(_: object) -> None:
+    return
+
+
+@proves("verify.every-point", "bundle.content-unaltered")
+def test_no_changed_cell_is_shown_as_verified(tmp_path: Path) -> None:
+    made = build(tmp_path)
+    shown = outputs(made)
+    for ask in shown.values():
+        ask()
+    before = {name: ask() for name, ask in shown.items()}
+    assert made.library.doctor().healthy
+    connection = made.here.store._db.connection  # type: ignore[attr-defined]
+    whole = apsw.Connection(":memory:")
+    copy_store(connection, whole)
+    points = copy.deepcopy(made.here.index.__dict__)
+    wrong: list[str] = []
+    for change in changes(connection):
+        connection.pragma("foreign_keys", False)
+        connection.pragma("ignore_check_constraints", True)
+        try:
+            change.make(connection)
+        except (apsw.ConstraintError, apsw.MismatchError, apsw.SQLError):
+            continue
+        finally:
+            connection.pragma("ignore_check_constraints", False)
+            connection.pragma("foreign_keys", True)
+        if rows(connection, change.table) != rows(whole, change.table):
+            wrong += [f"{change}: {found}" for found in examine(made, change, shown, before, whole)]
+        copy_store(whole, connection)
+        made.here.index.__dict__.update(copy.deepcopy(points))
+    assert wrong == [], "\n".join(wrong)
+
+
+def examine(
+    made: Study,
+    change: Change,
+    shown: dict[str, Callable[[], Any]],
+    before: dict[str, Any],
+    whole: apsw.Connection,
+) -> Iterator[str]:
+    """Give what is wrong with the outputs and the doctor after a change, and after a repair."""
+    place = change.table, change.column
+    quiet = change.table in ORDER_ONLY or place in GONE or (change.table, "*") in GONE
+    yield from (f"{name} {found}" for name, found in ask_all(shown, before, quiet=quiet))
+    made.library._repairs.close()
+    connection = made.here.store._db.connection  # type: ignore[attr-defined]
+    mended = rows(connection, change.table) == rows(whole, change.table)
+    healthy = False
+    try:
+        plan = made.library.doctor()
+        healthy = plan.healthy
+        made.library.apply_plan(plan)
+    except TruespanError:
+        pass
+    except Exception as error:
+        yield f"the doctor raises {type(error).__name__}: {error}"
+    excused = (
+        change.table in FREE
+        or place in UNSEEN
+        or (change.table, "*") in UNSEEN
+        or place in GONE
+        or (change.table, "*") in GONE
+        or mended
+    )
+    if healthy and not excused:
+        yield "the doctor finds nothing"
+    made.library._repairs.close()
+    again = {name: shown[name] for name in ("search", "reading", "pages", "read pages")}
+    found = ask_all(again, before, quiet=True)
+    yield from (f"after repair, {name} {text}" for name, text in found)
+
+
+def ask_all(
+    shown: dict[str, Callable[[], Any]], before: dict[str, Any], *, quiet: bool
+) -> Iterator[tuple[str, str]]:
+    for name, ask in shown.items():
+        try:
+            now = ask()
+        except TruespanError:
+            # Whatever it is, it says so, and shows nothing.
+            continue
+        except Exception as error:
+            yield name, f"raises {type(error).__name__}: {error}"
+            continue
+        if found := difference(before[name], now, quiet=quiet):
+            yield name, found
+
+
+def copy_store(source: apsw.Connection, target: apsw.Connection) -> None:
+    with target.backup("main", source, "main") as backup:
+        backup.step()
