@@ -382,6 +382,15 @@ class RecordsContract:
 
         assert [here.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
 
+    def test_what_another_process_wrote_to_an_empty_index_stays_embedded(self, here: Place) -> None:
+        scopes = [built(here, name) for name in ("one", "two")]
+        for scope in scopes:
+            shown(here, scope, "The harbour light.")
+
+        here.store.mark_all_pending(scopes[0], lambda own: own.world == scopes[1].world)
+
+        assert [here.store.unsettled(scope) for scope in scopes] == [(0, 0), (1, 0)]
+
     @pytest.mark.parametrize("text", HOSTILE)
     def test_no_text_is_ever_read_as_a_statement(self, here: Place, text: str) -> None:
         scope = built(here, f"world {text}")

@@ -292,7 +292,7 @@ def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
     # A new index lacks the points that the store has marked as embedded. They are marked as
     # pending, so that an empty index is never taken for an empty result.
     if index.prepare(scope):
-        store.mark_all_pending(scope)
+        store.mark_all_pending(scope, lambda own: index.count(own) == 0)
 
 
 def embed_pending(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from truespan.errors import WorldNotFound
 from truespan.store.checksums import (
@@ -170,8 +172,14 @@ class Chunks(Part):
         return [RevisionRef(*row) for row in rows]
 
     @retry_on_conflict
-    def mark_all_pending(self, scope: Scope) -> None:
-        """Mark every chunk pending that the index of the scope's profile held, in every world."""
+    def mark_all_pending(
+        self, scope: Scope, is_empty: Callable[[Scope], bool] = lambda _: True
+    ) -> None:
+        """Mark every chunk pending that the index of the scope's profile held, in every world.
+
+        `is_empty` is asked for each world and generation while no other process marks chunks of it
+        as embedded: another one may have written its points since the index was found empty.
+        """
         with self._db.write_every_world() as session:
             session.disable_timeout()
             for world in world_ids(session):
@@ -180,13 +188,28 @@ class Chunks(Part):
                 except WorldNotFound:
                     # It was deleted since the worlds were listed.
                     continue
+                rows = session.all(
+                    """SELECT number FROM generations
+                       WHERE world_id = :world AND profile_id = :profile""",
+                    profile=scope.profile.id,
+                )
+                numbers = [
+                    number
+                    for (number,) in rows
+                    if is_empty(
+                        replace(
+                            scope,
+                            world=WorldId(world),
+                            generation=replace(scope.generation, number=number),
+                        )
+                    )
+                ]
                 lost = session.all(
                     """UPDATE states SET state = 'pending', warning = 'index_lost'
-                       WHERE world_id = :world AND state = 'embedded' AND generation IN
-                         (SELECT number FROM generations
-                           WHERE world_id = :world AND profile_id = :profile)
+                       WHERE world_id = :world AND state = 'embedded'
+                         AND generation IN LIST(:numbers)
                        RETURNING revision, generation""",
-                    profile=scope.profile.id,
+                    numbers=numbers,
                 )
                 tally_each(session, lost)
                 if lost:
