@@ -189,7 +189,8 @@ def test_a_server_that_ends_lets_requests_finish_ends_streams_and_takes_no_more(
     go_on = threading.Event()
 
     def words() -> Iterator[bytes]:
-        yield from model.spoken("It hung from ", "a red cord. ")
+        # Only what is longer than a refusal may be is streamed at once.
+        yield from model.spoken("It hung from ", "a red cord. ", f"{'So it was said. ' * 6}")
         assert go_on.wait(60)
         yield from model.spoken("That is all.")
         yield model.end()
@@ -217,7 +218,8 @@ def test_a_server_that_ends_lets_requests_finish_ends_streams_and_takes_no_more(
         assert server.process.wait(60) == 0
 
     assert response.status == 200
-    assert response.content["answer"] == "It hung from a red cord. That is all."
+    said = "So it was said. " * 6
+    assert response.content["answer"] == f"It hung from a red cord. {said}That is all."
     assert b"event: started" in begun
     assert b"event: problem" not in rest
 

@@ -80,6 +80,7 @@ def test_a_document_that_is_added_or_deleted_meanwhile_fails_no_request(tmp_path
     assert failures == []
 
 
+@proves("search.one-state")
 def test_only_an_error_of_a_world_that_did_not_change_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

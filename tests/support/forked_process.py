@@ -22,6 +22,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -97,6 +98,8 @@ def _server() -> socket.socket:
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.forked_process", str(theirs.fileno())],
+            # A test may have changed the current folder.
+            cwd=Path(__file__).parents[2],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
         )
