@@ -96,7 +96,7 @@ class Catalogs(Part):
             declared, version = bool(cells[11]), cells[13]
             tags = tags_of(cells[14]) if intact else ()
             labels = number, doc_id, name, language, declared, version
-            entries.append(CatalogEntry(*labels, tags, embedded, pending))
+            entries.append(CatalogEntry(*labels, tags, embedded, pending, damaged=not intact))
         return DocumentCatalog(entries)
 
     def embedded_count(self, scope: Scope, world: World) -> int:

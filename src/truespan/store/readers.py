@@ -230,7 +230,7 @@ class Readers(Part):
         for _, vector, recorded, *cells in rows:
             if cells[0] is None:
                 continue
-            if vector and recorded != vector_checksum(world, profile, cells[7], vector):
+            if vector is not None and recorded != vector_checksum(world, profile, cells[7], vector):
                 vector = None
             values = [*cells, vector]
             values[_TEXT] = cells[_TEXT].decode()

@@ -147,6 +147,7 @@ class CatalogEntry(Struct, frozen=True):
     tags: tuple[str, ...]
     embedded: int
     pending: int
+    damaged: bool = False
 
 
 class OutlineEntry(Struct, frozen=True):
@@ -277,9 +278,11 @@ class DocumentCatalog:
         """Return the numbers of documents whose labels suit; None when those of all do.
 
         Only language, version and tags may be looked at: one document is asked for all that have
-        the same.
+        the same. A damaged document suits whatever it says: its chunks are then found damaged.
         """
-        suitable = [numbers for example, numbers in self._groups if suits(example)]
+        suitable = [
+            numbers for example, numbers in self._groups if example.damaged or suits(example)
+        ]
         return None if len(suitable) == len(self._groups) else frozenset().union(*suitable)
 
     def named(self, names: Iterable[str]) -> frozenset[int]:
@@ -298,7 +301,8 @@ class DocumentCatalog:
         """Return the documents with the same labels, with one that stands for all of them."""
         found: dict[tuple[object, ...], list[CatalogEntry]] = {}
         for entry in self:
-            found.setdefault((entry.language, entry.version, entry.tags), []).append(entry)
+            labels = entry.language, entry.version, entry.tags, entry.damaged
+            found.setdefault(labels, []).append(entry)
         return [(group[0], frozenset(part.number for part in group)) for group in found.values()]
 
     @cached_property
