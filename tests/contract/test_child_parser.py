@@ -150,7 +150,7 @@ def test_sentences_that_are_not_those_of_the_text_are_refused(probing: ChildPars
 @proves("loader.child-process")
 def test_splitting_has_the_limits_of_parsing(probing: ChildParser):
     text, found = CanonicalText("1073741824"), {}
-    for deed in ("spin", "wait_deaf", "abort", "fault", "fail"):
+    for deed in ("spin", "wait_deaf", "fault", "fail"):
         with pytest.raises(SourceRefused) as caught:
             probing.split("a.txt", text, deed)
         found[deed] = type(caught.value)
@@ -158,7 +158,6 @@ def test_splitting_has_the_limits_of_parsing(probing: ChildParser):
     assert found == {
         "spin": SourceTooCostly,
         "wait_deaf": SourceTooCostly,
-        "abort": LoaderCrashed,
         "fault": LoaderCrashed,
         "fail": LoaderCrashed,
     }

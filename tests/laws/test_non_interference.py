@@ -196,6 +196,7 @@ def tear_out(here: Place, world: World, sid: int) -> None:
         """UPDATE revisions SET title = '', language = '',
                 characters = 0, sentences = 0, text_hash = '', source_hash = '', recipe = ''"""
     )
+    here.reseal(world)
 
 
 @proves("reading.non-interference")

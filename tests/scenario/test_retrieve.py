@@ -271,6 +271,7 @@ def test_a_passage_that_was_given_already_is_passed_over_and_the_next_one_comes(
     here.sql(
         "UPDATE states SET start = ?, finish = ? WHERE chunk_id = ?", start + 1, end - 1, second
     )
+    here.reseal(world)
     bundle = world.retrieve("the lamp burned", top_k=4)
 
     given = [chunk.chunk_id for chunk in bundle.retrieved_chunks]

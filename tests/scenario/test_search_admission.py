@@ -20,6 +20,7 @@ from truespan.errors import (
     ProviderBadReply,
     ProviderUnavailable,
     QueryTooLong,
+    StoreDamaged,
     WorldNotFound,
 )
 from truespan.types.chunk import Vector
@@ -233,7 +234,7 @@ def test_the_locked_profile_is_read_from_the_store_every_time(tmp_path: Path) ->
     assert world.search("lamp", floor=0.0).results
     here.sql("UPDATE generations SET profile = replace(profile, '\"words\"', '\"other\"')")
 
-    with pytest.raises(ProfileMismatch):
+    with pytest.raises(StoreDamaged):
         world.search("lamp", floor=0.0)
 
 

@@ -109,6 +109,7 @@ def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(tmp_path: Path
     here = place(tmp_path)
     world = three(here)
     here.sql("UPDATE chunks SET overlap_text = 'BESIDE'")
+    here.reseal(world)
 
     rich = world.search("harbour", floor=0.0)
 

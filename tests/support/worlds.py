@@ -28,6 +28,7 @@ from truespan.parsing import load, supported
 from truespan.parsing.sentences import split_sentences
 from truespan.protocols import EmbeddingLimits, SourceParser, VectorIndex
 from truespan.store import Store
+from truespan.store.seal import seal_world
 from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemProcesses
 from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
@@ -360,6 +361,14 @@ class Place:
 
             return look(self.folder, statement, bindings)
         return query(self.store, statement, bindings)
+
+    def reseal(self, world: World) -> None:
+        """Give the rows of a world the checksums of what they say now, as if written that way."""
+        scope = self.scope(world)
+        with self.store._db.write(scope, shared=True) as session:
+            for table in ("generations", "revisions", "states", "positions", "vectors"):
+                session.execute(f"UPDATE {table} SET checksum = NULL")
+            seal_world(session, scope.world)
 
     def points(self, world: World) -> dict[ChunkId, IndexedPoint]:
         scope = self.scope(world)

@@ -62,7 +62,9 @@ class TailMaker(Struct, frozen=True):
                 raise Restart
             # A tail is made of read sentences alone; that is checked once more before it is shown.
             read = stored[-1].sid == chunk.last_sid <= position
-            if not read or hash_text(chunk.text) != chunk.text_hash or chunk.end > stored[-1].end:
+            around = chunk.text[: max(stored[0].start - chunk.start, 0)]
+            around += chunk.text[stored[-1].end - chunk.start :]
+            if not read or hash_text(chunk.text) != chunk.text_hash or around.strip():
                 raise StoreDamaged("A stored part of the book does not match its sentences.")
             _check_sentences(chunk.text, chunk.start, stored)
         return self._with_vectors(scope, tail)

@@ -88,9 +88,12 @@ def _seal_structure(session: Session, world: WorldId, ref: RevisionRef, key: int
 
 
 def _seal_chunks(session: Session, world: WorldId, ref: RevisionRef, key: int) -> None:
-    for (generation,) in session.all(
-        "SELECT generation FROM tallies WHERE revision = :key", key=key
-    ):
+    generations = session.all(
+        """SELECT generation FROM tallies WHERE revision = :key
+           UNION SELECT generation FROM states WHERE world_id = :world AND revision = :key""",
+        key=key,
+    )
+    for (generation,) in generations:
         where = {"key": key, "generation": generation}
         rows = session.all(
             f"""SELECT {CHUNK_CELLS} FROM states s

@@ -70,14 +70,13 @@ class Worlds(Part):
                 "SELECT WORLD_TEXT(d), d.name, d.checksum FROM directory d ORDER BY d.name"
             )
             named = [row for row in named if authority.sees(WorldId(row[0]))]
-            visible = [(world, name) for world, name, _ in named]
-            found = session.in_each([world for world, _ in visible], _DEFAULT_GENERATION)
+            found = session.in_each([world for world, *_ in named], _DEFAULT_GENERATION)
         for world, _, recorded in named:
             if recorded is None:
                 self._seal(world)
         return [
-            _read_world(world, name, row)
-            for (world, name), rows in zip(visible, found, strict=True)
+            _read_world(world, name, row, verify=recorded is not None)
+            for (world, name, recorded), rows in zip(named, found, strict=True)
             for row in rows
         ]
 
@@ -371,10 +370,12 @@ def _find_aliased(session: Session, world: str, name: str, key: str) -> World | 
     return _read_world(world, name, rows[0], key) if rows else None
 
 
-def _read_world(world: str, name: str, row: Row, selector: GenerationSelector = None) -> World:
+def _read_world(
+    world: str, name: str, row: Row, selector: GenerationSelector = None, *, verify: bool = True
+) -> World:
     changes, *cells, recorded = row
     number, profile, chunking = cells[:3]
-    if number is not None and recorded not in (None, generation_checksum(world, *cells)):
+    if number is not None and verify and recorded != generation_checksum(world, *cells):
         raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
     generation = read_generation(number, profile, chunking) if number is not None else None
     return World(WorldId(world), name, generation, changes, selector)
