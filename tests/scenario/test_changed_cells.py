@@ -266,6 +266,8 @@ def changes(connection: apsw.Connection) -> Iterator[Change]:
                 yield Change(table, name, label, setting(table, name, value))
             yield Change(table, name, "swap", swapping(table, name))
         yield Change(table, "row", "delete", deleting(table))
+        for both in TOGETHER.get(table, ()):
+            yield Change(table, both[0], f"with {both[1]}", setting_both(table, both))
         yield Change(table, "row", "double", doubling(table, [name for name, _ in columns]))
 
 
@@ -283,6 +285,28 @@ VALUES = {
         "null": "NULL",
     },
 }
+
+
+TOGETHER = {
+    "chunks": [("text", "text_hash"), ("chapter", "section")],
+    "places": [("chapter", "section")],
+    "states": [("first_sid", "last_sid"), ("start", "finish"), ("reach", "last_sid")],
+    "sentences": [("start", "finish"), ("sid", "start")],
+    "tails": [("first_sid", "last_sid"), ("text", "text_hash")],
+    "vectors": [("text_hash", "vector")],
+    "positions": [("revision", "sid")],
+}
+"""Cells that belong together and are changed together."""
+
+
+def setting_both(table: str, columns: tuple[str, str]) -> Callable[[apsw.Connection], None]:
+    def make(connection: apsw.Connection) -> None:
+        kinds = dict(connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')"))
+        values = [next(iter(VALUES[str(kinds[name])].values())).format(name) for name in columns]
+        cells = ", ".join(f"{name} = {value}" for name, value in zip(columns, values, strict=True))
+        connection.execute(f"UPDATE {table} SET {cells} WHERE {chosen(connection, table)}")
+
+    return make
 
 
 def setting(table: str, column: str, value: str) -> Callable[[apsw.Connection], None]:
