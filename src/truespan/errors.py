@@ -735,7 +735,7 @@ def resource_error_of(number: int | None) -> TruespanError | None:
 def resource_error(error: BaseException) -> TruespanError | None:
     """Return what an exception means if it, or one that caused it, says that a resource ran out.
 
-    Whoever turns an OSError into an error of ours asks this first: a full disk is neither a missing
+    Call this before an OSError is turned into an error of ours: a full disk is neither a missing
     permission nor a damaged file.
     """
     found: BaseException | None = error

@@ -265,8 +265,8 @@ def resolve(
     if document.active is None:
         raise DocumentNotFound(document.doc_id)
     outline = store.outline(scope, document.number)
-    # Lists such as the contents stand at the end, but whoever has seen a line of one has not read
-    # that far.
+    # Lists such as the contents stand at the end, but a reader who has seen a line of one has not
+    # read that far.
     body_end = contents_start([(e.start, Place(e.chapter, e.section)) for e in outline])
     if passage is not None:
         text = store.canonical_text(scope, document.number)[:body_end]

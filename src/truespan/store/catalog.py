@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Final, Generic, TypeVar
 
-from truespan.store.checksums import REVISION_CELLS, checksum, revision_checksum
+from truespan.store.checksums import REVISION_CELLS, RevisionCells, checksum, revision_checksum
 from truespan.store.rows import revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.document import (
@@ -90,13 +90,17 @@ class Catalogs(Part):
                 {_ACTIVE} {_IN_WORLD} ORDER BY d.number"""
         )
         entries = []
-        for embedded, pending, recorded, *cells in rows:
+        for embedded, pending, recorded, *values in rows:
+            cells = RevisionCells(*values)
             intact = recorded == revision_checksum(scope.world, cells)
-            number, doc_id, name, language = cells[0], cells[1], cells[4], cells[10]
-            declared, version = bool(cells[11]), cells[13]
-            tags = tags_of(cells[14]) if intact else ()
-            labels = number, doc_id, name, language, declared, version
-            entries.append(CatalogEntry(*labels, tags, embedded, pending, damaged=not intact))
+            entries.append(
+                CatalogEntry(
+                    *(cells.document, cells.doc_id, cells.name, cells.language),
+                    *(bool(cells.language_declared), cells.version),
+                    *(tags_of(cells.tags) if intact else (), embedded, pending),
+                    damaged=not intact,
+                )
+            )
         return DocumentCatalog(entries)
 
     def embedded_count(self, scope: Scope, world: World) -> int:

@@ -25,7 +25,6 @@ _SIZE: Final = 16
 _NO_PLACE: Final = bytes(_SIZE)
 """What stands for the checksum of the place before the first one."""
 
-
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -69,9 +68,45 @@ REVISION_CELLS: Final = """d.number, d.doc_id, r.number, r.state, r.name, r.path
     r.version, r.tags, r.chunking, r.chunking_profile, r.source_hash, r.recipe, r.source_url,
     r.origin, r.text_hash, r.characters, r.sentences, r.created_at, r.parts"""
 """What the checksum of a revision covers, of its row `r` and of the row `d` of its document."""
+
+
+class RevisionCells(NamedTuple):
+    """The values of `REVISION_CELLS`, in the same order."""
+
+    document: int
+    doc_id: str
+    number: int
+    state: str
+    name: str
+    path: str
+    kind: str
+    title: str
+    declared_title: str | None
+    stated_title: str | None
+    language: str
+    language_declared: bool
+    language_stated: bool
+    version: str
+    tags: str
+    chunking: str
+    chunking_profile: str | None
+    source_hash: str
+    recipe: str
+    source_url: str | None
+    origin: str
+    text_hash: str
+    characters: int
+    sentences: int
+    created_at: float
+    parts: bytes | None
+
+    @property
+    def ref(self) -> RevisionRef:
+        return RevisionRef(self.document, self.number)
+
+
 DETAILS: Final = "r.metadata, r.properties, r.derived, r.derived_error"
 """What the checksum of a revision's details covers."""
-REVISION_COUNT: Final = REVISION_CELLS.count(",") + 1
 DETAILS_COUNT: Final = DETAILS.count(",") + 1
 
 
@@ -92,12 +127,12 @@ def damaged_labels(document: int) -> StoreDamaged:
     )
 
 
-_REVISIONS: Final = f"""SELECT r.key, r.checksum, r.details, {DETAILS}, {REVISION_CELLS}
+_REVISIONS: Final = f"""SELECT r.key, r.checksum, r.details_checksum, {DETAILS}, {REVISION_CELLS}
     FROM revisions r JOIN documents d ON d.key = r.document
     WHERE d.world_id = :world AND d.number = :document"""
 
 
-class RevisionState(NamedTuple):
+class StoredRevision(NamedTuple):
     """A revision as its row is, and whether its checksums match."""
 
     key: int
@@ -106,30 +141,31 @@ class RevisionState(NamedTuple):
     """None in a row of an earlier version."""
     intact: bool
     details_intact: bool
-    cells: Row
+    cells: RevisionCells
     details: Row
 
     def checksums(self, world: WorldId) -> tuple[bytes, bytes]:
         return revision_checksum(world, self.cells), details_checksum(world, self.ref, self.details)
 
 
-def read_revisions(session: Session, world: WorldId, document: int) -> list[RevisionState]:
+def read_revisions(session: Session, world: WorldId, document: int) -> list[StoredRevision]:
     """Return every revision of a document, whatever its state."""
     found = []
     for key, recorded, recorded_details, *cells in session.all(_REVISIONS, document=document):
-        details, own = tuple(cells[:DETAILS_COUNT]), tuple(cells[DETAILS_COUNT:])
-        ref = RevisionRef(own[0], own[2])
+        details, own = tuple(cells[:DETAILS_COUNT]), RevisionCells(*cells[DETAILS_COUNT:])
+        ref = own.ref
         intact = recorded == revision_checksum(world, own)
         details_intact = recorded_details == details_checksum(world, ref, details)
-        found.append(RevisionState(*(key, ref, recorded, intact, details_intact), own, details))
+        found.append(StoredRevision(*(key, ref, recorded, intact, details_intact), own, details))
     return found
 
 
-def seal_revision(session: Session, world: WorldId, revision: RevisionState) -> None:
+def seal_revision(session: Session, world: WorldId, revision: StoredRevision) -> None:
     """Write the checksums of a revision as its row is now."""
     own, details = revision.checksums(world)
     session.execute(
-        "UPDATE revisions SET checksum = :checksum, details = :details WHERE key = :key",
+        """UPDATE revisions SET checksum = :checksum, details_checksum = :details
+           WHERE key = :key""",
         checksum=own,
         details=details,
         key=revision.key,

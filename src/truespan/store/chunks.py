@@ -13,11 +13,19 @@ from truespan.errors import WorldNotFound
 from truespan.store.checksums import (
     CHUNK_CELLS,
     REVISION_CELLS,
+    RevisionCells,
     chunk_checksum,
     revision_checksum,
     vector_checksum,
 )
-from truespan.store.rows import figure_mark, read_layout, revision_key, tags_of, tally_each
+from truespan.store.rows import (
+    figure_mark,
+    has_text,
+    read_layout,
+    revision_key,
+    tags_of,
+    tally_each,
+)
 from truespan.store.session import Part, Row, Session, retry_on_conflict, world_ids
 from truespan.types.chunk import (
     ChunkKind,
@@ -284,8 +292,14 @@ class Chunks(Part):
         as it is, because the doctor can cut it again; then None is returned."""
         with self._db.write(scope) as session:
             restored = rebuild(session, scope.world, chunk_id)
-            if restored is False and only_lost and _text_left(session, chunk_id):
-                return None
+            if restored is False and only_lost:
+                key = session.value(
+                    """SELECT revision FROM states
+                       WHERE UNINDEXED(world_id) = :world AND chunk_id = :chunk_id""",
+                    chunk_id=chunk_id,
+                )
+                if has_text(session, key):
+                    return None
             if restored is False:
                 _set_states(session, [chunk_id], ChunkState.QUARANTINED, "damaged_text")
             session.touch_world()
@@ -318,17 +332,6 @@ def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:
         dedupe_hash=dedupe,
     )
     return True
-
-
-def _text_left(session: Session, chunk_id: ChunkId) -> bool:
-    """Say whether the text of a chunk's revision has its recorded hash."""
-    row = session.one(
-        """SELECT BYTES(t.text), r.text_hash FROM states s JOIN revisions r ON r.key = s.revision
-           JOIN texts t ON t.revision = r.key
-           WHERE UNINDEXED(s.world_id) = :world AND s.chunk_id = :chunk_id""",
-        chunk_id=chunk_id,
-    )
-    return row is not None and hash_bytes(row[0]) == row[1]
 
 
 def restorable(session: Session, world: WorldId, chunk_id: ChunkId) -> bool:
@@ -403,11 +406,10 @@ def _find_content(
 def _read_record(scope: Scope, row: Sequence[Any], *, labels_intact: bool) -> ChunkRecord:
     """Return what is known of a chunk. Of damaged rows, what can be read is returned as well."""
     deleted_at, state, recorded, data, *rest = row
-    cells, labels = rest[:_CELLS], rest[_CELLS:]
-    ref = RevisionRef(labels[0], labels[2])
+    cells, labels = rest[:_CELLS], RevisionCells(*rest[_CELLS:])
     position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash = cells[:11]
     row_hash, overlap, _, chapter, section, page, figure, dedupe = cells[11:]
-    intact = chunk_checksum(scope.world, scope.generation.number, ref, cells) == recorded
+    intact = chunk_checksum(scope.world, scope.generation.number, labels.ref, cells) == recorded
     stored = None
     if data is not None:
         intact = intact and hash_bytes(data) == row_hash == text_hash
@@ -419,17 +421,17 @@ def _read_record(scope: Scope, row: Sequence[Any], *, labels_intact: bool) -> Ch
         )
     return ChunkRecord(
         ChunkState(state) if state in _STATES else ChunkState.QUARANTINED,
-        live=labels[3] == "active" and deleted_at is None,
+        live=labels.state == "active" and deleted_at is None,
         document=DocumentLabel(
-            number=labels[0],
-            doc_id=labels[1],
-            name=labels[4],
-            title=labels[7],
-            declared_title=labels[8],
-            revision=labels[2],
-            tags=tags_of(labels[14]) if labels_intact else (),
-            language=labels[10],
-            version=labels[13],
+            number=labels.document,
+            doc_id=labels.doc_id,
+            name=labels.name,
+            title=labels.title,
+            declared_title=labels.declared_title,
+            revision=labels.number,
+            tags=tags_of(labels.tags) if labels_intact else (),
+            language=labels.language,
+            version=labels.version,
         ),
         chunk=stored,
         recorded_hash=text_hash,

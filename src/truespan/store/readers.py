@@ -12,6 +12,7 @@ from truespan.errors import DocumentNotFound, StoreDamaged
 from truespan.store.alignment import Alignment
 from truespan.store.checksums import (
     REVISION_CELLS,
+    RevisionCells,
     checksum,
     damaged_labels,
     figure_checksum,
@@ -113,8 +114,9 @@ class Readers(Part):
                WHERE e.world_id = :world AND e.name = :reader ORDER BY d.number"""
         )
         positions = []
-        for revision, sid, current, updated_at, recorded, recorded_labels, *cells in rows:
-            number, doc_id, name = cells[0], cells[1], cells[4]
+        for revision, sid, current, updated_at, recorded, recorded_labels, *values in rows:
+            cells = RevisionCells(*values)
+            number = cells.document
             ref = RevisionRef(number, revision)
             if recorded != position_checksum(scope.world, reader, ref, sid, updated_at):
                 raise StoreDamaged(
@@ -123,14 +125,22 @@ class Readers(Part):
                 )
             if recorded_labels != revision_checksum(scope.world, cells):
                 raise damaged_labels(number)
-            if revision != cells[2]:
+            if revision != cells.number:
                 # It names a revision that is no longer there.
                 continue
-            own = scope.generation.chunking or read_chunking(cells[15], cells[16])
-            title = cells[8]
+            own = scope.generation.chunking or read_chunking(cells.chunking, cells.chunking_profile)
             positions.append(
                 Position(
-                    *(reader, number, doc_id, name, title, own, revision, sid),
+                    *(
+                        reader,
+                        number,
+                        cells.doc_id,
+                        cells.name,
+                        cells.declared_title,
+                        own,
+                        revision,
+                        sid,
+                    ),
                     current=bool(current),
                 )
             )
@@ -302,12 +312,13 @@ class Readers(Part):
         )
         if row is None:
             return None
-        recorded, *cells = row
-        ref = RevisionRef(cells[0], cells[2])
+        recorded, *values = row
+        cells = RevisionCells(*values)
         if recorded != revision_checksum(scope.world, cells):
-            raise damaged_labels(ref.document)
-        token = assets_token(cells[17], cells[18])
-        return InForce(ref, cells[1], cells[4], cells[7], token, sentences=cells[23])
+            raise damaged_labels(cells.document)
+        token = assets_token(cells.source_hash, cells.recipe)
+        names = cells.doc_id, cells.name, cells.title
+        return InForce(cells.ref, *names, token, cells.sentences)
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
         """Return a part of a revision's text in one read; None when the revision is gone."""

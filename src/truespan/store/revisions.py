@@ -189,7 +189,7 @@ class Revisions(Part):
     def derived(self, scope: Scope, document: int) -> str | None:
         """Return the metadata derived from the revision that readers see; None until they are."""
         row = self._db.at(scope, document=document).one(
-            f"""SELECT r.number, r.details, {DETAILS} FROM revisions r
+            f"""SELECT r.number, r.details_checksum, {DETAILS} FROM revisions r
                 JOIN documents d ON d.key = r.document
                 WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
         )

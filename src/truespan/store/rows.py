@@ -14,7 +14,7 @@ from truespan.store.checksums import part_of, sentence_checksum, verify_places
 from truespan.store.session import Row, Session, Statements
 from truespan.types.chunk import FigureMark
 from truespan.types.document import OutlineEntry, RevisionRef
-from truespan.types.ids import WorldId
+from truespan.types.ids import WorldId, hash_bytes
 from truespan.types.profile import (
     STANDARD_CHUNKING,
     ChunkingProfile,
@@ -38,6 +38,10 @@ TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
     WHERE r.key = t.revision AND d.key = r.document AND d.world_id = :world"""
 """The tails of the world. CROSS keeps SQLite from starting with all documents of the world."""
 
+IS_NAMED: Final = """g.number IS NOT DISTINCT FROM w.generation OR EXISTS
+    (SELECT 1 FROM aliases a WHERE a.world_id = w.world_id AND a.generation = g.number)"""
+"""Whether the world `w` or one of its domains uses the generation `g`."""
+
 OUTLINE: Final = """
     SELECT (SELECT coalesce(min(s.sid), 0) FROM sentences s
         WHERE s.revision = p.revision AND s.start >= p.start),
@@ -60,6 +64,16 @@ def revision_key(session: Session, ref: RevisionRef, *, state: str | None = None
         **numbers_of(ref),
         state=state,
     )
+
+
+def has_text(session: Session, key: int) -> bool:
+    """Say whether the text of a revision has its recorded hash."""
+    row = session.one(
+        """SELECT BYTES(t.text), r.text_hash FROM revisions r JOIN texts t ON t.revision = r.key
+           WHERE r.key = :key""",
+        key=key,
+    )
+    return row is not None and hash_bytes(row[0]) == row[1]
 
 
 def has_generation(session: Session) -> bool:

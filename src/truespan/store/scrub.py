@@ -8,7 +8,8 @@ from typing import Any, Final, LiteralString
 
 from truespan.store.checksums import (
     CHUNK_CELLS,
-    RevisionState,
+    RevisionCells,
+    StoredRevision,
     Structure,
     changing_revisions,
     chunk_checksum,
@@ -20,7 +21,15 @@ from truespan.store.checksums import (
 )
 from truespan.store.chunks import POINTS, STATES, read_point, restorable
 from truespan.store.revisions import chunk_checksums, write_chunks, write_structure
-from truespan.store.rows import REVISION, numbers_of, revision_key, tally, tally_each
+from truespan.store.rows import (
+    IS_NAMED,
+    REVISION,
+    has_text,
+    numbers_of,
+    revision_key,
+    tally,
+    tally_each,
+)
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import ChunkState, NewChunk, PendingChunk, Vector
 from truespan.types.document import RevisionRef
@@ -151,9 +160,9 @@ class Scrub(Part):
         for document, deleted_at in documents:
             with self._db.read(scope) as session:
                 found = read_revisions(session, scope.world, document)
-                known = {revision.cells[_STATE] for revision in found}
+                known = {revision.cells.state for revision in found}
                 for revision in found:
-                    state = revision.cells[_STATE]
+                    state = revision.cells.state
                     # Its rows go with it, unless it is the only one of a document in use.
                     lone = deleted_at is None and known == {"retired"}
                     if state != "retired" or lone:
@@ -166,10 +175,7 @@ class Scrub(Part):
         flaws = []
         with self._db.read(scope, shared=True) as session:
             rows = session.all(
-                """SELECT r.key, d.number, r.number, g.number, t.checksum,
-                     g.number IS NOT DISTINCT FROM w.generation OR EXISTS
-                       (SELECT 1 FROM aliases a
-                         WHERE a.world_id = w.world_id AND a.generation = g.number)
+                f"""SELECT r.key, d.number, r.number, g.number, t.checksum, {IS_NAMED}
                    FROM worlds w JOIN generations g ON g.world_id = w.world_id
                    JOIN documents d ON d.world_id = w.world_id AND d.deleted_at IS NULL
                    JOIN revisions r ON r.document = d.key AND r.state = 'active'
@@ -198,7 +204,7 @@ class Scrub(Part):
                 ]
                 if made != recorded or (
                     broken
-                    and _has_text(session, key)
+                    and has_text(session, key)
                     and not all(restorable(session, scope.world, row[3]) for row in broken)
                 ):
                     seen = hash_bytes(repr((recorded, made, broken)).encode())
@@ -420,13 +426,8 @@ def _is_whole(scope: Scope, row: Row) -> bool:
     )
 
 
-_STATE = 3
-_PARTS = -1
-"""Where a revision's state and digests are among the cells of its checksum."""
-
-
 def _find_revision_flaws(
-    session: Session, scope: Scope, found: RevisionState
+    session: Session, scope: Scope, found: StoredRevision
 ) -> Iterator[RevisionFlaw]:
     """Give what is damaged in a revision: its record, its text, or the rows that describe it."""
     ref = found.ref
@@ -446,20 +447,10 @@ def _find_revision_flaws(
         whole = _text_from_chunks(session, found.key) is not None
         yield RevisionFlaw(ref, RevisionPart.TEXT, hash_bytes(data or b""), whole)
     kept = _kept_checksums(session, found.key)
-    if (made.parts, made.sentences, made.places, made.figures) != (found.cells[_PARTS], *kept):
-        seen = hash_bytes(repr((rows, kept, found.cells[_PARTS])).encode())
+    if (made.parts, made.sentences, made.places, made.figures) != (found.cells.parts, *kept):
+        seen = hash_bytes(repr((rows, kept, found.cells.parts)).encode())
         restored = _true_structure(session, scope, found, rows) is not None
         yield RevisionFlaw(ref, RevisionPart.SENTENCES, seen, restored)
-
-
-def _has_text(session: Session, key: int) -> bool:
-    """Say whether the text of a revision has its recorded hash."""
-    row = session.one(
-        """SELECT BYTES(t.text), r.text_hash FROM revisions r JOIN texts t ON t.revision = r.key
-           WHERE r.key = :key""",
-        key=key,
-    )
-    return row is not None and hash_bytes(row[0]) == row[1]
 
 
 def _kept_checksums(session: Session, key: int) -> list[list[bytes]]:
@@ -472,38 +463,38 @@ def _kept_checksums(session: Session, key: int) -> list[list[bytes]]:
     return [[row[0] for row in session.all(statement, key=key)] for statement in statements]
 
 
-def _true_cells(scope: Scope, found: RevisionState, parts: bytes) -> Row | None:
+def _true_cells(scope: Scope, found: StoredRevision, parts: bytes) -> RevisionCells | None:
     """Return the cells with which a damaged record matches its checksum; None if nothing does."""
     if not found.details_intact:
         return None
     for state in ("active", "staged", "retired"):
-        for digests in (found.cells[_PARTS], parts):
-            cells = (*found.cells[:_STATE], state, *found.cells[_STATE + 1 : _PARTS], digests)
+        for digests in (found.cells.parts, parts):
+            cells = found.cells._replace(state=state, parts=digests)
             if revision_checksum(scope.world, cells) == found.checksum:
                 return cells
     return None
 
 
-def _restore_record(session: Session, scope: Scope, found: RevisionState) -> bool:
+def _restore_record(session: Session, scope: Scope, found: StoredRevision) -> bool:
     made = Structure.read(session, found.key).checksums(scope.world, found.ref)
     cells = _true_cells(scope, found, made.parts)
     if cells is None:
         return False
     session.execute(
         "UPDATE revisions SET state = :state, parts = :parts WHERE key = :key",
-        state=cells[_STATE],
-        parts=cells[_PARTS],
+        state=cells.state,
+        parts=cells.parts,
         key=found.key,
     )
     return True
 
 
 def _true_structure(
-    session: Session, scope: Scope, found: RevisionState, rows: Structure
+    session: Session, scope: Scope, found: StoredRevision, rows: Structure
 ) -> Structure | None:
     """Return the rows that match the digests of a revision, with figures from their chunks where
     that is needed; None if there are none."""
-    parts = found.cells[_PARTS]
+    parts = found.cells.parts
     if rows.checksums(scope.world, found.ref).parts == parts:
         return rows
     chunks = session.all(
@@ -534,7 +525,7 @@ def _true_structure(
     return restored if restored.checksums(scope.world, found.ref).parts == parts else None
 
 
-def _restore_structure(session: Session, scope: Scope, found: RevisionState) -> bool:
+def _restore_structure(session: Session, scope: Scope, found: StoredRevision) -> bool:
     rows = _true_structure(session, scope, found, Structure.read(session, found.key))
     if rows is None:
         return False

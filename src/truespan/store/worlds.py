@@ -19,7 +19,7 @@ from truespan.errors import (
 )
 from truespan.store.checksums import generation_checksum, world_checksum
 from truespan.store.erasure import queue_files
-from truespan.store.rows import TAILS, read_generation
+from truespan.store.rows import IS_NAMED, TAILS, read_generation
 from truespan.store.seal import seal_world
 from truespan.store.session import DuplicateRow, Part, Row, Session, is_world_id, retry_on_conflict
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
@@ -186,10 +186,7 @@ class Worlds(Part):
         """Return every generation of the world that is not being removed, by number."""
         with self._db.read(scope, shared=True) as session:
             rows = session.all(
-                """SELECT g.number, g.profile, g.chunking,
-                     g.number IS NOT DISTINCT FROM w.generation OR EXISTS
-                       (SELECT 1 FROM aliases a
-                         WHERE a.world_id = w.world_id AND a.generation = g.number)
+                f"""SELECT g.number, g.profile, g.chunking, {IS_NAMED}
                    FROM worlds w JOIN generations g ON g.world_id = w.world_id
                    WHERE w.world_id = :world AND g.removed_at IS NULL ORDER BY g.number"""
             )

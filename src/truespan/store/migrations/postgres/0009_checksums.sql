@@ -7,7 +7,7 @@ ALTER TABLE revisions ADD COLUMN checksum bytea;
 -- Digests of the revision's sentences, places, pages, figures and audits, each as a whole.
 ALTER TABLE revisions ADD COLUMN parts bytea;
 -- Covers the long columns that only describe the document: metadata, properties, derived.
-ALTER TABLE revisions ADD COLUMN details bytea;
+ALTER TABLE revisions ADD COLUMN details_checksum bytea;
 ALTER TABLE sentences ADD COLUMN checksum bytea;
 -- Covers the places before as well, so that none can be missing.
 ALTER TABLE places ADD COLUMN checksum bytea;

@@ -7,7 +7,7 @@ ALTER TABLE revisions ADD COLUMN checksum BLOB;
 -- Digests of the revision's sentences, places, pages, figures and audits, each as a whole.
 ALTER TABLE revisions ADD COLUMN parts BLOB;
 -- Covers the long columns that only describe the document: metadata, properties, derived.
-ALTER TABLE revisions ADD COLUMN details BLOB;
+ALTER TABLE revisions ADD COLUMN details_checksum BLOB;
 ALTER TABLE sentences ADD COLUMN checksum BLOB;
 -- Covers the places before as well, so that none can be missing.
 ALTER TABLE places ADD COLUMN checksum BLOB;
