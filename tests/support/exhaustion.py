@@ -29,6 +29,9 @@ def no_descriptors(left: int = 0) -> Iterator[None]:
     limit = opened[-1]
     for descriptor in opened:
         os.close(descriptor)
+    if not left:
+        # Another thread may close a descriptor meanwhile; those of the standard streams stay open.
+        limit = min(limit, 3)
     with _limited(resource.RLIMIT_NOFILE, limit):
         yield
 
