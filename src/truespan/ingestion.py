@@ -31,7 +31,7 @@ from truespan.ingest.run import (
 )
 from truespan.jobs.world_jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.observer import RequestTrace
-from truespan.retrieval.bm25 import keep_counting
+from truespan.retrieval.word_counts import keep_counting
 from truespan.types.document import Document
 from truespan.types.job import Job, JobState
 from truespan.types.scope import Scope

@@ -90,7 +90,7 @@ THIRD_PARTY = {
     "lxml": "parsing/",
     "pypdfium2": "parsing/pdf/",
     "py3langid": "ingest/language.py",
-    "snowballstemmer": "retrieval/bm25.py",
+    "snowballstemmer": "retrieval/terms.py",
     "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",

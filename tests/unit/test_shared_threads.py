@@ -21,8 +21,8 @@ from truespan.parsing.child_parser import ChildParser
 from truespan.parsing.sentences import split_sentences
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.token_counter import WordPieceCounter
-from truespan.retrieval.bm25 import terms
 from truespan.retrieval.pages import find_passage
+from truespan.retrieval.terms import terms
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.serialize import STATUS
@@ -89,7 +89,7 @@ def local_model() -> LocalModel:
 
 @proves("threads.shared-state")
 def test_stemmers() -> None:
-    from truespan.retrieval.bm25 import stem_function
+    from truespan.retrieval.terms import stem_function
 
     def make() -> Work:
         stem_function.cache_clear()

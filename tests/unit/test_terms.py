@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 
-from truespan.retrieval.bm25 import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
+from truespan.retrieval.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
 
 THREADS = 8
 ROOTS = {
@@ -65,7 +65,7 @@ def test_what_is_no_word_takes_no_more_room_than_one() -> None:
 
 
 def test_every_language_that_names_a_stemmer_has_one() -> None:
-    from truespan.retrieval import bm25 as module
+    from truespan.retrieval import terms as module
 
     assert all(terms("word", language) for language in module._STEMMERS)
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
-from truespan.retrieval.bm25 import count_words, keep_counting, word_scores
+from truespan.retrieval.word_counts import count_words, keep_counting
+from truespan.retrieval.word_scores import word_scores
 from truespan.types.document import RevisionRef
 from truespan.world import World
 

@@ -17,7 +17,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings
-from truespan.retrieval.bm25 import WordScores, word_scores
 from truespan.retrieval.fetch import (
     SLACK,
     CountMissing,
@@ -29,6 +28,7 @@ from truespan.retrieval.fetch import (
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import reveal, verify
+from truespan.retrieval.word_scores import WordScores, word_scores
 from truespan.types.chunk import Vector
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope, Unlimited, World

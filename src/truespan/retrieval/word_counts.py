@@ -1,0 +1,189 @@
+"""Count the words of revisions, and lay out the chunks of a world for scoring.
+
+The index knows nothing about words. They are counted when first needed, and kept in the store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from truespan.retrieval.snapshot import Restart
+from truespan.retrieval.terms import recipe_of, stemmer_of, terms
+from truespan.types.document import CountedRevision, WordCatalog, WordEntry
+from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
+from truespan.types.scope import Scope, Unlimited, World
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from truespan.store import Store
+
+OUTSIDE = -1
+"""In place of a length: the chunk is not in scope."""
+MOST_RECENT = 1_000_000
+"""Cached places of recent terms, sixteen bytes each."""
+
+
+class Layout(Struct, frozen=True):
+    """Revisions by their keys, and their chunks one after another.
+
+    A chunk's place is where its revision starts, plus its index. `rows` says for each place which
+    revision it belongs to, `codes` which of the `stemmers` its language has.
+    """
+
+    due: tuple[WordEntry, ...]
+    """Revisions whose words were not counted, or have changed since."""
+    entries: tuple[WordEntry, ...]
+    by_document: dict[int, int]
+    keys: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    stemmers: tuple[str, ...]
+    recent: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+    """The places of the latest terms: common words are in many queries."""
+
+    def place(self, document: int, revision: int, index: int) -> int | None:
+        """Return the place of a chunk; None if it is not in this layout."""
+        row = self.by_document.get(document)
+        if row is None or self.entries[row].ref.revision != revision or index >= self.sizes[row]:
+            return None
+        return int(self.starts[row]) + index
+
+    def chunk_id(self, scope: Scope, place: int) -> ChunkId:
+        row = int(self.rows[place])
+        ref, index = self.entries[row].ref, place - int(self.starts[row])
+        return chunk_id(scope.world, scope.generation.number, ref.document, ref.revision, index)
+
+    def lengths_in(self, store: Store, scope: Scope) -> NDArray[np.int64]:
+        """Return the number of words of each chunk; `OUTSIDE` for one that is not in scope."""
+        import numpy as np
+
+        lengths = self.lengths
+        if not isinstance(scope.documents, Unlimited):
+            wanted = [entry.ref.document in scope.documents for entry in self.entries]
+            lengths = np.where(np.array(wanted, bool)[self.rows], lengths, OUTSIDE)
+        if scope.chapter is not None or scope.section is not None:
+            placed = store.placed(scope)
+            indexes = np.arange(len(self.rows)) - self.starts[self.rows]
+            named = zip(self.keys[self.rows].tolist(), indexes.tolist(), strict=True)
+            inside = np.fromiter((pair in placed for pair in named), bool, len(self.rows))
+            lengths = np.where(inside, lengths, OUTSIDE)
+        return lengths
+
+    def places_of(
+        self, store: Store, scope: Scope, term: str
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the places of the chunks with a term, and how often each contains it."""
+        import numpy as np
+
+        if found := self.recent.get(term):
+            return found
+        postings = store.postings(scope, term)
+        if postings.damaged:
+            store.forget_words(scope, postings.damaged)
+            raise Restart
+        pairs = np.frombuffer(postings.packed, np.dtype([("index", "<u4"), ("count", "<u2")]))
+        keys = np.array(postings.keys, np.int64)
+        # Revisions that are not active are left out.
+        row = np.searchsorted(self.keys, keys)
+        row[row == len(self.keys)] = 0
+        known = self.keys[row] == keys if len(self.keys) else np.zeros(len(keys), bool)
+        repeated = np.repeat(row, postings.chunks)
+        index = pairs["index"].astype(np.int64)
+        kept = np.repeat(known, postings.chunks)
+        if len(self.keys):
+            kept &= index < self.sizes[repeated]
+        places = self.starts[repeated[kept]] + index[kept]
+        if sum(len(others) for others, _ in list(self.recent.values())) > MOST_RECENT:
+            self.recent.clear()
+        self.recent[term] = found = (places, pairs["count"][kept].astype(np.int64))
+        return found
+
+
+@lru_cache(maxsize=4)
+def layout_of(catalog: WordCatalog) -> Layout:
+    """Return the layout of a catalog; the same object is laid out once."""
+    import numpy as np
+
+    entries = tuple(sorted(catalog.entries, key=lambda entry: entry.key))
+    sizes = np.array([max(entry.lengths, default=-1) + 1 for entry in entries], np.int64)
+    rows = np.repeat(np.arange(len(entries)), sizes)
+    names = [stemmer_of(entry.language) for entry in entries]
+    stemmers = tuple(sorted(set(names)))
+    codes = np.array([stemmers.index(name) for name in names], np.int64)
+    return Layout(
+        due=tuple(
+            entry
+            for entry in catalog.entries
+            if not entry.fresh or entry.recipe != recipe_of(entry.language)
+        ),
+        entries=entries,
+        by_document={entry.ref.document: row for row, entry in enumerate(entries)},
+        keys=np.array([entry.key for entry in entries], np.int64),
+        starts=np.cumsum(sizes) - sizes,
+        sizes=sizes,
+        rows=rows,
+        lengths=np.array(
+            [
+                entry.lengths.get(index, OUTSIDE)
+                for entry, size in zip(entries, sizes.tolist(), strict=True)
+                for index in range(size)
+            ],
+            np.int64,
+        ),
+        codes=codes[rows],
+        stemmers=stemmers,
+        recent={},
+    )
+
+
+REVISIONS_AT_ONCE = 64
+"""Revisions stored in one transaction, so that others can write in between."""
+
+
+def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
+    """Count the words of every active revision that has no current counts.
+
+    Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
+    its revision is counted again once the world has changed.
+    """
+    catalog = store.word_catalog(scope, world)
+    due = layout_of(catalog).due
+    for start in range(0, len(due), REVISIONS_AT_ONCE):
+        part = due[start : start + REVISIONS_AT_ONCE]
+        store.keep_words(scope, [_count_revision(store, scope, entry) for entry in part])
+    return store.word_catalog(scope, world) if due else catalog
+
+
+def keep_counting(store: Store, scope: Scope) -> None:
+    """Count the new words of a generation that has had a fused search before.
+
+    Called at the end of a run that changed documents. Without fused searches it costs one query.
+    """
+    if store.counts_words(scope):
+        world = store.find_world(scope.authority, scope.world, scope.generation.number)
+        if world is not None:
+            count_words(store, scope, world)
+
+
+def _count_revision(store: Store, scope: Scope, entry: WordEntry) -> CountedRevision:
+    hashes: dict[int, TextHash] = {}
+    lengths: dict[int, int] = {}
+    places: dict[str, dict[int, int]] = {}
+    for chunk in store.countable(scope, entry.ref):
+        if hash_bytes(chunk.data) != chunk.text_hash:
+            continue
+        # The very bytes that were hashed are decoded; nothing is read a second time.
+        found = terms(chunk.data.decode(), entry.language)
+        hashes[chunk.index], lengths[chunk.index] = chunk.text_hash, len(found)
+        for term, count in Counter(found).items():
+            places.setdefault(term, {})[chunk.index] = count
+    return CountedRevision(entry.ref, recipe_of(entry.language), hashes, lengths, places)
