@@ -139,19 +139,38 @@ class _Blend(Struct, frozen=True):
     words: WordScores
     best: float
 
-    def score(self, found: Verified, scale: tuple[float, float] | None) -> Verified:
-        """Return a candidate with its blend; the similarities of the closest span the scale.
+    def score(self, found: Verified, scale: Scale | None) -> Verified:
+        """Return a candidate with its blend.
 
         A chunk that follows the candidates has no scale and no blend.
         """
         document = found.document
         bm25 = self.words.of(document.number, document.revision, found.chunk.index)
-        blend = None
-        if scale is not None:
-            by_words = bm25 / self.best if self.best else 0.0
-            by_similarity = scale_between(found.score, *scale)
-            blend = _rounded(self.weight * by_words + (1 - self.weight) * by_similarity)
+        blend = None if scale is None else scale.blend(self.weight, bm25, found.score)
         return replace(found, fused=FusedScore(_rounded(bm25), blend))
+
+
+class Scale(Struct, frozen=True):
+    """What the scores of candidates are measured against: the closest, and the best by words.
+
+    All three are of chunks that the caller may see, so that nothing else decides an order.
+    """
+
+    lowest: float
+    highest: float
+    best_words: float
+
+    def blend(self, weight: float, bm25: float, similarity: float) -> float:
+        """Return one score for two; words count for `weight` of it."""
+        by_words = bm25 / self.best_words if self.best_words else 0.0
+        by_similarity = scale_between(similarity, self.lowest, self.highest)
+        return _rounded(weight * by_words + (1 - weight) * by_similarity)
+
+
+def scale_of(similarities: Sequence[float], best_words: float) -> Scale:
+    """Return the scale of the closest chunks, given by falling similarity."""
+    lowest = similarities[min(POOL, len(similarities)) - 1] if similarities else 0.0
+    return Scale(lowest, similarities[0] if similarities else 0.0, best_words)
 
 
 class _Pool(Struct, frozen=True):
@@ -175,10 +194,9 @@ def _fill_pool(near: list[Verified], by_words: list[Verified], blend: _Blend) ->
     known = {found.chunk.chunk_id for found in close}
     candidates = close + [found for found in by_words if found.chunk.chunk_id not in known]
     known.update(found.chunk.chunk_id for found in candidates)
-    highest = close[0].score if close else 0.0
-    lowest = close[min(POOL, len(close)) - 1].score if close else 0.0
+    scale = scale_of([found.score for found in close], blend.best)
     return _Pool(
-        [blend.score(found, (lowest, highest)) for found in candidates],
+        [blend.score(found, scale) for found in candidates],
         [blend.score(found, None) for found in near if found.chunk.chunk_id not in known],
         max(0, POOL - len(near)),
         least,
