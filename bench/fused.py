@@ -135,11 +135,11 @@ def cost(library: Library, world: World, queries: Mapping[str, str]) -> list[Fig
         world.search(text, floor=0.0)
     before = forget_words(library)
     began = time.perf_counter()
-    world.search(texts[0], floor=0.0, fused=True)
+    world.search(texts[0], floor=0.0, mode="auto")
     counting = time.perf_counter() - began
     grown = used_bytes(library) - before
-    dense = median(timed(world, text, fused=False) for text in texts)
-    fused = median(timed(world, text, fused=True) for text in texts)
+    dense = median(timed(world, text, mode="meaning") for text in texts)
+    fused = median(timed(world, text, mode="auto") for text in texts)
     return [
         Figure(
             "fused query, vector cached", fused * 1e3, "ms", "dense", dense * 1e3, fused / dense
@@ -149,10 +149,10 @@ def cost(library: Library, world: World, queries: Mapping[str, str]) -> list[Fig
     ]
 
 
-def timed(world: World, text: str, *, fused: bool) -> float:
+def timed(world: World, text: str, *, mode: str) -> float:
     """Return the seconds that one search takes."""
     began = time.perf_counter()
-    world.search(text, floor=0.0, fused=fused)
+    world.search(text, floor=0.0, mode=mode)
     return time.perf_counter() - began
 
 
@@ -185,7 +185,7 @@ def weighted(library: Library, world: World, weight: float) -> Ask:
     aimed = World(replace(world.access, components=components))
 
     def ask(text: str) -> list[Passage]:
-        found = aimed.search(text, top_k=TOP_K, floor=0.0, fused=True).results
+        found = aimed.search(text, top_k=TOP_K, floor=0.0, mode="auto").results
         return [one for one in found if weight < 1 or (one.fused and one.fused.bm25 > 0)]
 
     return ask

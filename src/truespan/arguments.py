@@ -7,7 +7,7 @@ than an error.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -35,6 +35,13 @@ def _text(description: str, longest: int = LONGEST_QUERY) -> Meta:
 
 
 Query = Annotated[str, _text("What to search for.")]
+SearchMode = Annotated[
+    Literal["auto", "meaning", "words"],
+    Meta(
+        description="How to search: by words and similarity (auto), by similarity alone (meaning) "
+        "or by words alone (words); null for the default of the world."
+    ),
+]
 Book = Annotated[
     str, _text("A book's doc_id, number or file name, as in list_books; default: current.")
 ]
@@ -62,11 +69,11 @@ class ReadingArguments(Arguments, frozen=True, kw_only=True):
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Maximum number of passages.")] = (
         READING_TOP_K
     )
+    mode: SearchMode | None = None
 
 
 Language = Annotated[str, _text("Only this language; null for any.")]
 Version = Annotated[str, _text("Only this version; null for any.")]
-Fused = Annotated[bool, Meta(description="Also match the words of the query.")]
 
 
 class SearchArguments(Arguments, frozen=True, kw_only=True):
@@ -75,7 +82,7 @@ class SearchArguments(Arguments, frozen=True, kw_only=True):
     query: Annotated[str, Meta(description="What to search for.")]
     top_k: Annotated[int, Meta(ge=0, description="Maximum number of passages.")] = DEFAULT_TOP_K
     floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Minimum similarity.")] = DEFAULT_FLOOR
-    fused: Fused = False
+    mode: SearchMode | None = None
 
 
 class FilterFields(Arguments, frozen=True, kw_only=True):
@@ -112,7 +119,7 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Maximum number of chunks.")] = (
         RETRIEVAL_TOP_K
     )
-    fused: Fused = False
+    mode: SearchMode | None = None
 
 
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
@@ -134,10 +141,20 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
         name = field[1][:LONGEST_NAME_SHOWN]
         return f"There is no argument {name!r}; known are: {known}."
     what, _, where = text.replace("`", "").partition(" - at $.")
+    hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    if what.startswith("Invalid enum value") and (choices := _choices(hints.get(where))):
+        return f"The argument {where!r} must be one of {', '.join(choices)}."
     what = what[:1].lower() + what[1:]
     return (
         f"The argument {where!r} is wrong: {what}." if where else f"The request is wrong: {what}."
     )
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    """Return the values that a type hint allows, if it lists them."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return next(filter(None, map(_choices, get_args(hint))), ())
 
 
 def arguments_schema(kind: type[Arguments]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from truespan.types.reading import (
     StoredImage,
     wanted_image,
 )
-from truespan.types.request import READING_TOP_K, ReadingRequest
+from truespan.types.request import READING_TOP_K, Mode, ReadingRequest, check_mode
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
@@ -143,7 +143,12 @@ class Reader(Struct, frozen=True):
         return found
 
     def retrieve(
-        self, query: str, *, book: str | None = None, top_k: int = READING_TOP_K
+        self,
+        query: str,
+        *,
+        book: str | None = None,
+        top_k: int = READING_TOP_K,
+        mode: Mode | str | None = None,
     ) -> ContextBundle:
         """Return context for a query from what was read of the book, in reading order.
 
@@ -152,11 +157,13 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: no document has this name. A caller who may not see the documents
                 gets the same result as for a book without a position.
         """
-        request = ReadingRequest(query, top_k, book)
+        request = ReadingRequest(query, top_k, book, check_mode(mode))
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retriever(trace).retrieve(request)
 
-    def answer(self, query: str, book: str | None = None) -> Answer:
+    def answer(
+        self, query: str, book: str | None = None, *, mode: Mode | str | None = None
+    ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
 
         Without sources no model is asked: it would answer from its memory of the book.
@@ -166,11 +173,14 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: as `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
         """
-        return final_answer(self.answer_stream(query, book))
+        return final_answer(self.answer_stream(query, book, mode=mode))
 
-    def answer_stream(self, query: str, book: str | None = None) -> Iterator[AnswerEvent]:
+    def answer_stream(
+        self, query: str, book: str | None = None, *, mode: Mode | str | None = None
+    ) -> Iterator[AnswerEvent]:
         """Answer piece by piece, as `World.answer_stream` does."""
-        request, access = ReadingRequest(query, book=book), self._access
+        request = ReadingRequest(query, book=book, mode=check_mode(mode))
+        access = self._access
         answerer = Answerer(access.components, access.authority, query)
 
         def find(trace: RequestTrace) -> Retrieved:

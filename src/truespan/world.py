@@ -40,8 +40,10 @@ from truespan.types.request import (
     RETRIEVAL_TOP_K,
     FilterArguments,
     Filters,
+    Mode,
     RetrievalRequest,
     SearchRequest,
+    check_mode,
 )
 from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.scope import World as WorldRecord
@@ -154,11 +156,11 @@ class World:
         *,
         top_k: int = DEFAULT_TOP_K,
         floor: float = DEFAULT_FLOOR,
-        fused: bool = False,
+        mode: Mode | str | None = None,
     ) -> SearchResult:
         """Find the chunks closest to a query, each verified against the store as it is read.
 
-        With `fused`, the words of the query count for the order as well.
+        `mode` is one of `Mode`, by default the world's.
 
         Raises:
             InvalidSettings: before anything is read.
@@ -167,7 +169,7 @@ class World:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: the provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
-        request = SearchRequest(query, top_k, floor, fused)
+        request = SearchRequest(query, top_k, floor, check_mode(mode))
         with self._components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 
@@ -178,12 +180,12 @@ class World:
         selected_text: str | None = None,
         top_k: int = RETRIEVAL_TOP_K,
         near_misses: bool = False,
-        fused: bool = False,
+        mode: Mode | str | None = None,
         **filters: Unpack[FilterArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
 
-        With `fused`, the words of the query count for the order as well. The filters are those of
+        `mode` is one of `Mode`, by default the world's. The filters are those of
         `FilterArguments`; None stands for any. Language and version default to "en" and "1.0". If
         the provider, the index or the store fails, the bundle has the status `error`.
 
@@ -192,7 +194,7 @@ class World:
             BlankQuery, QueryTooLong: before the provider is asked.
         """
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
-        request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode))
         with self._components.observer.request(Request.RETRIEVE) as trace:
             return self._retriever(trace).retrieve(request, near_misses=near_misses)
 
@@ -203,17 +205,17 @@ class World:
         *,
         selected_text: str | None = None,
         top_k: int = RETRIEVAL_TOP_K,
-        fused: bool = False,
+        mode: Mode | str | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Reason:
         """Return why a chunk is not among what `retrieve` returns for the same arguments."""
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
-        request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode))
         with self._components.observer.request(Request.WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
     def answer(
-        self, query: str, *, fused: bool = False, **filters: Unpack[FilterArguments]
+        self, query: str, *, mode: Mode | str | None = None, **filters: Unpack[FilterArguments]
     ) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
 
@@ -224,10 +226,10 @@ class World:
         """
         from truespan.answering import final_answer
 
-        return final_answer(self.answer_stream(query, fused=fused, **filters))
+        return final_answer(self.answer_stream(query, mode=mode, **filters))
 
     def answer_stream(
-        self, query: str, *, fused: bool = False, **filters: Unpack[FilterArguments]
+        self, query: str, *, mode: Mode | str | None = None, **filters: Unpack[FilterArguments]
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece: `Started` once the mode is decided, `Piece`s, then `Finished`.
 
@@ -238,7 +240,7 @@ class World:
         if not isinstance(query, str):
             raise InvalidSettings("The query must be a string.")
         narrowed = Filters().with_arguments(filters)
-        request = RetrievalRequest(query=query, filters=narrowed, fused=fused)
+        request = RetrievalRequest(query=query, filters=narrowed, mode=check_mode(mode))
         answerer = Answerer(self._components, self.authority, query)
         return answerer.events(
             lambda trace: find_candidates(self.access.pipeline(trace), request, answerer.rules),
@@ -274,11 +276,11 @@ class World:
         generation: int | None = None,
         domain: str | None = None,
         name: str | None = None,
-        fused: bool = False,
+        mode: Mode | str | None = None,
     ) -> Evaluation:
         """Ask golden queries and grade the results; see `WorldEvaluation.run`."""
         return self.evaluation.run(
-            golden, generation=generation, domain=domain, name=name, fused=fused
+            golden, generation=generation, domain=domain, name=name, mode=mode
         )
 
     # Ingestion

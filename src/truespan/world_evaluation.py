@@ -37,6 +37,7 @@ from truespan.types.bundle import Notice
 from truespan.types.document import Document
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
+from truespan.types.request import Mode, check_mode
 from truespan.types.scope import GenerationSelector, Scope, Verb
 from truespan.vectors import similarity_of
 from truespan.world_access import WorldAccess
@@ -63,13 +64,13 @@ class WorldEvaluation(Struct, frozen=True):
         generation: int | None = None,
         domain: str | None = None,
         name: str | None = None,
-        fused: bool = False,
+        mode: Mode | str | None = None,
     ) -> Evaluation:
         """Ask golden queries of the default generation, or of another, and grade the results.
 
         `golden` is a file's path, its bytes, or the queries themselves. A query that fails counts
-        as failed and the others are still asked. No floor applies. With `fused`, the words of a
-        query count for the order as well.
+        as failed and the others are still asked. No floor applies. `mode` is one of
+        `Mode`, by default the world's.
 
         Raises:
             GoldenInvalid: with every invalid line; then nothing was asked.
@@ -79,7 +80,7 @@ class WorldEvaluation(Struct, frozen=True):
         if generation is not None and domain is not None:
             raise InvalidSettings("Give a generation or a domain, not both.")
         target = self._with_target(domain if generation is None else generation)
-        return target._evaluate(golden, name, fused=fused)
+        return target._evaluate(golden, name, mode=check_mode(mode))
 
     def compare(
         self,
@@ -225,16 +226,16 @@ class WorldEvaluation(Struct, frozen=True):
         return self if target is None else WorldEvaluation(replace(self._access, target=target))
 
     def _evaluate(
-        self, golden: Golden, name: str | None = None, *, fused: bool = False
+        self, golden: Golden, name: str | None = None, *, mode: Mode | None = None
     ) -> Evaluation:
         queries, scope = self.queries(golden), self._scope()
         components = self._access.components
-        suffix = ", fused" if fused else ""
+        suffix = f", {mode}" if mode else ""
         label = f"{self._access.record().name}, generation {scope.generation.number}{suffix}"
         evaluation = evaluate(
             name or label,
             queries,
-            partial(self._search, fused=fused),
+            partial(self._search, mode=mode),
             identify=self._names(scope).key_of,
             clock=components.clock.monotonic,
         )
@@ -249,7 +250,7 @@ class WorldEvaluation(Struct, frozen=True):
             raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
         return Scope(self._access.authority, record.id, record.generation)
 
-    def _search(self, query: GoldenQuery, *, fused: bool) -> list[Found]:
+    def _search(self, query: GoldenQuery, *, mode: Mode | None) -> list[Found]:
         """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
         search = partial(
             search_documents,
@@ -258,7 +259,7 @@ class WorldEvaluation(Struct, frozen=True):
             query.filters,
             passages=query.top_k,
             documents=max(query.top_k, NDCG_CUT),
-            fused=fused,
+            mode=mode,
         )
         for pause in PAUSES:
             try:

@@ -251,7 +251,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
     )
     with open_library(folder / "library", create=True) as library:
         here = place(folder / "small")
-        here.world(a__txt="The tide comes in twice a day.").search("tide", fused=True)
+        here.world(a__txt="The tide comes in twice a day.").search("tide", mode="auto")
         app = make_app(library, ServerOptions(), asyncio.Event())
         mcp = StreamableApp(library, AnonymousAccess(None, None, False), sessions=True)
         yield library, here.library, app, mcp, *providers

@@ -72,7 +72,7 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     world = made.world("mysteries", ferry__md=BOOK, note__txt="A note on ferries. Keys float.")
     made.write("mysteries/ferry.md", BOOK + "\nIt lay in the river.\n")
     world.ingest([str(made.folder / "files" / "mysteries")])
-    world.search("Who had the key?", fused=True)
+    world.search("Who had the key?", mode="auto")
     reader = world.reader("ada")
     reader.set("ferry.md", sid=1)
     reader.retrieve("key")

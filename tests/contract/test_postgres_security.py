@@ -61,7 +61,7 @@ def filled(tmp_path: Path) -> Place:
         world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
         world.reader("ann").set("a.txt", sid=7)
         world.reader("ann").retrieve("the night")
-        world.search("the night", floor=0.0, fused=True)
+        world.search("the night", floor=0.0, mode="auto")
         here.store.cool_down("provider", name, 1.0)
     return here
 
@@ -263,7 +263,7 @@ def test_statements_keep_to_their_world_without_row_security(filled: Place) -> N
         assert {found.source for found in one.search("the night", floor=0.0).results} <= {
             "a.txt", "b.md", "c.txt",
         }  # fmt: skip
-        one.search("the night", floor=0.0, fused=True)
+        one.search("the night", floor=0.0, mode="auto")
         one.generations.remove(1)
         one.documents.delete("b.md")
         filled.store.mark_pending(filled.scope(one), filled.store.chunk_ids(*_first(filled, one)))
@@ -292,7 +292,7 @@ def _look_at(world: World) -> list[object]:
             (document.doc_id, world.documents.text(document.doc_id))
             for document in world.documents.list()
         ],
-        [found.chunk_id for found in world.search("the night", floor=0.0, fused=True).results],
+        [found.chunk_id for found in world.search("the night", floor=0.0, mode="auto").results],
         world.reader("ann").retrieve("the night").context,
         [job.id for job in world.jobs.list()],
         world.status(),

@@ -149,7 +149,7 @@ _OPTIONS = {
     "top_k": "--top-k", "floor": "--floor", "selected_text": "--selected", "book": "--book",
     "chapter_filter": "--chapter", "section_filter": "--section", "documents": "--document",
     "language_constraint": "--language", "version_constraint": "--version", "tags": "--tag",
-    "fused": "--fused", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
+    "mode": "--mode", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
     "no_such": "--no-such",
 }  # fmt: skip
 _COMMANDS = {
@@ -179,7 +179,7 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
             if one is None:
                 spelled += [option, "any"]
             elif one is True:
-                spelled += [option] if name in ("fused", "near_misses") else [option, "True"]
+                spelled += [option] if name == "near_misses" else [option, "True"]
             else:
                 spelled += [option, str(one)]
     return spelled

@@ -101,8 +101,10 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
         "ingest", terminal.write("night.txt", NIGHT), terminal.write("keys.md", KEYS), "-w", "w"
     )
 
-    _, found = terminal.json("search", "hook seven", "-w", "w", "--fused")
-    _, bundle = terminal.json("retrieve", "hook seven", "-w", "w", "--fused", "--near-misses")
+    _, found = terminal.json("search", "hook seven", "-w", "w", "--mode", "auto")
+    _, bundle = terminal.json(
+        "retrieve", "hook seven", "-w", "w", "--mode", "auto", "--near-misses"
+    )
     _, plain = terminal.json("search", "hook seven", "-w", "w")
 
     assert found["results"][0]["source"] == "keys.md"
@@ -114,13 +116,13 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
     codes = [notice["code"] for notice in bundle["metadata"]["warnings"]]
     assert codes == ["floor_does_not_discriminate"]
     assert found["warnings"] == []
-    out = terminal("search", "hook seven", "-w", "w", "--fused")[1]
+    out = terminal("search", "hook seven", "-w", "w", "--mode", "auto")[1]
     assert "blend 1.000" in out
     assert "A floor of 0.15 admits most unrelated text" in out
-    out = terminal("retrieve", "hook seven", "-w", "w", "--fused")[1]
+    out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "auto")[1]
     assert "blend 1.000" in out
     assert "A floor of 0.3 admits most unrelated text" in out
-    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--fused")[0] == 2
+    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--mode", "auto")[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_generation_is_compared_with_another_and_the_gate_decides_the_code(
     code, found = terminal.json("evaluate", unjudged, "-w", "w", "--against", "1")
     assert code == 5
     assert found["verdict"]["reasons"][0]["code"] == "nothing_compared"
-    assert terminal("evaluate", golden, "-w", "w", "--fused")[0] == 0
+    assert terminal("evaluate", golden, "-w", "w", "--mode", "auto")[0] == 0
 
 
 def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Terminal) -> None:

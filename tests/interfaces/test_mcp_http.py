@@ -122,9 +122,9 @@ def test_no_tool_takes_a_position_or_a_reader(ann: Session, owner: Session) -> N
     assert {name: set(schema["properties"]) for name, schema in reading.items()} == {
         "list_books": set(),
         "get_reading_position": {"book"},
-        "retrieve_context": {"query", "book", "top_k"},
+        "retrieve_context": {"query", "book", "top_k", "mode"},
     }
-    assert set(owning["search"]["properties"]) == {"query", "top_k", "floor", "fused"}
+    assert set(owning["search"]["properties"]) == {"query", "top_k", "floor", "mode"}
     request = {entry.name for entry in fields(RetrievalRequest)} - {"filters"}
     assert set(owning["retrieve"]["properties"]) == request | set(FILTER_ARGUMENTS)
     for schema in (*reading.values(), *owning.values()):

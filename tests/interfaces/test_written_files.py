@@ -47,7 +47,7 @@ def run_commands(place: Path, *, xdg: bool, prefix: Sequence[str] = ()) -> Path:
     for command in (
         ("init", *where),
         ("ingest", *where, str(place / "lamp.md")),
-        ("search", *where, "--fused", "Who keeps the lamp?"),
+        ("search", *where, "--mode", "auto", "Who keeps the lamp?"),
     ):
         done = subprocess.run(
             [*prefix, sys.executable, "-P", "-m", "truespan", *command],

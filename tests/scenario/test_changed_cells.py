@@ -170,7 +170,7 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
 
     return {
         "search": lambda: world().search(QUERY, top_k=20, floor=0.0),
-        "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, fused=True),
+        "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, mode="auto"),
         "retrieve": lambda: world().retrieve(QUERY, top_k=20),
         "reading": lambda: reader().retrieve(QUERY, top_k=20),
         "pages": lambda: [world().documents.sentences(number) for number in (1, 2, 3)],

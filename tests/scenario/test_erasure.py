@@ -191,7 +191,7 @@ def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_de
         reader = world.reader("ann")
         reader.set("zyxwvut.docx", sid=1)
         reader.retrieve("lamp")
-        world.search("lamp", floor=0.0, fused=True)
+        world.search("lamp", floor=0.0, mode="auto")
         store = made._components.store
         tables = [
             name

@@ -56,7 +56,7 @@ def filled(folder: Path) -> Path:
         for sid in READERS:
             world.reader(f"at {sid}").set("story.txt", sid=sid)
         library.create_world("other").ingest(files / "story.txt")
-        world.search("lamp", fused=True)
+        world.search("lamp", mode="auto")
         told(library)
     return folder
 

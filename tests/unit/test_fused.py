@@ -50,14 +50,14 @@ def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> N
     world = place(tmp_path, embedder=Blind()).world(**TALES)
 
     assert sources(world.search("the otter", floor=0.0)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
-    assert sources(world.search("the otters", floor=0.0, fused=True))[0] == "c.txt"
+    assert sources(world.search("the otters", floor=0.0, mode="auto"))[0] == "c.txt"
 
 
 def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
 
     dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).results}
-    found = world.search("harbour key", floor=0.0, fused=True).results
+    found = world.search("harbour key", floor=0.0, mode="auto").results
 
     assert {one.chunk_id: one.score for one in found} == dense
     blends = [one.fused.blend for one in found if one.fused and one.fused.blend is not None]
@@ -76,8 +76,8 @@ def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
         one.score for one in world.search(asked, floor=0.0).results if one.source == "e.txt"
     )
 
-    assert "e.txt" in sources(world.search(asked, floor=score, fused=True))
-    assert "e.txt" not in sources(world.search(asked, floor=score + 1e-4, fused=True))
+    assert "e.txt" in sources(world.search(asked, floor=score, mode="auto"))
+    assert "e.txt" not in sources(world.search(asked, floor=score + 1e-4, mode="auto"))
 
 
 def test_the_first_results_are_the_same_however_many_are_asked_for(
@@ -89,11 +89,11 @@ def test_the_first_results_are_the_same_however_many_are_asked_for(
         for number in range(30)
     }
     world = place(tmp_path).world(**names)
-    whole = sources(world.search("lamp of the sea", top_k=30, floor=0.0, fused=True))
+    whole = sources(world.search("lamp of the sea", top_k=30, floor=0.0, mode="auto"))
 
     assert len(whole) == 30
     for top_k in range(1, 30):
-        found = world.search("lamp of the sea", top_k=top_k, floor=0.0, fused=True)
+        found = world.search("lamp of the sea", top_k=top_k, floor=0.0, mode="auto")
         assert sources(found) == whole[:top_k]
 
 
@@ -154,7 +154,7 @@ def test_past_the_candidates_chunks_follow_by_similarity(
     monkeypatch.setattr(fused_search, "POOL", 2)
     world = place(tmp_path).world(**TALES)
 
-    found = world.search("harbour", top_k=4, floor=0.0, fused=True).results
+    found = world.search("harbour", top_k=4, floor=0.0, mode="auto").results
     blended = [one.fused is not None and one.fused.blend is not None for one in found]
     rest = [one.score for one in found if one.fused and one.fused.blend is None]
 
@@ -168,7 +168,7 @@ def test_one_index_request_brings_both_kinds_of_candidates(tmp_path: Path) -> No
     world = here.world(**TALES)
     here.journal.clear()
 
-    world.search("harbour", floor=0.0, fused=True)
+    world.search("harbour", floor=0.0, mode="auto")
 
     assert [call for call in here.journal if call.startswith("index.")] == ["index.search_with"]
 
@@ -178,11 +178,11 @@ def test_what_an_index_adds_to_the_named_is_not_believed(tmp_path: Path) -> None
     world = here.world(**TALES)
     other = here.world("other", e__txt="The otter of another world.")
     stranger = next(iter(here.points(other)))
-    honest = sources(world.search("otter", floor=0.0, fused=True))
+    honest = sources(world.search("otter", floor=0.0, mode="auto"))
 
     here.index.lie = lambda hits, _: [Hit(stranger, 1.0, hits[0].text_hash), *hits]
 
-    assert sources(world.search("otter", floor=0.0, fused=True)) == honest
+    assert sources(world.search("otter", floor=0.0, mode="auto")) == honest
 
 
 class Eager(MemoryIndex):
@@ -201,7 +201,7 @@ def test_points_that_were_not_named_do_not_become_candidates(
     eager = place(tmp_path / "eager", index=Eager()).world(**TALES)
 
     def ranked(world: World) -> list[tuple[str, bool]]:
-        found = world.search("otter", floor=0.0, fused=True).results
+        found = world.search("otter", floor=0.0, mode="auto").results
         return [(one.source, bool(one.fused and one.fused.blend is not None)) for one in found]
 
     assert ranked(eager) == ranked(honest)
@@ -220,7 +220,7 @@ class Floorless(MemoryIndex):
 def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path) -> None:
     world = place(tmp_path, index=Floorless()).world(**TALES)
 
-    found = world.search("otter harbour", floor=0.54, fused=True)
+    found = world.search("otter harbour", floor=0.54, mode="auto")
 
     assert 0 < len(found.results) < 4
     assert all(one.score >= 0.54 for one in found.results)
@@ -230,7 +230,7 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
     world = place(tmp_path, embedder=Blind()).world(**TALES)
 
     plain = world.retrieve("the otter", top_k=2, language_constraint=None)
-    found = world.retrieve("the otter", top_k=2, language_constraint=None, fused=True)
+    found = world.retrieve("the otter", top_k=2, language_constraint=None, mode="auto")
 
     assert plain.metadata.sources[0].source == "a.txt"
     assert plain.metadata.sources[0].fused is None
@@ -246,7 +246,7 @@ def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
 
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.RETURNED
     assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
-    settings["fused"] = True
+    settings["mode"] = "auto"
     assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.RETURNED
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
 
@@ -254,14 +254,14 @@ def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
 def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path: Path) -> None:
     here = place(tmp_path, embedder=Blind())
     world = here.world(**TALES)
-    before = sources(world.search("harbour", top_k=4, floor=0.0, fused=True))
+    before = sources(world.search("harbour", top_k=4, floor=0.0, mode="auto"))
     here.sql(
         """UPDATE chunks SET text = 'Something else.' WHERE revision = (SELECT r.key
            FROM revisions r WHERE r.name = ?)""",
         before[0],
     )
 
-    found = world.search("harbour", top_k=3, floor=0.0, fused=True)
+    found = world.search("harbour", top_k=3, floor=0.0, mode="auto")
 
     assert sources(found) == before[1:4]
     assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
@@ -280,10 +280,21 @@ def test_a_similarity_is_measured_between_the_ends_of_the_closest(
 def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
 
-    with pytest.raises(InvalidSettings):
-        world.retrieve(selected_text="the harbour", fused=True)
-    with pytest.raises(InvalidSettings):
-        world.search("harbour", fused=1)  # type: ignore[arg-type]
+    plain = world.retrieve(selected_text="the harbour", mode="meaning")
+    assert world.retrieve(selected_text="the harbour", mode="auto").context == plain.context
+    with pytest.raises(InvalidSettings, match="'words' needs a query"):
+        world.retrieve(selected_text="the harbour", mode="words")
+
+
+def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) -> None:
+    world = place(tmp_path).world(**TALES)
+    reader = world.reader("ann")
+    for mode in ("fuzzy", "Auto", "", 1, True):
+        for call in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
+            with pytest.raises(InvalidSettings, match="one of auto, meaning, words"):
+                call("harbour", mode=mode)  # type: ignore[arg-type]
+        with pytest.raises(InvalidSettings, match="one of auto, meaning, words"):
+            world.evaluate([], mode=mode)  # type: ignore[arg-type]
 
 
 def test_a_readers_scope_is_refused(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
 
         def ask(place: int) -> object:
             words = TEXTS[place][:60]
-            found = world.search(words, top_k=3, fused=place % 2 == 0)
+            found = world.search(words, top_k=3, mode="auto" if place % 2 == 0 else None)
             bundle = world.retrieve(query=words)
             return (
                 [(hit.chunk_id, hit.score, hit.text) for hit in found.results],

@@ -34,7 +34,7 @@ def test_ingest_counts_no_words_until_somebody_asked_for_them(tmp_path: Path) ->
     world = here.world(a__txt=story(3), b__txt=story(4))
     assert (counted(here), terms(here)) == (0, set())
 
-    world.search("harbour", fused=True)
+    world.search("harbour", mode="auto")
     assert counted(here) == 2
 
     world.ingest(here.write("c.txt", "The otter swam."))
@@ -45,10 +45,10 @@ def test_ingest_counts_no_words_until_somebody_asked_for_them(tmp_path: Path) ->
 def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
     here = place(tmp_path, watched=True)
     world = here.world(a__txt=story(3))
-    world.search("harbour", fused=True)
+    world.search("harbour", mode="auto")
     here.journal.clear()
 
-    world.search("night", fused=True)
+    world.search("night", mode="auto")
 
     assert "store.keep_words" not in here.journal
     assert "store.countable" not in here.journal
@@ -57,7 +57,7 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
 def test_the_words_of_a_replaced_or_deleted_document_go_with_it(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
-    world.search("otter", fused=True)
+    world.search("otter", mode="auto")
 
     world.ingest(here.write("world/a.txt", "The badger dug."))
     assert terms(here) == {"the", "badger", "dug", "heron", "stood"}
@@ -82,7 +82,7 @@ def test_counts_of_an_earlier_version_are_replaced(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
     world.ingest(here.write("a.txt", "The otter swam."), language="en")
-    world.search("otter", fused=True)
+    world.search("otter", mode="auto")
     # What version 1 could leave when several threads counted at once.
     earlier = f"1:english:{version('snowballstemmer')}"
     here.sql(f"UPDATE word_counts SET recipe = '{earlier}'")
@@ -126,7 +126,7 @@ def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
 def test_a_staged_revision_is_not_counted(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.")
-    world.search("otter", fused=True)
+    world.search("otter", mode="auto")
 
     def gone() -> None:
         raise RuntimeError

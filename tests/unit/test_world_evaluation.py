@@ -96,10 +96,10 @@ def test_words_count_where_that_is_asked_for(here: Place) -> None:
     )
     query = GoldenQuery("q", "the ferry goblet", (Expected("middle.txt"),), top_k=1)
 
-    near, fused = world.evaluate([query]), world.evaluate([query], fused=True)
+    near, fused = world.evaluate([query]), world.evaluate([query], mode="auto")
 
     assert (near.results[0].metrics.hit, fused.results[0].metrics.hit) == (0.0, 1.0)
-    assert fused.name == "world, generation 1, fused"
+    assert fused.name == "world, generation 1, auto"
 
 
 @pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])

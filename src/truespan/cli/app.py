@@ -48,8 +48,13 @@ MaybeWorld = Annotated[
 Domain = Annotated[
     str | None, Option("--domain", "-d", help="Use this domain; it selects the world.")
 ]
-Fused = Annotated[
-    bool, Option("--fused", help="Rank by the words of the query too (fused search).")
+SearchMode = Annotated[
+    str | None,
+    Option(
+        "--mode",
+        help="Search by words and similarity (auto), by similarity alone (meaning) or by words "
+        "alone (words); default: that of the world.",
+    ),
 ]
 Chapter = Annotated[str | None, Option("--chapter", help="Only this chapter.")]
 Section = Annotated[str | None, Option("--section", help="Only this section.")]

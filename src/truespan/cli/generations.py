@@ -43,9 +43,7 @@ def evaluate(
     allowed_drop: Annotated[
         float, Option(help="How far a mean may fall below the old one.", parser=cli.decimal_number)
     ] = 0.01,
-    fused: Annotated[
-        bool, Option("--fused", help="Let the words of a query count as well.")
-    ] = False,
+    mode: cli.SearchMode = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
     trec_run: Annotated[
         Path | None, Option(help="Write the rankings to this file, for trec_eval.")
@@ -66,10 +64,10 @@ def evaluate(
     if generation is not None and domain is not None:
         raise InvalidSettings("Name a generation or a domain, not both.")
     with cli.open_world(library, world, domain) as chosen:
-        found = chosen.evaluate(golden, generation=generation, domain=domain, fused=fused)
+        found = chosen.evaluate(golden, generation=generation, domain=domain, mode=mode)
         old = None
         if against is not None:
-            old = chosen.evaluate(golden, generation=against, fused=fused)
+            old = chosen.evaluate(golden, generation=against, mode=mode)
     comparison = compare(old, found) if old else None
     verdict = gate(comparison, allowed_drop) if comparison else None
     if trec_run is not None:

@@ -33,13 +33,13 @@ def search(
     floor: Annotated[
         float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
     ] = 0.15,
-    fused: cli.Fused = False,
+    mode: cli.SearchMode = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
     with cli.open_world(library, world, domain) as chosen:
-        result = chosen.search(query, top_k=top_k, floor=floor, fused=fused)
+        result = chosen.search(query, top_k=top_k, floor=floor, mode=mode)
     if as_json:
         echo(to_json(result))
     elif context:
@@ -70,7 +70,7 @@ def retrieve(
     near_misses: Annotated[
         bool, Option("--near-misses", help="Show what lay just below the floor.")
     ] = False,
-    fused: cli.Fused = False,
+    mode: cli.SearchMode = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
@@ -81,7 +81,7 @@ def retrieve(
             selected_text=selected,
             top_k=top_k,
             near_misses=near_misses,
-            fused=fused,
+            mode=mode,
             **cli.filters_from(chapter, section, language, version, documents, tags),
         )
     return _print_bundle(bundle, context=context, as_json=as_json)
@@ -102,7 +102,7 @@ def ask(
     section: cli.Section = None,
     language: Annotated[str | None, Option(help="Only this language.")] = None,
     version: Annotated[str | None, Option(help="Only this version label.")] = None,
-    fused: cli.Fused = False,
+    mode: cli.SearchMode = None,
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
@@ -116,11 +116,11 @@ def ask(
         if reader is None:
             if book is not None:
                 raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
-            events = chosen.answer_stream(question, fused=fused, **filters)
+            events = chosen.answer_stream(question, mode=mode, **filters)
         else:
-            if fused or any(filters.values()):
-                raise InvalidSettings("Filters and --fused cannot be combined with --reader.")
-            events = chosen.reader(reader).answer_stream(question, book)
+            if any(filters.values()):
+                raise InvalidSettings("Filters cannot be combined with --reader.")
+            events = chosen.reader(reader).answer_stream(question, book, mode=mode)
         print_answer(events, as_json=as_json, stream=stream)
 
 
@@ -235,12 +235,13 @@ def ask_book(
     top_k: Annotated[
         int, Option("--top-k", "-k", help="Most chunks, 1 to 20.", parser=cli.whole_number)
     ] = 20,
+    mode: cli.SearchMode = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
     """Find what a book says up to where the reader is, and nothing past it."""
     with cli.open_world(library, world) as chosen:
-        bundle = chosen.reader(reader).retrieve(query, book=book, top_k=top_k)
+        bundle = chosen.reader(reader).retrieve(query, book=book, top_k=top_k, mode=mode)
     return _print_bundle(bundle, context=context, as_json=as_json)
 
 

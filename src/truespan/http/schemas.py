@@ -14,6 +14,7 @@ from truespan.arguments import (
     Query,
     ReadingArguments,
     RetrievalArguments,
+    SearchMode,
 )
 from truespan.maintenance.delete import PointsRemoved
 from truespan.serialize import members
@@ -88,7 +89,7 @@ class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
                 "properties": {
                     "query": {"type": "null"},
                     "selected_text": {**_STRING, "pattern": NOT_BLANK},
-                    "fused": {"const": False},
+                    "mode": {"enum": [None, "auto", "meaning"]},
                 },
             },
         ]
@@ -102,13 +103,14 @@ class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
     chunk_id: ChunkName
     query: Query
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K)] = RETRIEVAL_TOP_K
+    mode: SearchMode | None = None
 
 
 class Question(FilterFields, frozen=True, kw_only=True):
     """A question, and filters for the documents to answer from."""
 
     query: Query
-    fused: bool = False
+    mode: SearchMode | None = None
     stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
 
@@ -123,6 +125,7 @@ class ReaderQuestion(Arguments, frozen=True, kw_only=True):
 
     query: Query
     book: Book | None = None
+    mode: SearchMode | None = None
     stream: bool = False
 
 

@@ -31,6 +31,7 @@ from truespan.retrieval.stages import reveal, verify
 from truespan.retrieval.word_scores import WordScores, word_scores
 from truespan.types.chunk import Vector
 from truespan.types.ids import ChunkId
+from truespan.types.request import Mode
 from truespan.types.scope import Scope, Unlimited, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
@@ -80,10 +81,12 @@ def fetch_fused(
     k: int,
     floor: float | None,
     missing: CountMissing,
+    mode: Mode = Mode.AUTO,
 ) -> Fetched:
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
+    In the mode `words` similarity has no weight.
     Chunks past the candidates follow by similarity, so that requesting more never reorders.
     """
     if scope.position is not None:
@@ -93,7 +96,8 @@ def fetch_fused(
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
         ids = words.top(POOL, SCORE_DECIMALS)
-    blend = _Blend(deps.fused_weight, words, words.best)
+    weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
+    blend = _Blend(weight, words, words.best)
 
     named: list[Hit] = []
     requested = frozenset(ids)

@@ -25,7 +25,7 @@ from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stabl
 from truespan.types.bundle import Funnel, Notice, Skipped
 from truespan.types.chunk import Vector
 from truespan.types.document import CatalogEntry, DocumentCatalog
-from truespan.types.request import DEFAULT_LANGUAGE, DEFAULT_VERSION, Filters
+from truespan.types.request import DEFAULT_LANGUAGE, DEFAULT_MODE, DEFAULT_VERSION, Filters, Mode
 from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
@@ -160,13 +160,15 @@ class Pipeline(Struct, frozen=True):
         k: int,
         floor: float | None,
         missing: CountMissing,
-        words: str | None = None,
+        mode: Mode | None,
+        query: str | None,
     ) -> Fetched:
-        """Fetch and verify hits by similarity or, given `words`, by these as well."""
-        if words is None:
+        """Fetch and verify hits; a request without a query has no words to search for."""
+        chosen = mode or DEFAULT_MODE
+        if chosen is Mode.MEANING or query is None:
             return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
-        query = world, vector, words
-        return fetch_fused(self.deps, scope, *query, k=k, floor=floor, missing=missing)
+        words = world, vector, query
+        return fetch_fused(self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=chosen)
 
 
 def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ...]) -> None:

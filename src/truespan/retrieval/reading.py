@@ -8,7 +8,7 @@ from math import inf
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import DocumentNotFound
+from truespan.errors import DocumentNotFound, InvalidSettings
 from truespan.retrieval.fetch import Fetched, fetch_by_similarity
 from truespan.retrieval.pack import (
     BundleAttempt,
@@ -29,7 +29,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
-from truespan.types.request import MAX_CONTEXT_TOKENS, ReadingRequest
+from truespan.types.request import MAX_CONTEXT_TOKENS, Mode, ReadingRequest
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, VerificationFailure, Verified, Visible
@@ -106,6 +106,9 @@ class ReaderRetriever(Struct, frozen=True):
         return candidates_of(self.pipeline, world, attempt)
 
     def _admit(self, request: ReadingRequest) -> World:
+        if request.mode not in (None, Mode.MEANING):
+            # How rare a word is in a book reveals something about the unread part.
+            raise InvalidSettings("A reader can search only with the mode 'meaning'.")
         return self.pipeline.admit("read as this reader", request.query, reader=self.reader)
 
     def _begin(self, request: ReadingRequest) -> tuple[World, BundleAttempt]:

@@ -162,7 +162,8 @@ class Retriever(Struct, frozen=True):
             k=k,
             floor=RELEVANCE_FLOOR,
             missing=lambda verified, _: pack_verified(verified, NULL_OBSERVER).missing,
-            words=request.query if request.fused else None,
+            mode=request.mode,
+            query=request.query,
         )
         attempt.steps += ["searched", "filtered", "ranked"]
         attempt.packed = pack_verified(attempt.fetched.verified, self.pipeline.trace)

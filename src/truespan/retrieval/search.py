@@ -14,7 +14,7 @@ from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
-from truespan.types.request import Filters, RetrievalRequest, SearchRequest
+from truespan.types.request import Filters, Mode, RetrievalRequest, SearchRequest
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Verified
@@ -48,7 +48,8 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             k=k,
             floor=request.floor,
             missing=lambda verified, _: k - len(verified),
-            words=query if request.fused else None,
+            mode=request.mode,
+            query=query,
         )
 
     if request.top_k:
@@ -106,7 +107,8 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
             k=min(ANSWER_TOP_K, attempt.in_scope),
             floor=floor,
             missing=lambda verified, _: select(verified, NULL_OBSERVER).missing,
-            words=query if request.fused else None,
+            mode=request.mode,
+            query=query,
         )
         attempt.chunks = select(attempt.fetched.verified, pipeline.trace).chunks
 
@@ -138,7 +140,7 @@ def search_documents(
     *,
     passages: int,
     documents: int,
-    fused: bool = False,
+    mode: Mode | None = None,
 ) -> list[Verified]:
     """Return verified chunks, best first, until there are enough chunks and different documents.
 
@@ -164,7 +166,8 @@ def search_documents(
             k=max(passages, documents),
             floor=None,
             missing=missing,
-            words=query if fused else None,
+            mode=mode,
+            query=query,
         )
 
     pipeline.run(world, attempt, fill)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, TypedDict
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from truespan.errors import InvalidSettings
 
@@ -27,6 +28,21 @@ FUSED_WEIGHT = 0.65
 """What words count for in a blend, of one; chosen on half of SciFact (`bench/fused.py`)."""
 
 
+class Mode(StrEnum):
+    """How results are found and ordered."""
+
+    AUTO = "auto"
+    """By words and similarity, blended; by similarity alone where a request has no words."""
+    MEANING = "meaning"
+    """By similarity alone."""
+    WORDS = "words"
+    """By the words of the query alone."""
+
+
+MODES = ", ".join(Mode)
+DEFAULT_MODE = Mode.MEANING
+
+
 def check_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise InvalidSettings unless a value is a whole number between two others."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -44,11 +60,13 @@ def _check_length(name: str, value: object, longest: int) -> None:
         raise InvalidSettings(f"{name} must have between 1 and {longest} characters.")
 
 
-def _check_fused(fused: object, query: str | None) -> None:
-    if not isinstance(fused, bool):
-        raise InvalidSettings("fused must be true or false.")
-    if fused and query is None:
-        raise InvalidSettings("Fused search counts the words of a query; give one.")
+def check_mode(mode: object) -> Mode | None:
+    """Return a mode by its name, None for the world's default; raises InvalidSettings."""
+    if mode is None:
+        return None
+    if not isinstance(mode, str) or mode not in set(Mode):
+        raise InvalidSettings(f"mode must be one of {MODES}.")
+    return Mode(mode)
 
 
 class SearchRequest(Struct, frozen=True):
@@ -61,8 +79,8 @@ class SearchRequest(Struct, frozen=True):
     query: str
     top_k: int = DEFAULT_TOP_K
     floor: float = DEFAULT_FLOOR
-    fused: bool = False
-    """Whether the words of the query count as well."""
+    mode: Mode | None = None
+    """How to search; None for the default of the world."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
@@ -75,7 +93,7 @@ class SearchRequest(Struct, frozen=True):
             raise InvalidSettings("The floor must be a number.")
         if not math.isfinite(self.floor) or not 0.0 <= self.floor <= 1.0:
             raise InvalidSettings("The floor must lie between 0.0 and 1.0.")
-        _check_fused(self.fused, self.query)
+        force_setattr(self, "mode", check_mode(self.mode))
 
 
 class FilterArguments(TypedDict, total=False):
@@ -142,7 +160,7 @@ class RetrievalRequest(Struct, frozen=True):
     selected_text: str | None = None
     top_k: int = RETRIEVAL_TOP_K
     filters: Filters = RETRIEVAL_FILTERS
-    fused: bool = False
+    mode: Mode | None = None
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:
@@ -150,7 +168,9 @@ class RetrievalRequest(Struct, frozen=True):
         _check_length("query", self.query, LONGEST_QUERY)
         _check_length("selected_text", self.selected_text, LONGEST_SELECTION)
         check_whole("top_k", self.top_k, 1, MOST_TOP_K)
-        _check_fused(self.fused, self.query)
+        force_setattr(self, "mode", check_mode(self.mode))
+        if self.mode is Mode.WORDS and self.query is None:
+            raise InvalidSettings("The mode 'words' needs a query.")
 
     @property
     def query_type(self) -> str:
@@ -164,6 +184,7 @@ class ReadingRequest(Struct, frozen=True):
     query: str
     top_k: int = READING_TOP_K
     book: str | None = None
+    mode: Mode | None = None
 
     def __post_init__(self) -> None:
         if self.query is None:
@@ -171,3 +192,4 @@ class ReadingRequest(Struct, frozen=True):
         _check_length("query", self.query, LONGEST_QUERY)
         check_whole("top_k", self.top_k, 1, MOST_TOP_K)
         _check_length("book", self.book, LONGEST_QUERY)
+        force_setattr(self, "mode", check_mode(self.mode))

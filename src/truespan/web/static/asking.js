@@ -22,18 +22,19 @@ const question = () => byId("question").value.trim();
 const number = () => Math.min(20, Math.max(1, byId("top-k").valueAsNumber || 5));
 const book = () => String(state.document.number);
 
+const mode = () => byId("search-mode").value || null;
 const searching = () => byId("way").value === "search";
 
 /** Return the chosen filters; a search has none. */
 function filters() {
   const text = (id) => byId(id).value.trim() || null;
-  if (searching()) return { fused: byId("fused").checked };
+  if (searching()) return { mode: mode() };
   return {
     documents: byId("reach").value === "document" && state.document ? [book()] : null,
     chapter_filter: text("chapter"),
     language_constraint: text("language"),
     version_constraint: text("version"),
-    fused: byId("fused").checked,
+    mode: mode(),
   };
 }
 
@@ -61,7 +62,7 @@ async function unbounded(query, signal) {
 async function asOwner(signal) {
   const query = question() || null;
   if (searching() && query) {
-    const body = { query, top_k: number(), fused: byId("fused").checked };
+    const body = { query, top_k: number(), mode: mode() };
     return { found: ofSearch(await post(`${worldPath()}/search`, body, signal)), whole: null };
   }
   const body = { ...filters(), query, selected_text: state.selection || null, top_k: number(), near_misses: true };
