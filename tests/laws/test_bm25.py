@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,15 +36,26 @@ def stem(word: str, language: str) -> str:
 def reference(
     query: Sequence[str], chunks: Mapping[ChunkId, tuple[Sequence[str], str]]
 ) -> dict[ChunkId, float]:
-    """Return the score of each chunk that has a word of the query."""
+    """Return the score of each chunk that has a word of the query.
+
+    "die" is a German stop word: German chunks are scored by it only if no chunk has another word.
+    """
+    content = score_each(query, chunks, stops={("die", "de")})
+    return content or score_each(query, chunks, stops=set())
+
+
+def score_each(
+    query: Sequence[str],
+    chunks: Mapping[ChunkId, tuple[Sequence[str], str]],
+    stops: Collection[tuple[str, str]],
+) -> dict[ChunkId, float]:
     mean = sum(len(text) for text, _ in chunks.values()) / len(chunks)
-    languages = sorted({language for _, language in chunks.values()})
-    asked = {tuple(stem(word, one) for one in languages): word for word in query}
     scores: dict[ChunkId, float] = {}
-    for word in asked.values():
+    for word in query:
         counts = {
             id: [stem(one, language) for one in text].count(stem(word, language))
             for id, (text, language) in chunks.items()
+            if (word, language) not in stops
         }
         df = sum(count > 0 for count in counts.values())
         idf = log(1 + (len(chunks) - df + 0.5) / (df + 0.5))

@@ -218,7 +218,7 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
             found = world.search(words, top_k=3, mode="auto" if place % 2 == 0 else None)
             bundle = world.retrieve(query=words)
             return (
-                [(hit.chunk_id, hit.score, hit.text) for hit in found.results],
+                [(hit.chunk_id, hit.score, hit.fused, hit.text) for hit in found.results],
                 bundle.context,
                 [document.name for document in world.documents.list()],
                 world.documents.text(place + 1),

@@ -30,6 +30,8 @@ class WordMatches(Struct, frozen=True):
 
     places: NDArray[np.int64]
     counts: NDArray[np.int64]
+    weight: int = 1
+    """How often the query has the word."""
 
 
 class ChunkScores(Struct, frozen=True):
@@ -55,9 +57,9 @@ def score_chunks(
 ) -> ChunkScores:
     """Return the BM25 score of every chunk with a word of the query.
 
-    `words` has one element for each word of the query. `lengths` is the number of terms of the
-    chunk at each place; only the places that `words` names are read. `chunks` is how many chunks
-    take part, and `total` how many terms they have together.
+    `words` has one element for each distinct word of the query. `lengths` is the number of terms
+    of the chunk at each place; only the places that `words` names are read. `chunks` is how many
+    chunks take part, and `total` how many terms they have together.
     """
     import numpy as np
 
@@ -66,9 +68,9 @@ def score_chunks(
         found = len(word.places)
         rarity = math.log(1 + (chunks - found + 0.5) / (found + 0.5))
         size = lengths[word.places] * chunks / (total or 1)
-        counts = word.counts
+        counts, factor = word.counts, word.weight * rarity * (K1 + 1)
         places.append(word.places)
-        gains.append(rarity * counts * (K1 + 1) / (counts + K1 * (1 - B + B * size)))
+        gains.append(factor * counts / (counts + K1 * (1 - B + B * size)))
     distinct, rows = np.unique(np.concatenate(places), return_inverse=True)
     # Added in the order of the words, so that equal chunks have equal scores to the last bit.
     values = np.bincount(rows, np.concatenate(gains), len(distinct))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from truespan.retrieval.bm25 import ChunkScores, WordMatches, score_chunks
 from truespan.retrieval.word_counts import OUTSIDE, Layout, count_words, layout_of
-from truespan.retrieval.word_query import query_words
+from truespan.retrieval.word_query import WordQuery, match_words, parse_query
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope, World
 
@@ -28,6 +28,7 @@ class WordScores(Struct, frozen=True):
 
     scope: Scope
     layout: Layout
+    query: WordQuery
     scores: ChunkScores
 
     @property
@@ -57,18 +58,18 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
     lengths = layout.lengths_in(store, scope)
     taking_part = lengths != OUTSIDE
     codes = np.unique(layout.codes[taking_part]).tolist()
-    words = query_words(query, [layout.stemmers[code] for code in codes])
-    matches = [
-        _find_word(store, scope, layout, taking_part, dict(zip(codes, word, strict=True)))
-        for word in words
-    ]
+    parsed = parse_query(query, [layout.stemmers[code] for code in codes])
+
+    def find(forms: Mapping[str, str]) -> WordMatches:
+        return _find_word(store, scope, layout, taking_part, forms)
+
     scores = score_chunks(
-        matches,
+        match_words(parsed, find),
         lengths,
         chunks=int(taking_part.sum()),
         total=int(lengths[taking_part].sum()),
     )
-    return WordScores(scope, layout, scores)
+    return WordScores(scope, layout, parsed, scores)
 
 
 def _find_word(
@@ -76,7 +77,7 @@ def _find_word(
     scope: Scope,
     layout: Layout,
     taking_part: NDArray[np.bool_],
-    forms: Mapping[int, str],
+    forms: Mapping[str, str],
 ) -> WordMatches:
     """Return the places of the chunks that contain a word, and how often.
 
@@ -88,7 +89,7 @@ def _find_word(
     places, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for term in sorted(set(forms.values())):
         found, often = layout.places_of(store, scope, term)
-        speaking = [code for code, form in forms.items() if form == term]
+        speaking = [layout.stemmers.index(name) for name, form in forms.items() if form == term]
         kept = taking_part[found] & np.isin(layout.codes[found], speaking)
         places.append(found[kept])
         counts.append(often[kept])

@@ -1,0 +1,110 @@
+"""A query as words and phrases: repeated words, stop words by language, quotes of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tests.promises import proves
+from truespan.retrieval.bm25 import WordMatches, score_chunks
+from truespan.retrieval.stop_words import STOP_WORDS
+from truespan.retrieval.terms import stem_function, words
+from truespan.retrieval.word_query import WordQuery, find_phrases, match_words, parse_query
+
+EN = ("english",)
+
+
+def content(query: str, *stemmers: str) -> list[tuple[str, ...]]:
+    """Return the terms of each word under the stemmers where it is no stop word."""
+    found = (word.content_forms for word in parse_query(query, stemmers or EN).words)
+    return [tuple(forms.values()) for forms in found if forms]
+
+
+def test_every_stop_word_is_one_word_of_a_language_with_a_stemmer() -> None:
+    wrong = [
+        (name, word)
+        for name, listed in STOP_WORDS.items()
+        for word in listed
+        if list(words(word)) != [word] or not stem_function(name)(word)
+    ]
+    assert wrong == []
+
+
+def test_stop_words_of_a_language_are_left_out_for_its_chunks_alone() -> None:
+    assert content("What did the keeper of the lamps do?") == [("keeper",), ("lamp",)]
+    [die, lampe] = parse_query("die Lampe", ("english", "german")).words
+    assert die.content_forms == {"english": "die"}
+    assert lampe.content_forms == lampe.forms == {"english": "lamp", "german": "lamp"}
+    assert content("die Lampe", "") == [("die",), ("lampe",)]
+
+
+def test_a_word_counts_as_often_as_the_query_has_it() -> None:
+    [lamp, key] = parse_query("lamp, lamps, key. LAMP!", EN).words
+
+    assert (lamp.count, key.count) == (3, 1)
+
+
+def test_a_stop_word_in_quotes_stays() -> None:
+    assert content('who is "The Who"') == [("who",), ("the",)]
+    assert content("who is the keeper") == [("keeper",)]
+
+
+def matches_of(query: str, chunks: list[list[str]]) -> list[WordMatches]:
+    def find(forms: Mapping[str, str]) -> WordMatches:
+        counts = np.array([chunk.count(forms["english"]) for chunk in chunks], np.int64)
+        return WordMatches(counts.nonzero()[0], counts[counts > 0])
+
+    return match_words(parse_query(query, EN), find)
+
+
+@proves("search.words")
+def test_a_word_that_occurs_nowhere_changes_nothing() -> None:
+    chunks = [["the", "lamp", "burn"], ["the", "key"], ["a", "lamp", "and", "a", "lamp"]]
+    lengths = np.array([len(chunk) for chunk in chunks], np.int64)
+
+    def scores(query: str) -> list[float]:
+        found = score_chunks(matches_of(query, chunks), lengths, chunks=3, total=int(lengths.sum()))
+        return [found.of(place) for place in range(3)]
+
+    # Also where only stop words are left, or nothing at all.
+    for query in ("the lamp", "lamp lamp key", "the a", "otter"):
+        assert scores(f"{query} zebra") == scores(f"zebra {query}") == scores(query)
+    assert scores("lamp") == scores("the lamp")
+    assert scores("the")[2] == 0.0 < scores("the")[0]
+    assert scores("lamp lamp") == [2 * score for score in scores("lamp")]
+    assert scores("otter") == [0.0, 0.0, 0.0]
+
+
+def test_phrases_are_what_stands_in_double_quotes_of_any_kind() -> None:
+    expected = {
+        'who said "the old lamp" twice': ("the old lamp",),
+        "“the old lamp” and „die alte Lampe“ and „lampa”": (
+            *("the old lamp", "die alte Lampe", "lampa"),
+        ),
+        "«la vieille lampe» und »die Lampe«": ("la vieille lampe", "die Lampe"),
+        "「古い灯台」と『鍵』": ("古い灯台", "鍵"),
+        "他说“你好”吗": ("你好",),
+        '"one" "two" "one"': ("one", "two"),
+        '(“red”, "blue")': ("red", "blue"),
+        'the 5" and the 6" disk': (),
+        'an "unclosed one': (),
+        '"" "..." " "': (),
+        "the keeper's 'lamp' and ‘key’": (),
+    }
+    found = {query: find_phrases(query) for query in expected}
+    assert found == expected
+
+
+def test_a_phrase_occurs_where_its_terms_follow_one_another() -> None:
+    phrase = parse_query('"old lamps"', EN)
+    assert phrase.occurs_in("An Old\nlamp burned.", "en")
+    assert phrase.occurs_in("old old lamp", "en")
+    assert not phrase.occurs_in("The lamp was old.", "en")
+    assert not phrase.occurs_in("An old green lamp.", "en")
+    assert not phrase.occurs_in("", "en")
+    both = parse_query('"old lamp" "green key"', EN)
+    assert both.occurs_in("A green key, an old lamp.", "en")
+    assert not both.occurs_in("An old lamp.", "en")
+    assert parse_query("「東京都」", ("",)).occurs_in("これは東京都です", "ja")
+    assert WordQuery((), ()).occurs_in("", "en")
