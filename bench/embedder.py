@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 
 from bench.measure import apart
 from bench.report import Figure, Options, at_least, at_most, run, say
-from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel, disable_telemetry
+from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
+from truespan.providers.onnx import disable_telemetry
 
 TEXTS = 256
 SHORTEST, LONGEST = 5, 450

@@ -13,7 +13,7 @@ import pytest
 from tests import promises
 from tests.support import worlds
 from tests.support.store_matrix import ONE, columns_of
-from truespan.providers import local as embedder
+from truespan.providers import onnx
 
 NO_SERVER = "NO POSTGRESQL"
 """What a test says that was skipped because no server could be started."""
@@ -65,9 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
     worlds.STORES.append(str(config.getoption("--store")))
     # Hundreds of tests open a library with the local model one after the other. Its file is read
     # and checked each time, but what was loaded from it stays.
-    embedder._IN_USE = {}
+    onnx._IN_USE = {}
     # Some tests import onnxruntime themselves.
-    embedder.disable_telemetry()
+    onnx.disable_telemetry()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -42,6 +42,7 @@ from truespan.providers.embedder import EmbedderOptions
 from truespan.providers.google import GoogleEmbedder
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.ollama import OllamaEmbedder
+from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.settings import model_cache
@@ -246,6 +247,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         DeferredChat("chat", lambda: None),  # type: ignore[arg-type]
         LocalEmbedder(model := LocalModel(folder=None, cache=model_cache() / "none")),
         WordPieceCounter(model),
+        FolderEmbedder(folder / "model"),
         MetricsObserver(),
         ChildParser(),
     )

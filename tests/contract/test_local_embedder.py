@@ -20,11 +20,10 @@ from truespan.protocols import Embedder
 from truespan.providers.local import (
     INSTRUCTION,
     NETWORK_FILE,
-    TOKENIZER_FILE,
     LocalEmbedder,
     LocalModel,
-    _gather,
 )
+from truespan.providers.onnx import TOKENIZER_FILE, gather
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
 
@@ -124,8 +123,8 @@ def test_a_vector_is_the_state_of_the_first_token_as_the_network_gives_it(
 
 
 def test_embedders_of_one_file_share_what_was_loaded_from_it(embedder: LocalEmbedder) -> None:
-    session, _ = embedder._load()
-    again, _ = LocalEmbedder(LocalModel())._load()
+    session = embedder._load().session
+    again = LocalEmbedder(LocalModel())._load().session
 
     assert again is session
 
@@ -303,6 +302,6 @@ def test_an_interruption_cancels_all_that_has_not_begun() -> None:
     waiting: list[Future[Vector]] = [Future() for _ in range(3)]
 
     with pytest.raises(KeyboardInterrupt):
-        _gather({0: interrupted, **dict(enumerate(waiting, start=1))})
+        gather({0: interrupted, **dict(enumerate(waiting, start=1))})
 
     assert all(future.cancelled() for future in waiting)

@@ -34,8 +34,9 @@ from tests.support.providers.embedders import make_embedder
 from tests.support.worlds import HandClock, WordCounter, similarity, vector_of
 from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable, TextTooLong
 from truespan.protocols import Embedder
-from truespan.providers.embedder import PROBE, prefixes_for
+from truespan.providers.embedder import PROBE
 from truespan.providers.ollama import OllamaEmbedder, full_name, to_pull
+from truespan.providers.prefixes import prefixes_for
 from truespan.settings import read_settings
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance

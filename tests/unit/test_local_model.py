@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from truespan.errors import ModelUnavailable
-from truespan.providers.local import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.providers.local import NETWORK_FILE, LocalModel
+from truespan.providers.onnx import TOKENIZER_FILE
 
 PACKAGED = LocalModel()
 FILES = (NETWORK_FILE, TOKENIZER_FILE)

@@ -1,6 +1,6 @@
-"""What embedders share: the learnt model, prefixes, and the refusals of HTTP providers.
+"""What embedders share: the learnt model, and the refusals of HTTP providers.
 
-Owns: learning a model once, the prefixes that model families expect, and common refusals.
+Owns: learning a model once, and common refusals.
 Does not own: retries, batches and the check of their order; ingestion does that for all.
 Must hold: nothing is cut silently, and one profile stands for one model.
 """
@@ -8,7 +8,6 @@ Must hold: nothing is cut silently, and one profile stands for one model.
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from threading import Lock
@@ -22,43 +21,11 @@ from truespan.protocols import Clock, EmbeddingLimits
 from truespan.providers.concurrency import sending_query
 from truespan.providers.http import JsonClient, Kind, Reply, sendable
 from truespan.providers.outbound import Bounds
+from truespan.providers.prefixes import ModelPrefixes
 from truespan.types.chunk import LEAST_LENGTH, Vector, numbers_of
-from truespan.types.profile import INSTRUCTION, Distance, EmbeddingProfile
+from truespan.types.profile import Distance, EmbeddingProfile
 
 PROBE = "A short text from which the number of dimensions is learnt."
-
-
-class ModelPrefixes(Struct, frozen=True):
-    """The texts that a model expects before a query and before a document."""
-
-    query: str = ""
-    document: str = ""
-
-    @property
-    def modes(self) -> tuple[str, str]:
-        """Return the modes of documents and queries as the profile states them."""
-        document = INSTRUCTION + self.document if self.document else "passage"
-        return document, INSTRUCTION + self.query if self.query else "plain"
-
-
-GEMMA_PREFIXES = ModelPrefixes("task: search result | query: ", "title: none | text: ")
-_REPRESENT = ModelPrefixes(query="Represent this sentence for searching relevant passages: ")
-_FAMILIES = (
-    (re.compile(r"bge[-:](small|base|large)-en"), _REPRESENT),
-    (re.compile(r"mxbai-embed-large"), _REPRESENT),
-    (re.compile(r"snowflake-arctic-embed2|arctic-embed-[lm]-v2"), ModelPrefixes(query="query: ")),
-    (re.compile(r"arctic-embed"), _REPRESENT),
-    (re.compile(r"nomic-embed-text"), ModelPrefixes("search_query: ", "search_document: ")),
-    (re.compile(r"\be5-(small|base|large)"), ModelPrefixes("query: ", "passage: ")),
-    (re.compile(r"embeddinggemma"), GEMMA_PREFIXES),
-)
-"""Models that were trained with instructions, by a pattern of their name; the first match wins."""
-
-
-def prefixes_for(model: str) -> ModelPrefixes:
-    """Return the prefixes of a model's family; none if the family is unknown."""
-    matches = (prefixes for pattern, prefixes in _FAMILIES if pattern.search(model.lower()))
-    return next(matches, ModelPrefixes())
 
 
 class LearntModel(Struct, frozen=True):

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.protocols import EmbeddingLimits
-from truespan.providers.embedder import BaseEmbedder, LearntModel, prefixes_for
-from truespan.providers.local import disable_telemetry
+from truespan.providers.embedder import BaseEmbedder, LearntModel
+from truespan.providers.onnx import disable_telemetry
+from truespan.providers.prefixes import prefixes_for
 from truespan.types.chunk import Vector, unit_vector
 
 if TYPE_CHECKING:

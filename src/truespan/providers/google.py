@@ -18,15 +18,14 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ProviderBadReply, TextTooLong
 from truespan.providers.embedder import (
-    GEMMA_PREFIXES,
     PROBE,
     EmbedderOptions,
     HttpEmbedder,
     LearntModel,
-    ModelPrefixes,
 )
 from truespan.providers.http import Reply, read_pause, sendable
 from truespan.providers.keys import KeyRing
+from truespan.providers.prefixes import GEMMA_PREFIXES, ModelPrefixes
 from truespan.types.chunk import Vector, unit_vector
 from truespan.types.token import Secret
 

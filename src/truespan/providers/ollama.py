@@ -23,10 +23,10 @@ from truespan.providers.embedder import (
     EmbedderOptions,
     HttpEmbedder,
     LearntModel,
-    prefixes_for,
 )
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
+from truespan.providers.prefixes import prefixes_for
 from truespan.types.chunk import NO_VECTOR, Vector, unit_vector
 
 ALIASES = {

@@ -23,11 +23,11 @@ from truespan.providers.embedder import (
     EmbedderOptions,
     HttpEmbedder,
     LearntModel,
-    prefixes_for,
 )
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds
+from truespan.providers.prefixes import prefixes_for
 from truespan.types.chunk import Vector, unit_vector
 from truespan.types.token import Secret
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from truespan.providers.local import TOKENIZER_FILE, LocalModel
+from truespan.providers.local import LocalModel
+from truespan.providers.onnx import TOKENIZER_FILE
 from truespan.types.text import WHITE_SPACE, TokenMap
 
 _RULES = 1

@@ -9,7 +9,8 @@ from pathlib import Path
 from truespan.errors import TruespanError
 from truespan.files.checks import file_checks
 from truespan.protocols import Clock, VectorIndex
-from truespan.providers.local import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.providers.local import NETWORK_FILE, LocalModel
+from truespan.providers.onnx import TOKENIZER_FILE
 from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES

@@ -1,0 +1,548 @@
+"""Networks in the ONNX format that run on this machine: their files, their tokenizer, their runs.
+
+Owns: reading and hashing the files of a model, loading its network, and feeding it tokens.
+Does not own: what an output means; embedders and rerankers decide that.
+Must hold: the bytes that were hashed are the bytes used, no file outside the model's folder is
+read, and nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import cached_property
+from hashlib import file_digest, sha256
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from truespan.errors import InvalidConfiguration, ModelUnavailable, resource_error
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    import numpy
+    from onnxruntime import InferenceSession
+    from tokenizers import Encoding, Tokenizer
+
+TOKENIZER_FILE = "tokenizer.json"
+NETWORK_FILES = ("model.onnx", "onnx/model.onnx")
+"""Where exports put the network; the first that is there counts."""
+CPU = "CPUExecutionProvider"
+
+_GIB = 1 << 30
+_NETWORK_LIMIT, _DATA_LIMIT = 2 * _GIB, 64 * _GIB
+"""The format allows no larger network file; weights beyond that are in files beside it."""
+_TEXT_LIMIT = 256 << 20
+"""The largest tokenizer or configuration file that is read."""
+_CHANGED = "Start again if the folder was changed on purpose."
+
+Result = TypeVar("Result")
+
+
+class ModelFiles(ABC):
+    """The files of one model in one folder. Bytes are hashed before they are used."""
+
+    def __init__(self) -> None:
+        self._loading = Lock()
+        self._tokenizer: Tokenizer | None = None
+
+    @cached_property
+    def location(self) -> Path:
+        """Return the folder the files are in; `ModelUnavailable` if there is none."""
+        return self._locate()
+
+    @cached_property
+    def network(self) -> str:
+        """Return the name of the network's file."""
+        return self._find_network()
+
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """Return the SHA-256 that each file must have."""
+        return self._find_digests()
+
+    @abstractmethod
+    def _locate(self) -> Path: ...
+
+    @abstractmethod
+    def _find_network(self) -> str: ...
+
+    @abstractmethod
+    def _find_digests(self) -> Mapping[str, str]: ...
+
+    @property
+    def external(self) -> tuple[str, ...]:
+        """Return the names, as the network spells them, of the files with its weights."""
+        return ()
+
+    def path(self, name: str) -> Path:
+        """Return where a file is."""
+        return self.location / name
+
+    def remedy(self) -> str:
+        """Return what to do when a file is not the one it should be."""
+        return _CHANGED
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of one file; `ModelUnavailable` if it is not the file it should be."""
+        path = self.path(name)
+        try:
+            content = path.read_bytes()
+        except OSError as failure:
+            raise resource_error(failure) or unreadable(path) from failure
+        if sha256(content).hexdigest() != self.digests[name]:
+            raise ModelUnavailable(
+                f"The model file {path} is not the one it should be: its SHA-256 differs.",
+                advice=self.remedy(),
+            )
+        return content
+
+    def tokenizer(self) -> Tokenizer:
+        """Return the model's tokenizer, loaded once, which neither cuts nor pads.
+
+        Names of special tokens in a text are read as ordinary text: a document cannot end its own
+        input by spelling out a separator.
+        """
+        with self._loading:
+            if self._tokenizer is not None:
+                return self._tokenizer
+            from tokenizers import Tokenizer
+
+            content = self.read(TOKENIZER_FILE)
+            try:
+                tokenizer = Tokenizer.from_buffer(content)
+            except Exception as failure:  # The library raises nothing narrower.
+                raise ModelUnavailable(
+                    f"The file {self.path(TOKENIZER_FILE)} is no tokenizer.", advice=self.remedy()
+                ) from failure
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            tokenizer.encode_special_tokens = True
+            self._tokenizer = tokenizer
+            return tokenizer
+
+
+class FolderFiles(ModelFiles):
+    """The files of a model that was exported into a folder: whatever it holds is the model.
+
+    `network` names the file of the network; blank for `model.onnx`, in the folder or in its folder
+    `onnx`, or the only network there is.
+    """
+
+    def __init__(self, folder: Path, network: str = "") -> None:
+        super().__init__()
+        self._folder = folder
+        self._network = network
+
+    def _locate(self) -> Path:
+        folder = self._folder.resolve()
+        if not folder.is_dir():
+            raise ModelUnavailable(
+                f"There is no model folder {self._folder}.",
+                advice="Correct the setting; a relative path begins at the library's folder.",
+            )
+        return folder
+
+    def path(self, name: str) -> Path:
+        """Return where a file is; `ModelUnavailable` if that is outside the folder."""
+        path = self.location / name
+        inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
+        if not inside or not path.resolve().is_relative_to(self.location):
+            raise ModelUnavailable(
+                f"The model file {name!r} leads out of the folder {self.location}.",
+                advice="Copy the files themselves into the folder, without links.",
+            )
+        return path
+
+    def _find_network(self) -> str:
+        if self._network:
+            names = [self._network]
+        else:
+            found = [*self.location.glob("*.onnx"), *self.location.glob("onnx/*.onnx")]
+            others = [path.relative_to(self.location).as_posix() for path in found]
+            names = [*NETWORK_FILES, *(others if len(others) == 1 else ())]
+        for name in names:
+            if self.path(name).is_file():
+                return name
+        raise ModelUnavailable(
+            f"The model folder {self.location} does not hold {names[0]}.",
+            advice="Export the model as ONNX into it, or name its network file in the settings.",
+        )
+
+    @property
+    def contents(self) -> NetworkContents:
+        """Return what the network consists of; nothing is loaded for it."""
+        return self._network_read[1]
+
+    @property
+    def external(self) -> tuple[str, ...]:
+        return self.contents.external
+
+    def _find_digests(self) -> Mapping[str, str]:
+        beside = PurePosixPath(self.network).parent
+        limits = {(beside / name).as_posix(): _DATA_LIMIT for name in self.external}
+        digests = {self.network: self._network_read[0]}
+        for name, limit in (limits | {TOKENIZER_FILE: _TEXT_LIMIT}).items():
+            self._require_size(name, limit)
+            try:
+                with self.path(name).open("rb") as file:
+                    digests[name] = file_digest(file, "sha256").hexdigest()
+            except OSError as failure:
+                raise resource_error(failure) or unreadable(self.path(name)) from failure
+        return digests
+
+    @cached_property
+    def _network_read(self) -> tuple[str, NetworkContents]:
+        path = self.path(self.network)
+        self._require_size(self.network, _NETWORK_LIMIT)
+        try:
+            content = path.read_bytes()
+            return sha256(content).hexdigest(), read_contents(content)
+        except OSError as failure:
+            raise resource_error(failure) or unreadable(path) from failure
+        except ValueError as failure:
+            raise ModelUnavailable(
+                f"The file {path} is no ONNX network.", advice="Export the model again."
+            ) from failure
+
+    def configuration(self, name: str) -> dict[str, Any]:
+        """Return the content of a JSON file of the folder; empty if there is no such file."""
+        path = self.path(name)
+        if not path.is_file():
+            return {}
+        self._require_size(name, _TEXT_LIMIT)
+        try:
+            content = json.loads(path.read_bytes())
+        except OSError as failure:
+            raise resource_error(failure) or unreadable(path) from failure
+        except (ValueError, RecursionError):
+            content = None
+        if isinstance(content, list):
+            content = {"entries": content}
+        if not isinstance(content, dict):
+            raise ModelUnavailable(
+                f"The file {path} is not valid JSON.", advice="Export the model again."
+            )
+        return content
+
+    def _require_size(self, name: str, limit: int) -> None:
+        path = self.path(name)
+        if not path.is_file():
+            raise ModelUnavailable(
+                f"The model folder {self.location} does not hold {name}.",
+                advice="Export the model again, with all its files.",
+            )
+        if path.stat().st_size > limit:
+            raise ModelUnavailable(
+                f"The model file {path} has more than {limit >> 20} MiB.",
+                advice="Choose a smaller model.",
+            )
+
+
+def unreadable(path: Path) -> ModelUnavailable:
+    """Return the error for a model file that the system does not let us read."""
+    return ModelUnavailable(
+        f"The model file {path} cannot be read.", advice="See that it is there and may be read."
+    )
+
+
+class NetworkContents(Struct, frozen=True):
+    """What a network file names: operators, files beside it with its weights, and outputs."""
+
+    operators: frozenset[str]
+    external: tuple[str, ...]
+    outputs: Mapping[str, int | None]
+    """The last dimension of each output, if it is fixed."""
+
+    @property
+    def is_quantised(self) -> bool:
+        """Return whether scales may be taken over all that is in a run."""
+        parts = ("quantize", "integer", "qlinear", "qattention", "qgemm")
+        return any(part in name.lower() for name in self.operators for part in parts)
+
+
+_PARTS = {
+    "model": {7: "network", 25: "function"},
+    "network": {1: "node", 5: "tensor", 12: "output", 15: "sparse tensor"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
+    "function": {7: "node"},
+    "node": {4: "operator", 5: "attribute"},
+    "attribute": {
+        5: "tensor",
+        6: "graph",
+        10: "tensor",
+        11: "graph",
+        22: "sparse tensor",
+        23: "sparse tensor",
+    },
+    "sparse tensor": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+"""The members of each message of the ONNX format that lead to operators and external files."""
+
+
+def read_contents(network: bytes) -> NetworkContents:
+    """Return what a network file names; `ValueError` if it is no ONNX network.
+
+    The weights in it are skipped, so this takes no time to speak of.
+    """
+    view = memoryview(network)
+    operators: set[str] = set()
+    external: set[str] = set()
+    outputs: dict[str, int | None] = {}
+    todo = [("model", 0, len(view))]
+    while todo:
+        kind, start, end = todo.pop()
+        if kind == "operator":
+            operators.add(str(view[start:end], "utf-8"))
+        elif kind == "entry":
+            pair = {number: view[a:b] for number, a, b in _fields(view, start, end)}
+            if pair.get(1) == b"location":
+                external.add(str(pair.get(2, b""), "utf-8"))
+        elif kind == "output":
+            for number, a, b in _fields(view, start, end):
+                if number == 1:
+                    outputs[str(view[a:b], "utf-8")] = _last_dimension(view, start, end)
+        else:
+            parts = _PARTS[kind]
+            found = [(parts[n], a, b) for n, a, b in _fields(view, start, end) if n in parts]
+            todo += found
+    if not operators:
+        raise ValueError("It has no operators.")
+    return NetworkContents(frozenset(operators), tuple(sorted(external)), outputs)
+
+
+def _last_dimension(view: memoryview, start: int, end: int) -> int | None:
+    """Return the last dimension of a value, if it is fixed."""
+    for step in (2, 1, 2):  # Its type, that of a tensor, its shape.
+        parts = [(a, b) for number, a, b in _fields(view, start, end) if number == step]
+        if not parts:
+            return None
+        start, end = parts[0]
+    dimensions = [(a, b) for number, a, b in _fields(view, start, end) if number == 1]
+    if not dimensions or bytes(view[slice(*dimensions[-1])])[:1] != b"\x08":
+        return None
+    start, end = dimensions[-1]
+    return _varint(view, start + 1, end)[0]
+
+
+def _fields(view: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield number and bounds of each field with a length in a message of protocol buffers."""
+    while start < end:
+        tag, start = _varint(view, start, end)
+        match tag & 7:
+            case 0:
+                _, start = _varint(view, start, end)
+            case 1:
+                start += 8
+            case 2:
+                length, start = _varint(view, start, end)
+                if length > end - start:
+                    raise ValueError("A field ends after its message.")
+                yield tag >> 3, start, start + length
+                start += length
+            case 5:
+                start += 4
+            case _:
+                raise ValueError("A field has an unknown type.")
+
+
+def _varint(view: memoryview, start: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    for place in range(start, min(end, start + 10)):
+        value |= (view[place] & 127) << shift
+        if view[place] < 128:
+            return value, place + 1
+        shift += 7
+    raise ValueError("A number does not end.")
+
+
+# Sessions
+
+_SILENT = 4
+"""The severity at which only fatal messages of the runtime are left; none may reach stdout."""
+_LOADING = Lock()
+_IN_USE: MutableMapping[tuple[str, ...], InferenceSession] = WeakValueDictionary()
+"""Sessions by the digests of their files: libraries open at once in a process share one."""
+_REMOTE = "AzureExecutionProvider"
+"""It would send inputs to a server."""
+
+
+def disable_telemetry() -> None:
+    """Keep onnxruntime from collecting usage data; call it before onnxruntime is imported.
+
+    On Linux its import would write a device id and an event database to the user's cache folder
+    and later try to send events. Only this variable prevents that: `disable_telemetry_events` can
+    only be called after the import. A value that is already set is overridden.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+
+def find_execution_provider(device: str) -> str:
+    """Return the execution provider of onnxruntime for a device such as "cpu" or "cuda".
+
+    Raises:
+        InvalidConfiguration: the installed build of onnxruntime has none for it.
+    """
+    if device.strip().lower() == "cpu":
+        return CPU
+    disable_telemetry()
+    import onnxruntime
+
+    suffix = "ExecutionProvider"
+    offered = [name for name in onnxruntime.get_available_providers() if name != _REMOTE]
+    wanted = device.strip().lower().removesuffix(suffix.lower())
+    for name in offered:
+        if name.removesuffix(suffix).lower() == wanted:
+            return name
+    devices = ", ".join(name.removesuffix(suffix).lower() for name in offered)
+    raise InvalidConfiguration(
+        f"The installed onnxruntime cannot run models on {device!r}.",
+        advice=f"Choose one of: {devices}. Or install the build of onnxruntime for this device.",
+    )
+
+
+def open_session(files: ModelFiles, provider: str = CPU) -> InferenceSession:
+    """Return the loaded network of a model; models with the same files share one.
+
+    Raises:
+        ModelUnavailable: the network cannot be loaded, or not on this device.
+    """
+    # The files are checked even if the network is loaded already.
+    content = files.read(files.network)
+    beside = PurePosixPath(files.network).parent
+    names = [(beside / name).as_posix() for name in files.external]
+    weights = [files.read(name) for name in names]
+    key = (provider, *(files.digests[name] for name in (files.network, *names)))
+    with _LOADING:
+        session = _IN_USE.get(key)
+        if session is None:
+            session = _load(files, content, weights, provider)
+            _IN_USE[key] = session
+        return session
+
+
+def _load(
+    files: ModelFiles, content: bytes, weights: list[bytes], provider: str
+) -> InferenceSession:
+    disable_telemetry()
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(_SILENT)
+    # For Windows, and for a program that imported onnxruntime before.
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _SILENT
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    # Measured: the arena saves a tenth of the time and a third of the memory. Memory patterns are
+    # kept per length of text, and hardly any two texts have the same.
+    options.enable_cpu_mem_arena = True
+    options.enable_mem_pattern = False
+    cause: Exception | None = None
+    try:
+        if weights:
+            # Given from memory: the runtime would look for the files in the current folder.
+            names = list(files.external)
+            if list(read_contents(content).external) != names:
+                raise ValueError("The network names other files than it did.")
+            options.add_external_initializers_from_files_in_memory(
+                names, weights, list(map(len, weights))
+            )
+        session = onnxruntime.InferenceSession(
+            content, options, providers=list(dict.fromkeys([provider, CPU]))
+        )
+        # The runtime would go on without the device, and without a word.
+        if session.get_providers()[0] == provider:
+            session.disable_fallback()
+            return session
+        fault = f"cannot be run by {provider}"
+    except Exception as failure:  # The runtime's own errors have no common root.
+        fault, cause = "cannot be loaded", failure
+    raise ModelUnavailable(
+        f"The network {files.path(files.network)} {fault}.",
+        advice=f"Check the device's driver, or choose the device 'cpu'. {files.remedy()}"
+        if cause is None
+        else "The folder must hold a model as ONNX that the installed onnxruntime supports.",
+    ) from cause
+
+
+# Runs
+
+_KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+
+
+def require_known_inputs(session: InferenceSession, files: ModelFiles) -> None:
+    """Refuse a network that needs more than the tokens of texts."""
+    names = [entry.name for entry in session.get_inputs()]
+    unknown = [name for name in names if name not in _KNOWN_INPUTS]
+    if unknown or "input_ids" not in names:
+        reason = f"needs the input {unknown[0]!r}" if unknown else "has no input 'input_ids'"
+        raise ModelUnavailable(
+            f"The network {files.path(files.network)} {reason}.",
+            advice="Export the model for feature extraction, so that it reads tokens only.",
+        )
+
+
+def run_tokens(
+    session: InferenceSession,
+    output: str,
+    encodings: Sequence[Encoding],
+    *,
+    length: int | None = None,
+    padding: int = 0,
+) -> numpy.ndarray:
+    """Return an output of the network for some texts in one run; threads may share a session.
+
+    Texts are padded on the right to the longest, or to `length` tokens. Inputs that the network
+    does not have are left out.
+    """
+    import numpy
+
+    width = length or max(len(encoding.ids) for encoding in encodings)
+    shape = (len(encodings), width)
+    ids = numpy.full(shape, padding, dtype=numpy.int64)
+    mask, kinds = numpy.zeros(shape, dtype=numpy.int64), numpy.zeros(shape, dtype=numpy.int64)
+    for row, encoding in enumerate(encodings):
+        size = len(encoding.ids)
+        ids[row, :size], mask[row, :size] = encoding.ids, 1
+        kinds[row, :size] = encoding.type_ids
+    places = numpy.broadcast_to(numpy.arange(width, dtype=numpy.int64), shape)
+    given = dict(zip(_KNOWN_INPUTS, (ids, mask, kinds, places), strict=True))
+    feed = {
+        entry.name: given[entry.name].astype(numpy.int32)
+        if entry.type == "tensor(int32)"
+        else given[entry.name]
+        for entry in session.get_inputs()
+    }
+    return numpy.asarray(session.run([output], feed)[0])
+
+
+class Workers:
+    """Threads that run a network on one input each, side by side."""
+
+    def __init__(self, count: int) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self._pool: ThreadPoolExecutor = ThreadPoolExecutor(count, "truespan-embed")
+
+    def map(self, run: Callable[[int], Result], order: Sequence[int]) -> list[Result]:
+        """Return the results of `run` for 0, 1, ..., which are begun in the given order."""
+        return gather({i: self._pool.submit(run, i) for i in order})
+
+
+def gather(futures: Mapping[int, Future[Result]]) -> list[Result]:
+    """Return the results of futures that are numbered from 0; after a failure none is begun."""
+    try:
+        return [futures[i].result() for i in range(len(futures))]
+    except BaseException:
+        # Ctrl-C included: what is not yet running never runs, so stopping takes one text's time.
+        for future in futures.values():
+            future.cancel()
+        raise

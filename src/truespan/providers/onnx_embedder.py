@@ -1,0 +1,480 @@
+"""Embeds with a network in the ONNX format that runs on this machine, from a folder of its own.
+
+A vector is a function of the text alone, bit for bit. A quantised network takes its scales over all
+it is given at once, so texts that share a run would affect each other: each text gets a run of its
+own, on one core, and the cores work side by side. Other networks may run several texts at once on a
+device that needs it; all such runs have the same shape for texts of about the same length.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
+
+from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply, TextTooLong
+from truespan.protocols import EmbeddingLimits
+from truespan.providers.onnx import (
+    CPU,
+    TOKENIZER_FILE,
+    FolderFiles,
+    ModelFiles,
+    Workers,
+    find_execution_provider,
+    open_session,
+    require_known_inputs,
+    run_tokens,
+)
+from truespan.providers.prefixes import ModelPrefixes, prefixes_for
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance, EmbeddingProfile
+
+if TYPE_CHECKING:
+    import numpy
+    from onnxruntime import InferenceSession
+    from tokenizers import Encoding
+
+_MOST_THREADS = 8
+"""Each thread may need 40 MB for the longest text, so a machine with many cores is not filled."""
+_DEVICE_BATCH = 16
+_SENTENCE_OUTPUTS = ("sentence_embedding",)
+_TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
+"""Outputs by the names that exports give them: a vector for each text, or for each token."""
+_LENGTH_STEP = 32
+"""Texts of one run are padded to a multiple of so many tokens."""
+
+
+class Pooling(StrEnum):
+    """How the states of a text's tokens become one vector."""
+
+    CLS = "cls"
+    MEAN = "mean"
+    MAX = "max"
+    LAST = "last"
+    NONE = "none"
+    """The network gives one vector for each text."""
+
+
+class OnnxModel(Struct, frozen=True):
+    """All that must be known to embed with a network."""
+
+    profile: EmbeddingProfile
+    prefixes: ModelPrefixes
+    pooling: Pooling
+    limit: int
+    """Tokens that the network reads of a text: its prefix included, special tokens not."""
+    output: str = ""
+    """The output to use; blank for the usual one."""
+    lowercase: bool = False
+    padding: int = 0
+    batch: int = 1
+    """Texts in a run."""
+    execution_provider: str = CPU
+
+
+class _Loaded(Struct, frozen=True):
+    session: Any
+    output: str
+    workers: Workers
+
+
+class OnnxEmbedder(ABC):
+    """Embeds with a network on this machine, which is loaded when the first text comes.
+
+    Embedding raises:
+        TextTooLong: a text is longer than the model reads; none is embedded then.
+        ModelUnavailable: the model's files are missing or changed, or cannot be used.
+        ProviderBadReply: the network gave no valid vector.
+    """
+
+    endpoint = "local"
+    # Batches are small, so that progress is smooth and an interruption loses little.
+    limits = EmbeddingLimits(items=32, tokens=100_000, in_flight=1, joint=False)
+
+    def __init__(self, files: ModelFiles, *, threads: int | None = None) -> None:
+        self._files = files
+        self._threads = threads or min(os.cpu_count() or 1, _MOST_THREADS)
+        self._loading = Lock()
+        self._loaded: _Loaded | None = None
+
+    @property
+    def profile(self) -> EmbeddingProfile:
+        """Return the model's profile; the network is not loaded for it."""
+        return self._model.profile
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Return one vector per text, in the order of the texts."""
+        if not texts:
+            return []
+        model = self._model
+        inputs = self._encode([model.prefixes.document + text for text in texts], model.limit)
+        loaded = self._load()
+        # The longest go first, so that no core is left with a long text at the end.
+        order = sorted(range(len(inputs)), key=lambda i: len(inputs[i].ids), reverse=True)
+        if model.batch == 1:
+            return loaded.workers.map(lambda i: self._run(loaded, inputs[i : i + 1])[0], order)
+        return self._run_batches(loaded, inputs, order)
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the vector of a query."""
+        inputs = self._encode([self._model.prefixes.query + text], self._model.limit)
+        [vector] = self._run(self._load(), inputs)
+        return vector
+
+    def count_query(self, text: str) -> int:
+        """Return how many tokens the model reads of a query, its prefix included."""
+        [encoding] = self._encode([self._model.prefixes.query + text])
+        return len(encoding.ids) - self._special_tokens
+
+    @abstractmethod
+    def _describe(self) -> OnnxModel:
+        """Return what is known about the model; the network is not loaded for it."""
+
+    @cached_property
+    def _model(self) -> OnnxModel:
+        return self._describe()
+
+    @cached_property
+    def _special_tokens(self) -> int:
+        return self._files.tokenizer().num_special_tokens_to_add(False)
+
+    def _encode(self, texts: Sequence[str], limit: int | None = None) -> list[Encoding]:
+        # Half a surrogate pair has no UTF-8; the tokenizer drops what is put in its place.
+        clean = [text.encode(errors="surrogatepass").decode(errors="replace") for text in texts]
+        if self._model.lowercase:
+            clean = [text.lower() for text in clean]
+        inputs = self._files.tokenizer().encode_batch_fast(clean)
+        longest = max(len(encoding.ids) for encoding in inputs) - self._special_tokens
+        if limit is not None and longest > limit:
+            raise TextTooLong(
+                f"A text has {longest} tokens; the model reads {limit}.",
+                advice="Cut it into smaller pieces.",
+            )
+        return inputs
+
+    def _run_batches(
+        self, loaded: _Loaded, inputs: list[Encoding], order: list[int]
+    ) -> list[Vector]:
+        """Run texts of about the same length together, always as many in a run."""
+        size, groups = self._model.batch, defaultdict[int, list[int]](list)
+        for i in order:
+            groups[-(-len(inputs[i].ids) // _LENGTH_STEP) * _LENGTH_STEP].append(i)
+        vectors: dict[int, Vector] = {}
+        for width, members in groups.items():
+            most = self._model.limit + self._special_tokens
+            for start in range(0, len(members), size):
+                batch = members[start : start + size]
+                filled = [inputs[i] for i in [*batch, *batch[:1] * (size - len(batch))]]
+                found = self._run(loaded, filled, length=min(width, most))
+                vectors.update(zip(batch, found, strict=False))
+        return [vectors[i] for i in range(len(inputs))]
+
+    def _run(
+        self, loaded: _Loaded, inputs: Sequence[Encoding], length: int | None = None
+    ) -> list[Vector]:
+        model, where = self._model, self._files.path(self._files.network)
+        try:
+            states = run_tokens(
+                loaded.session, loaded.output, inputs, length=length, padding=model.padding
+            )
+        except Exception as failure:  # The runtime's own errors have no common root.
+            longest = max(len(encoding.ids) for encoding in inputs)
+            raise ModelUnavailable(
+                f"The network {where} failed at a text of {longest} tokens.",
+                advice="If shorter texts work, set a smaller maximum length for the model.",
+            ) from failure
+        pooled = model.pooling is Pooling.NONE
+        vectors = [
+            _pool(state if pooled else state[: len(encoding.ids)], model.pooling)
+            for state, encoding in zip(states, inputs, strict=True)
+        ]
+        if any(vector is None for vector in vectors):
+            raise ProviderBadReply(
+                f"The network {where} gave a vector that is zero or not a number.",
+                advice="Export the model again, without reduced precision.",
+            )
+        for vector in vectors:
+            if vector is not None and len(vector) != 4 * model.profile.dimensions:
+                raise self._wrong_dimensions(len(vector) // 4)
+        return [vector for vector in vectors if vector is not None]
+
+    def _load(self) -> _Loaded:
+        with self._loading:
+            if self._loaded is None:
+                session = open_session(self._files, self._model.execution_provider)
+                require_known_inputs(session, self._files)
+                output = self._choose_output(session)
+                self._loaded = _Loaded(session, output, Workers(self._threads))
+            return self._loaded
+
+    def _choose_output(self, session: InferenceSession) -> str:
+        """Return the name of the output to use; `ModelUnavailable` if there is none that fits."""
+        model, rank = self._model, 2 if self._model.pooling is Pooling.NONE else 3
+        shapes = {entry.name: entry.shape for entry in session.get_outputs()}
+        fitting = [name for name, shape in shapes.items() if len(shape or ()) == rank]
+        usual = _SENTENCE_OUTPUTS if rank == 2 else _TOKEN_OUTPUTS
+        for name in [model.output] if model.output else [*usual, *fitting]:
+            if name in fitting:
+                width = shapes[name][-1]
+                if not isinstance(width, int) or width == model.profile.dimensions:
+                    return name
+        raise self._wrong_dimensions(None)
+
+    def _wrong_dimensions(self, found: int | None) -> ModelUnavailable:
+        wanted = self._model.profile.dimensions
+        return ModelUnavailable(
+            f"The network {self._files.path(self._files.network)} does not give vectors of "
+            f"{wanted} dimensions" + (f" but of {found}." if found else "."),
+            advice=f"The model folder must hold {self._model.profile.model} as ONNX; check also "
+            "the pooling, output and dimensions that the settings give.",
+        )
+
+
+def _pool(states: numpy.ndarray, pooling: Pooling) -> Vector | None:
+    """Return the normalised vector of one text from its tokens' states; None if it has none."""
+    import numpy
+
+    match pooling:
+        case Pooling.CLS:
+            pooled = states[0].astype(numpy.float64)
+        case Pooling.LAST:
+            pooled = states[-1].astype(numpy.float64)
+        case Pooling.MAX:
+            pooled = states.max(axis=0).astype(numpy.float64)
+        case Pooling.MEAN:
+            pooled = states.astype(numpy.float64).mean(axis=0)
+        case Pooling.NONE:
+            pooled = states.astype(numpy.float64)
+    # The length is taken in double precision, so that the rounding to single precision is the only
+    # one.
+    length = numpy.sqrt(numpy.sum(pooled * pooled))
+    if not 0 < length < numpy.inf:
+        return None
+    return Vector((pooled / length).astype("<f4").tobytes())
+
+
+# A model from a folder
+
+
+class OnnxOptions(Struct, frozen=True):
+    """What settings say about a model in a folder; blank or None where the folder says it."""
+
+    file: str = ""
+    model: str = ""
+    pooling: str = ""
+    output: str = ""
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+    dimensions: int = 0
+    max_length: int = 0
+    """Tokens that the network reads of a text, special tokens included."""
+    batch: int = 0
+    device: str = "cpu"
+    threads: int | None = None
+
+
+class FolderEmbedder(OnnxEmbedder):
+    """Embeds with a model that was exported into a folder, as for sentence-transformers.
+
+    Besides the network and `tokenizer.json`, the folder may hold the files of configuration that
+    such an export has. What neither they nor the options say is refused, never guessed.
+    """
+
+    provider: ClassVar[str] = "onnx"
+
+    def __init__(self, folder: Path, options: OnnxOptions | None = None) -> None:
+        options = options or OnnxOptions()
+        self._folder = FolderFiles(folder, options.file)
+        super().__init__(self._folder, threads=options.threads)
+        self._options = options
+
+    def _describe(self) -> OnnxModel:
+        options, folder = self._options, self._folder
+        pooling = self._pooling()
+        name = options.model or self._name()
+        prefixes = self._prefixes(name)
+        encoder = folder.configuration("sentence_bert_config.json")
+        lowercase = encoder.get("do_lower_case") is True
+        tokenizer = folder.tokenizer()
+        limit = self._max_length(encoder) - tokenizer.num_special_tokens_to_add(False)
+        prefix = tokenizer.encode(prefixes.document, add_special_tokens=False)
+        execution_provider = find_execution_provider(options.device)
+        padding = folder.configuration("config.json").get("pad_token_id")
+        return OnnxModel(
+            EmbeddingProfile(
+                provider=self.provider,
+                model=name,
+                revision=self._revision(pooling, lowercase),
+                dimensions=self._dimensions(pooling),
+                distance=Distance.COSINE,
+                document_mode=prefixes.modes[0],
+                query_mode=prefixes.modes[1],
+                input_limit=max(limit - len(prefix.ids), 1),
+            ),
+            prefixes,
+            pooling,
+            limit,
+            output=options.output,
+            lowercase=lowercase,
+            padding=padding if isinstance(padding, int) and padding >= 0 else 0,
+            batch=self._batch(execution_provider),
+            execution_provider=execution_provider,
+        )
+
+    def _name(self) -> str:
+        stated = self._folder.configuration("config.json").get("_name_or_path")
+        if isinstance(stated, str) and stated.count("/") == 1 and stated[0] not in "/.~":
+            return stated
+        return self._folder.location.name
+
+    def _revision(self, pooling: Pooling, lowercase: bool) -> str:
+        """Return a digest of all that decides a vector and that the profile does not state."""
+        digests = self._folder.digests
+        others = {name: digests[name] for name in digests if name != self._folder.network}
+        tokenizer = others.pop(TOKENIZER_FILE)
+        decisive = {
+            "network": digests[self._folder.network],
+            "weights": {PurePosixPath(name).name: others[name] for name in sorted(others)},
+            "tokenizer": tokenizer,
+            "pooling": pooling.value,
+            "output": self._options.output,
+            "lowercase": lowercase,
+        }
+        text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
+        return f"sha256:{sha256(text.encode()).hexdigest()}"
+
+    def _pooling(self) -> Pooling:
+        options, folder = self._options, self._folder
+        if options.pooling:
+            return Pooling(options.pooling)
+        [sentence] = _SENTENCE_OUTPUTS
+        if sentence in folder.contents.outputs and options.output in ("", sentence):
+            return Pooling.NONE
+        modules = folder.configuration("modules.json").get("entries", [])
+        kinds = {str(entry.get("type", "")).split(".")[-1]: entry for entry in modules}
+        if further := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
+            raise self._undecided(
+                f"modules.json has a module {sorted(further)[0]!r}, which the network does not have"
+            )
+        place = str(kinds.get("Pooling", {}).get("path", "1_Pooling"))
+        stated = folder.configuration(f"{place}/config.json")
+        names = {
+            "pooling_mode_cls_token": Pooling.CLS,
+            "pooling_mode_mean_tokens": Pooling.MEAN,
+            # The same direction as the mean.
+            "pooling_mode_mean_sqrt_len_tokens": Pooling.MEAN,
+            "pooling_mode_max_tokens": Pooling.MAX,
+            "pooling_mode_lasttoken": Pooling.LAST,
+        }
+        chosen = {key for key, value in stated.items() if key in names and value is True}
+        if stated.get("pooling_mode") in ("cls", "mean", "max", "lasttoken"):
+            chosen = {
+                {"lasttoken": "pooling_mode_lasttoken", "cls": "pooling_mode_cls_token"}.get(
+                    stated["pooling_mode"], f"pooling_mode_{stated['pooling_mode']}_tokens"
+                )
+            }
+        if len(chosen) != 1 or stated.get("include_prompt") is False:
+            raise self._undecided("The folder does not say how a text's vector is made")
+        return names[chosen.pop()]
+
+    def _undecided(self, reason: str) -> InvalidConfiguration:
+        return InvalidConfiguration(
+            f"{reason} ({self._folder.location}).",
+            advice="Set the pooling to 'cls', 'mean', 'max' or 'last', as the model's description "
+            "says, or export the model with the output 'sentence_embedding'.",
+        )
+
+    def _prefixes(self, name: str) -> ModelPrefixes:
+        stated = self._folder.configuration("config_sentence_transformers.json")
+        prompts, family = stated.get("prompts"), prefixes_for(name)
+        prompts = prompts if isinstance(prompts, dict) else {}
+        usual = prompts.get(stated.get("default_prompt_name") or "", "")
+        found = {
+            "query": [prompts.get(key) for key in ("query", "retrieval.query")],
+            "document": [
+                prompts.get(key) for key in ("document", "passage", "corpus", "retrieval.passage")
+            ],
+        }
+        query, document = (
+            next((text for text in [*texts, usual] if isinstance(text, str) and text), None)
+            for texts in found.values()
+        )
+        if query is None and document is None:
+            query, document = family.query, family.document
+        options = self._options
+        return ModelPrefixes(
+            query or "" if options.query_prefix is None else options.query_prefix,
+            document or "" if options.document_prefix is None else options.document_prefix,
+        )
+
+    def _max_length(self, encoder: dict[str, Any]) -> int:
+        """Return how many tokens the network reads, special tokens included."""
+        config = self._folder.configuration("config.json")
+        positions = _whole(config.get("max_position_embeddings"))
+        if positions and config.get("model_type") in _SHIFTED_POSITIONS:
+            positions -= (_whole(config.get("pad_token_id")) or 1) + 1
+        stated = _whole(encoder.get("max_seq_length"))
+        tokenizer = self._folder.configuration("tokenizer_config.json")
+        choices = [stated, _whole(tokenizer.get("model_max_length")), positions]
+        known = [choice for choice in choices if choice]
+        declared = self._options.max_length
+        if declared and positions and declared > positions:
+            raise InvalidConfiguration(
+                f"The maximum length is set to {declared} tokens, but the model in "
+                f"{self._folder.location} reads {positions}.",
+                advice=f"Set it to at most {positions}.",
+            )
+        if not declared and not known:
+            raise InvalidConfiguration(
+                f"The folder {self._folder.location} does not say how many tokens the model reads.",
+                advice="Set the maximum length, as the model's description says.",
+            )
+        return declared or min(known)
+
+    def _dimensions(self, pooling: Pooling) -> int:
+        """Return the dimensions; they are checked when the network is loaded and run."""
+        outputs, config = self._folder.contents.outputs, self._folder.configuration("config.json")
+        names = _SENTENCE_OUTPUTS if pooling is Pooling.NONE else _TOKEN_OUTPUTS
+        stated = [outputs.get(name) for name in (self._options.output, *names)]
+        stated += [config.get(name) for name in ("hidden_size", "d_model", "dim")]
+        known = (_whole(value) for value in (self._options.dimensions, *stated))
+        found = next((value for value in known if value), None)
+        if found is None:
+            raise InvalidConfiguration(
+                f"The folder {self._folder.location} does not say how many dimensions a vector "
+                "has.",
+                advice="Set the dimensions, as the model's description says.",
+            )
+        return found
+
+    def _batch(self, execution_provider: str) -> int:
+        wanted, quantised = self._options.batch, self._folder.contents.is_quantised
+        if wanted > 1 and quantised:
+            raise InvalidConfiguration(
+                f"The network in {self._folder.location} is quantised, so texts that share a run "
+                "would change each other's vectors.",
+                advice="Leave the number of texts in a run at 0 or 1.",
+            )
+        return wanted or (1 if quantised or execution_provider == CPU else _DEVICE_BATCH)
+
+
+_SHIFTED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "xlm-roberta-xl")
+"""Models that count positions from the padding token's number on."""
+_UNLIMITED = 1_000_000
+"""Tokenizers without a limit state a number far above this."""
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 < value < _UNLIMITED and value == value // 1 else None
