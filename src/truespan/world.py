@@ -277,10 +277,11 @@ class World:
         domain: str | None = None,
         name: str | None = None,
         mode: Mode | str | None = None,
+        reader: str | None = None,
     ) -> Evaluation:
         """Ask golden queries and grade the results; see `WorldEvaluation.run`."""
         return self.evaluation.run(
-            golden, generation=generation, domain=domain, name=name, mode=mode
+            golden, generation=generation, domain=domain, name=name, mode=mode, reader=reader
         )
 
     # Ingestion

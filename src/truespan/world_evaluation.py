@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, TruespanError
+from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, ServiceError, TruespanError
 from truespan.evaluation.calibrate import (
     CalibrationReport,
     Unrelated,
@@ -19,7 +19,13 @@ from truespan.evaluation.calibrate import (
     propose,
     unrelated,
 )
-from truespan.evaluation.compare import SEED, Comparison, compare
+from truespan.evaluation.compare import (
+    SEED,
+    Comparison,
+    ModeComparison,
+    compare,
+    compare_modes,
+)
 from truespan.evaluation.evaluate import NDCG_CUT, Evaluation, Found, evaluate
 from truespan.evaluation.golden import (
     GOLDEN_TOP_K,
@@ -28,8 +34,10 @@ from truespan.evaluation.golden import (
     GoldenQuery,
     append_golden,
     check_golden,
+    normalize_text,
     parse_golden,
 )
+from truespan.reader import Reader
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
 from truespan.retrieval.search import search_documents
@@ -37,10 +45,13 @@ from truespan.types.bundle import Notice
 from truespan.types.document import Document
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
-from truespan.types.request import Mode, check_mode
+from truespan.types.reading import MOST_PAGE_SENTENCES
+from truespan.types.request import MOST_TOP_K, Filters, Mode, check_mode
 from truespan.types.scope import GenerationSelector, Scope, Verb
 from truespan.vectors import similarity_of
 from truespan.world_access import WorldAccess
+
+T = TypeVar("T")
 
 Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
 """Golden queries: a file's path, its bytes, or the queries themselves."""
@@ -65,12 +76,16 @@ class WorldEvaluation(Struct, frozen=True):
         domain: str | None = None,
         name: str | None = None,
         mode: Mode | str | None = None,
+        reader: str | None = None,
     ) -> Evaluation:
         """Ask golden queries of the default generation, or of another, and grade the results.
 
         `golden` is a file's path, its bytes, or the queries themselves. A query that fails counts
         as failed and the others are still asked. No floor applies. `mode` is one of
         `Mode`, by default the world's.
+
+        With `reader`, they are asked as this reader of the current book, and judged by the phrases
+        that were read; a query without such a phrase is not judged.
 
         Raises:
             GoldenInvalid: with every invalid line; then nothing was asked.
@@ -80,7 +95,34 @@ class WorldEvaluation(Struct, frozen=True):
         if generation is not None and domain is not None:
             raise InvalidSettings("Give a generation or a domain, not both.")
         target = self._with_target(domain if generation is None else generation)
-        return target._evaluate(golden, name, mode=check_mode(mode))
+        return target._evaluate(golden, name, mode=check_mode(mode), reader=reader)
+
+    def compare_modes(
+        self,
+        golden: Golden,
+        modes: Sequence[Mode | str] = tuple(Mode),
+        *,
+        generation: int | None = None,
+        domain: str | None = None,
+        reader: str | None = None,
+        seed: int = SEED,
+    ) -> ModeComparison:
+        """Ask the same golden queries in several modes, and compare every two of them.
+
+        The other arguments are those of `run`; `seed` is that of the randomisation tests.
+        """
+        if isinstance(modes, str):
+            raise InvalidSettings("modes must be a list.")
+        wanted = [mode for mode in map(check_mode, modes) if mode is not None]
+        if len(wanted) < max(2, len(modes)) or len(set(wanted)) < len(wanted):
+            raise InvalidSettings("Give at least two different modes to compare.")
+        queries = self.queries(golden)
+        evaluations = {
+            mode: self.run(queries, generation=generation, domain=domain, mode=mode, reader=reader)
+            for mode in wanted
+        }
+        name = evaluations[wanted[0]].name.removesuffix(f", {wanted[0]}")
+        return compare_modes(name, evaluations, seed=seed)
 
     def compare(
         self,
@@ -226,16 +268,25 @@ class WorldEvaluation(Struct, frozen=True):
         return self if target is None else WorldEvaluation(replace(self._access, target=target))
 
     def _evaluate(
-        self, golden: Golden, name: str | None = None, *, mode: Mode | None = None
+        self,
+        golden: Golden,
+        name: str | None = None,
+        *,
+        mode: Mode | None = None,
+        reader: str | None = None,
     ) -> Evaluation:
         queries, scope = self.queries(golden), self._scope()
         components = self._access.components
-        suffix = f", {mode}" if mode else ""
-        label = f"{self._access.record().name}, generation {scope.generation.number}{suffix}"
+        label = f"{self._access.record().name}, generation {scope.generation.number}"
+        search = partial(self._search, mode=mode)
+        if reader is not None:
+            label += f", reader {reader}"
+            queries = self._read_queries(reader, queries)
+            search = partial(self._search_as_reader, reader, mode=mode)
         evaluation = evaluate(
-            name or label,
+            name or label + (f", {mode}" if mode else ""),
             queries,
-            partial(self._search, mode=mode),
+            search,
             identify=self._names(scope).key_of,
             clock=components.clock.monotonic,
         )
@@ -251,7 +302,6 @@ class WorldEvaluation(Struct, frozen=True):
         return Scope(self._access.authority, record.id, record.generation)
 
     def _search(self, query: GoldenQuery, *, mode: Mode | None) -> list[Found]:
-        """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
         search = partial(
             search_documents,
             self._access.pipeline(),
@@ -261,20 +311,62 @@ class WorldEvaluation(Struct, frozen=True):
             documents=max(query.top_k, NDCG_CUT),
             mode=mode,
         )
+        return [
+            Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
+            for chunk in self._with_retries(search)
+        ]
+
+    def _read_queries(self, name: str, queries: Sequence[GoldenQuery]) -> list[GoldenQuery]:
+        """Return queries that expect only what the reader has read; those left with nothing are
+        not judged.
+        """
+        if any(query.filters != Filters() for query in queries):
+            raise InvalidSettings("Golden queries with filters cannot be asked as a reader.")
+        reader = Reader(self._access, name)
+        sentences: list[str] = []
+        more = True
+        while more:
+            page = reader.sentences(first=len(sentences), count=MOST_PAGE_SENTENCES)
+            sentences += [sentence.text for sentence in page.sentences]
+            more = page.more
+        read = normalize_text(" ".join(sentences))
+        return [
+            replace(
+                query,
+                expected=(),
+                phrases=tuple(one for one in query.phrases if normalize_text(one) in read),
+                top_k=min(query.top_k, MOST_TOP_K),
+            )
+            for query in queries
+        ]
+
+    def _search_as_reader(self, name: str, query: GoldenQuery, *, mode: Mode | None) -> list[Found]:
+        def search() -> list[Found]:
+            reader = Reader(self._access, name)
+            bundle = reader.retrieve(query.query, top_k=query.top_k, mode=mode)
+            if problem := bundle.error:
+                error = ServiceError(problem.message)
+                error.code, error.retryable = problem.code, problem.retryable
+                raise error
+            return [
+                Found(str(note.document), note.source, chunk.relevance_score, chunk.content)
+                for chunk, note in zip(
+                    bundle.retrieved_chunks, bundle.metadata.sources, strict=True
+                )
+            ]
+
+        return self._with_retries(search)
+
+    def _with_retries(self, search: Callable[[], list[T]]) -> list[T]:
+        """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
         for pause in PAUSES:
             try:
-                chunks = search()
-                break
+                return search()
             except TruespanError as error:
                 if not error.retryable:
                     raise
                 self._access.components.clock.sleep(pause)
-        else:
-            chunks = search()
-        return [
-            Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
-            for chunk in chunks
-        ]
+        return search()
 
     def _names(self, scope: Scope) -> DocumentNames:
         return DocumentNames(self._active_documents(scope).values())

@@ -19,7 +19,7 @@ TECHNOLOGY = (
 )
 LIBRARY = (
     "components", "world_access", "jobs/world_jobs", "documents", "ingestion",
-    "world_evaluation", "answering", "doctor", "generations", "reader", "world", "jobs/worker",
+    "answering", "reader", "world_evaluation", "doctor", "generations", "world", "jobs/worker",
     "access_tokens", "idempotency", "library",
 )  # fmt: skip
 """A library and its worlds, in terms of roles: each module may import those before it."""

@@ -9,10 +9,19 @@ from xml.etree import ElementTree
 import pytest
 
 from truespan.evaluation.calibrate import Curve, calibrate
-from truespan.evaluation.compare import Comparison, Verdict, compare, gate
+from truespan.evaluation.compare import Comparison, Verdict, compare, compare_modes, gate
 from truespan.evaluation.evaluate import Evaluation, Found, ScoredHit, evaluate, scored_hits
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.evaluation.report import MOST_BARS, MOST_POINTS, MOST_ROWS, element, report_page, text
+from truespan.evaluation.report import (
+    MOST_BARS,
+    MOST_POINTS,
+    MOST_ROWS,
+    element,
+    modes_page,
+    report_page,
+    text,
+)
+from truespan.types.request import Mode
 
 BODY = "what stands in the document"
 HOSTILE = "\"'><script>alert(1)</script><img src=//evil.example/x onerror=y>&lt;\x00\x1b\ud800"
@@ -194,3 +203,20 @@ def test_a_large_evaluation_keeps_the_page_within_bounds() -> None:
     assert len(re.findall(r'<rect class="(?:better|worse|same)"', page)) == MOST_BARS
     [points, _] = re.findall(r'points="([^"]*)"', page)
     assert len(points.split()) <= MOST_POINTS + 1
+
+
+def test_modes_have_a_page_with_means_changes_and_every_query() -> None:
+    evaluations = {mode: evaluation(mode, shift=place) for place, mode in enumerate(Mode)}
+    page = modes_page(compare_modes("w", evaluations))
+    reader = Reader(page)
+    words = "\n".join(reader.words)
+
+    assert len(reader.named("svg")) == 3
+    ids = re.findall(r' id="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    assert "changes-hatching" in ids
+    assert "Change from auto to words" in words
+    assert "question 29?" in words
+    assert BODY not in page
+    hostile = compare_modes(HOSTILE, dict.fromkeys(Mode, evaluation(HOSTILE, 1)))
+    assert not {tag for tag, _ in Reader(modes_page(hostile)).tags} & {"script", "img"}

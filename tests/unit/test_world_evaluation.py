@@ -15,6 +15,7 @@ from truespan.errors import (
     GoldenInvalid,
     InvalidSettings,
     NotAllowed,
+    PositionNotFound,
     ProviderUnavailable,
     SourceMissing,
     WorldNotFound,
@@ -100,6 +101,57 @@ def test_words_count_where_that_is_asked_for(here: Place) -> None:
 
     assert (near.results[0].metrics.hit, fused.results[0].metrics.hit) == (0.0, 1.0)
     assert fused.name == "world, generation 1, auto"
+
+
+def test_modes_are_compared_side_by_side(here: Place) -> None:
+    world = here.world(
+        short__txt="the ferry.",
+        middle__txt="the ferry and a goblet by night.",
+        long__txt="a ferry of old with ropes and tar and seals and fog and lamps and oil.",
+    )
+    asked = [
+        GoldenQuery("goblet", "the ferry goblet", (Expected("middle.txt"),), top_k=1),
+        GoldenQuery("tar", "ropes and tar", (), ("ropes AND tar",), top_k=1),
+    ]
+
+    found = world.evaluation.compare_modes(asked)
+
+    assert found.name == "world, generation 1"
+    assert found.modes == ("auto", "meaning", "words")
+    assert found.evaluations == tuple(world.evaluate(asked, mode=mode) for mode in found.modes)
+    assert found.pairs == [("auto", "meaning"), ("auto", "words"), ("meaning", "words")]
+    [change] = [change for change in found.comparisons[0].changes if change.difference]
+    assert (change.id, change.old.hit, change.new.hit) == ("goblet", 1.0, 0.0)
+    two = world.evaluation.compare_modes(asked, ["meaning", "auto"])
+    assert [pair.better for pair in two.comparisons] == [1]
+    for wrong in ((), ["auto"], ["auto", "auto"], ["auto", "nearest"], ["auto", None], "auto"):
+        with pytest.raises(InvalidSettings, match=r"mode"):
+            world.evaluation.compare_modes(asked, wrong)  # type: ignore[arg-type]
+
+
+def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
+    world = here.world(book__txt=f"{LAMP} {KEYS} {TIDE}")
+    asked = [
+        GoldenQuery("key", "Where does the spare key hang?", (Expected("1"),), ("hook seven",)),
+        GoldenQuery("ink", "What writes the water in violet ink?", (), ("violet INK",)),
+        GoldenQuery("both", "water, key", (), ("violet ink", "spare KEY"), top_k=50),
+    ]
+    world.reader("anna").set("book.txt", sid=1)
+
+    found = world.evaluate(asked, reader="anna", mode="meaning")
+
+    assert found.name == "world, generation 1, reader anna, meaning"
+    assert [result.judged for result in found.results] == [True, False, True]
+    assert [result.metrics.hit for result in found.results] == [1.0, None, 1.0]
+    assert [result.phrases for result in found.results] == [1, 0, 1]
+    assert found.results[0].metrics.recall is None
+    world.reader("anna").set("book.txt", sid=2)
+    assert world.evaluate(asked, reader="anna", mode="meaning").totals.judged == 3
+    filtered = GoldenQuery("q", "key", (), ("key",), filters=Filters(language="en"))
+    with pytest.raises(InvalidSettings, match="filters"):
+        world.evaluate([filtered], reader="anna")
+    with pytest.raises(PositionNotFound):
+        world.evaluate(asked, reader="nobody")
 
 
 @pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])

@@ -11,6 +11,7 @@ from truespan.errors import InvalidSettings, resource_error
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
 
 if TYPE_CHECKING:
+    from truespan.evaluation.compare import ModeComparison
     from truespan.ingest.indexing import ReindexReport
 
 golden_app = Typer(name="golden", help="Golden queries: questions whose right answers are known.")
@@ -43,7 +44,13 @@ def evaluate(
     allowed_drop: Annotated[
         float, Option(help="How far a mean may fall below the old one.", parser=cli.decimal_number)
     ] = 0.01,
-    mode: cli.SearchMode = None,
+    mode: Annotated[
+        list[str] | None,
+        Option(help="auto, meaning or words; repeat it to compare modes. Default: the world's."),
+    ] = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")
+    ] = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
     trec_run: Annotated[
         Path | None, Option(help="Write the rankings to this file, for trec_eval.")
@@ -63,11 +70,23 @@ def evaluate(
 
     if generation is not None and domain is not None:
         raise InvalidSettings("Name a generation or a domain, not both.")
+    if mode and len(mode) > 1:
+        if against is not None or trec_run is not None or trec_qrels is not None:
+            raise InvalidSettings(
+                "Modes cannot be compared with --against, --trec-run or --trec-qrels.",
+                advice="Give one --mode.",
+            )
+        with cli.open_world(library, world, domain) as chosen:
+            compared = chosen.evaluation.compare_modes(
+                golden, mode, generation=generation, domain=domain, reader=reader
+            )
+        return _print_modes(compared, html, per_query=per_query, as_json=as_json)
+    settings: dict[str, Any] = {"mode": mode[0] if mode else None, "reader": reader}
     with cli.open_world(library, world, domain) as chosen:
-        found = chosen.evaluate(golden, generation=generation, domain=domain, mode=mode)
+        found = chosen.evaluate(golden, generation=generation, domain=domain, **settings)
         old = None
         if against is not None:
-            old = chosen.evaluate(golden, generation=against, mode=mode)
+            old = chosen.evaluate(golden, generation=against, **settings)
     comparison = compare(old, found) if old else None
     verdict = gate(comparison, allowed_drop) if comparison else None
     if trec_run is not None:
@@ -88,6 +107,20 @@ def evaluate(
     if verdict is not None and not verdict.passed:
         return EXIT_UNHEALTHY
     return EXIT_PARTIAL if found.totals.failed else 0
+
+
+def _print_modes(
+    found: "ModeComparison", html: Path | None, *, per_query: bool, as_json: bool
+) -> int:
+    from truespan.evaluation.report import modes_page
+    from truespan.evaluation.tables import modes_table
+
+    if html is not None:
+        _write(html, modes_page(found))
+    table = "" if as_json else modes_table(found, per_query=per_query).rstrip("\n")
+    echo(to_json(found) if as_json else table)
+    failed = any(evaluation.totals.failed for evaluation in found.evaluations)
+    return EXIT_PARTIAL if failed else 0
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,9 +7,9 @@ comparison that silently leaves queries out means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import shake_256
-from itertools import compress
+from itertools import combinations, compress
 from math import comb
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from truespan.evaluation.evaluate import (
     mean,
 )
 from truespan.types.bundle import Notice
+from truespan.types.request import Mode
 
 SEED = 20_260_101
 ALLOWED_DROP = 0.01
@@ -85,6 +86,23 @@ class Comparison(Struct, frozen=True):
     """Ids that both have, with another question or other expectations."""
 
 
+class ModeComparison(Struct, frozen=True):
+    """The same golden queries asked in several modes, and every two of the modes compared.
+
+    `comparisons` are in the order of `pairs`.
+    """
+
+    name: str
+    modes: tuple[Mode, ...]
+    evaluations: tuple[Evaluation, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def pairs(self) -> list[tuple[Mode, Mode]]:
+        """Return every two modes, the one named first before the other."""
+        return list(combinations(self.modes, 2))
+
+
 class Verdict(Struct, frozen=True):
     """Whether the new evaluation may replace the old, and every reason against it."""
 
@@ -126,6 +144,15 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
         only_new=tuple(id for id in after if id not in before),
         asked_otherwise=tuple(result.id for _, result in shared if result.id not in compared),
     )
+
+
+def compare_modes(
+    name: str, evaluations: Mapping[Mode, Evaluation], *, seed: int = SEED
+) -> ModeComparison:
+    """Compare every two of the evaluations, which ran the same queries in different modes."""
+    ran = tuple(evaluations.values())
+    comparisons = tuple(compare(old, new, seed=seed) for old, new in combinations(ran, 2))
+    return ModeComparison(name, tuple(evaluations), ran, comparisons)
 
 
 def leading(metrics: QueryMetrics) -> float:

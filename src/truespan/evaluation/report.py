@@ -14,7 +14,13 @@ from math import ceil, floor
 from typing import NewType
 
 from truespan.evaluation.calibrate import Curve, CurvePoint, Proposal
-from truespan.evaluation.compare import Comparison, QueryChange, Verdict, leading
+from truespan.evaluation.compare import (
+    Comparison,
+    ModeComparison,
+    QueryChange,
+    Verdict,
+    leading,
+)
 from truespan.evaluation.evaluate import (
     LABELS,
     NAMES,
@@ -29,6 +35,9 @@ from truespan.evaluation.tables import (
     describe_changes,
     describe_counts,
     format_number,
+    mode_heads,
+    mode_query_rows,
+    mode_rows,
     verdict_lines,
 )
 
@@ -152,7 +161,9 @@ def _threshold_plot(curve: Sequence[CurvePoint], proposal: Proposal | None) -> M
     )
 
 
-def _changes_plot(changes: Sequence[QueryChange]) -> Markup:
+def _changes_plot(
+    changes: Sequence[QueryChange], key: str = "changes", title: str = "Change of each query"
+) -> Markup:
     """Draw by how much each query changed, from the worst to the best."""
     drawn = sorted(changes, key=lambda change: (-abs(change.difference), change.id))[:MOST_BARS]
     drawn.sort(key=lambda change: (change.difference, change.id))
@@ -169,8 +180,8 @@ def _changes_plot(changes: Sequence[QueryChange]) -> Markup:
     worse, better = (sum(sign * change.difference > 0 for change in changes) for sign in (-1, 1))
     left_out = f" The {MOST_BARS} that changed most are drawn." if len(changes) > MOST_BARS else ""
     return _figure(
-        "changes",
-        "Change of each query",
+        key,
+        title,
         f"New less old for {len(changes)} queries, sorted: {worse} worse (hatched, below the "
         f"middle line), {better} better (filled, above it).{left_out}",
         parts,
@@ -284,17 +295,6 @@ def report_page(
     calibration: Curve | None = None,
 ) -> str:
     """Return the page, always the same for the same values: figures, plots, and every query."""
-    head = element(
-        "head",
-        {},
-        element("meta", {"charset": "utf-8"}),
-        element("meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY}),
-        element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        element("meta", {"name": "referrer", "content": "no-referrer"}),
-        element("title", {}, text(f"Evaluation of {evaluation.name}")),
-        # Ours, and without a character that could end the element.
-        element("style", {}, Markup(_STYLE)),
-    )
     metrics = evaluation.totals.metrics
     means = [[text(LABELS[name]), text(format_number(getattr(metrics, name)))] for name in NAMES]
     parts = [
@@ -307,8 +307,57 @@ def report_page(
         element("h2", {}, text("Queries")),
         _table("Every query", _HEADS, map(_query_row, evaluation.results[:MOST_ROWS])),
     ]
-    if (left := len(evaluation.results) - MOST_ROWS) > 0:
-        parts.append(_paragraph(f"{left} more queries are in the JSON form."))
+    parts += _rest(len(evaluation.results))
+    return _page(f"Evaluation of {evaluation.name}", parts)
+
+
+def modes_page(found: ModeComparison) -> str:
+    """Return the page of a comparison of modes: means, what changed between two, every query."""
+    counts = describe_counts(found.evaluations[0].totals)
+    heads = mode_heads(found)
+    means = [list(map(text, row)) for row in mode_rows(found)]
+    parts = [
+        element("h1", {}, text("Modes compared on "), _isolate(found.name)),
+        _paragraph(counts),
+        _table("Means over the judged queries", heads, means),
+    ]
+    for place, ((first, second), comparison) in enumerate(
+        zip(found.pairs, found.comparisons, strict=True)
+    ):
+        title = f"Change from {first} to {second}"
+        parts.append(element("h2", {}, text(title)))
+        parts.append(_paragraph(describe_changes(comparison)))
+        if comparison.changes:
+            # The hatching of all these plots is defined in the first.
+            key = f"changes-{place}" if place else "changes"
+            parts.append(_changes_plot(comparison.changes, key, title))
+    rows = [
+        [_isolate(query), *map(text, figures)]
+        for query, *figures in mode_query_rows(found)[:MOST_ROWS]
+    ]
+    parts.append(element("h2", {}, text("Queries")))
+    parts.append(_table("Every query, by nDCG or reciprocal rank", ("query", *found.modes), rows))
+    parts += _rest(len(found.evaluations[0].results))
+    return _page(f"Modes compared on {found.name}", parts)
+
+
+def _rest(queries: int) -> list[Markup]:
+    left = queries - MOST_ROWS
+    return [_paragraph(f"{left} more queries are in the JSON form.")] if left > 0 else []
+
+
+def _page(title: str, parts: Iterable[Markup]) -> str:
+    head = element(
+        "head",
+        {},
+        element("meta", {"charset": "utf-8"}),
+        element("meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY}),
+        element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
+        element("meta", {"name": "referrer", "content": "no-referrer"}),
+        element("title", {}, text(title)),
+        # Ours, and without a character that could end the element.
+        element("style", {}, Markup(_STYLE)),
+    )
     main = element("main", {}, Markup("\n".join(parts)))
     page = element("html", {"lang": "en"}, head, Markup("\n"), element("body", {}, main))
     return f"<!doctype html>\n{page}\n"

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from truespan.evaluation.calibrate import CalibrationReport, Curve, CurvePoint
-from truespan.evaluation.compare import Comparison, Verdict
+from truespan.evaluation.compare import Comparison, ModeComparison, Verdict, leading
 from truespan.evaluation.evaluate import LABELS, NAMES, Evaluation, QueryMetrics, Totals
 
 QUERY_WIDTH = 40
@@ -87,6 +87,57 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         )
         for metric in comparison.metrics
     ]
+
+
+def modes_table(found: ModeComparison, *, per_query: bool = False) -> str:
+    """Return a column for each mode, and how likely the difference of every two is chance."""
+    counts = describe_counts(found.evaluations[0].totals)
+    lines = [f"{one_line(found.name)}: {counts}", ""]
+    if per_query:
+        head = ("query, nDCG or RR", *found.modes)
+        queries = [head, *mode_query_rows(found, QUERY_WIDTH)]
+        lines.append(_table(queries))
+    lines.append(_table([mode_heads(found), *mode_rows(found)]).rstrip("\n"))
+    for mode, evaluation in zip(found.modes, found.evaluations, strict=True):
+        if failed := evaluation.totals.failed:
+            lines.append(f"{failed} queries failed in the mode {mode}.")
+    warnings = dict.fromkeys(
+        warning for evaluation in found.evaluations for warning in evaluation.warnings
+    )
+    lines += [f"{warning.code}: {warning.message}" for warning in warnings]
+    return "\n".join(lines) + "\n"
+
+
+def mode_heads(found: ModeComparison) -> tuple[str, ...]:
+    """Return the heads of the columns of `mode_rows`."""
+    return ("metric", *found.modes, *(f"p {first}/{second}" for first, second in found.pairs))
+
+
+def mode_rows(found: ModeComparison) -> list[tuple[str, ...]]:
+    """Return a row for each metric: its label, its mean in each mode, and chance by pair."""
+    rows = []
+    for name in NAMES:
+        means = [getattr(evaluation.totals.metrics, name) for evaluation in found.evaluations]
+        if all(mean is None for mean in means):
+            continue
+        chances = [
+            next((metric.randomisation_p for metric in pair.metrics if metric.name == name), None)
+            for pair in found.comparisons
+        ]
+        rows.append((LABELS[name], *map(format_number, means), *map(format_number, chances)))
+    return rows
+
+
+def mode_query_rows(found: ModeComparison, width: int | None = None) -> list[tuple[str, ...]]:
+    """Return a row for each query: the question, and its leading figure in each mode."""
+    rows = []
+    for results in zip(*(evaluation.results for evaluation in found.evaluations), strict=True):
+        figures = [
+            result.error or (format_number(leading(result.metrics)) if result.judged else "-")
+            for result in results
+        ]
+        rows.append((one_line(f"{results[0].id} {results[0].query}", width), *figures))
+    return rows
 
 
 def calibration_table(report: CalibrationReport) -> str:
