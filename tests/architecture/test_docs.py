@@ -196,7 +196,12 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
                 profile = settings.chunkings[name]
                 assert {member: getattr(profile, member) for member in members} == members
             for name, members in shown.pop("embedding", {}).items():
-                assert [*settings.embeddings[name].values()] == [*members.values()]
+                if isinstance(members, dict):
+                    assert [*settings.embeddings[name].values()] == [*members.values()]
+                else:
+                    own = "provider" if name == "kind" else name
+                    prefix = "embedding" if own == "provider" else settings.embedding_provider
+                    assert getattr(settings, f"{prefix}_{own}") == members
             for name, value in shown.items():
                 assert getattr(settings, name) == value
 

@@ -28,7 +28,7 @@ PRICES: dict[str, dict[str, float]] = {
     "google": {"gemini-embedding-001": 0.15, "gemini-embedding-2": 0.20},
 }
 """US dollars for a million tokens, by provider and model."""
-FREE = frozenset({"local", "fastembed", "ollama"})
+FREE = frozenset({"local", "onnx", "fastembed", "ollama"})
 """Providers that run on the operator's own machines."""
 _MILLION = 1_000_000
 

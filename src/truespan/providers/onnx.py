@@ -91,12 +91,12 @@ class ModelFiles(ABC):
 
     def read(self, name: str) -> bytes:
         """Return the bytes of one file; `ModelUnavailable` if it is not the file it should be."""
-        path = self.path(name)
+        path, expected = self.path(name), self.digests[name]
         try:
             content = path.read_bytes()
         except OSError as failure:
             raise resource_error(failure) or unreadable(path) from failure
-        if sha256(content).hexdigest() != self.digests[name]:
+        if sha256(content).hexdigest() != expected:
             raise ModelUnavailable(
                 f"The model file {path} is not the one it should be: its SHA-256 differs.",
                 advice=self.remedy(),

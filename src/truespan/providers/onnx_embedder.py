@@ -361,7 +361,8 @@ class FolderEmbedder(OnnxEmbedder):
         if sentence in folder.contents.outputs and options.output in ("", sentence):
             return Pooling.NONE
         modules = folder.configuration("modules.json").get("entries", [])
-        kinds = {str(entry.get("type", "")).split(".")[-1]: entry for entry in modules}
+        entries = [entry if isinstance(entry, dict) else {} for entry in modules]
+        kinds = {str(entry.get("type", "")).split(".")[-1]: entry for entry in entries}
         if further := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
             raise self._undecided(
                 f"modules.json has a module {sorted(further)[0]!r}, which the network does not have"

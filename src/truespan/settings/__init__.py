@@ -35,7 +35,13 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
         raise resource_error(error) or refusal from None
     tables.refuse_passwords(values)
     chunkings = tables.read_chunkings(values.pop("chunking", {}))
-    embeddings = tables.read_embeddings(values.pop("embedding", {}))
+    embedding, embeddings = tables.read_embeddings(values.pop("embedding", {}))
+    if twice := sorted(embedding.keys() & values.keys()):
+        raise InvalidConfiguration(
+            f"{FILE_NAME} gives {twice[0]} twice: by itself and in [embedding].",
+            advice="Remove one of them.",
+        )
+    values |= embedding
     keys = tables.read_keys(values.pop("keys", []), folder, variables)
     given = {name: (value, FILE_NAME) for name, value in values.items()}
     # Other programs may read the shared names too, so the names with our prefix come last and win.

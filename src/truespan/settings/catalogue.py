@@ -102,7 +102,9 @@ class Settings:
     sanitize_key_file: str = ""
     """The pseudonym key; blank for one generated in the library."""
 
-    embedding_provider: Literal["local", "ollama", "openai", "google", "fastembed"] = "local"
+    embedding_provider: Literal["local", "onnx", "ollama", "openai", "google", "fastembed"] = (
+        "local"
+    )
     """The embedding provider."""
     embedding_threads: Count = 0
     """Threads of the local model; 0 for one per core."""
@@ -118,6 +120,27 @@ class Settings:
 
     model_folder: str = ""
     """A folder with model_quantized.onnx and tokenizer.json, instead of the installed model."""
+    onnx_folder: str = ""
+    """A folder with a model as ONNX and its tokenizer.json, relative to the library."""
+    onnx_file: str = ""
+    """The network file in it; blank for model.onnx, onnx/model.onnx or the only one."""
+    onnx_model: str = ""
+    """The model's name; blank for the one that the folder states, or the folder's own."""
+    onnx_pooling: Literal["", "cls", "mean", "max", "last", "none"] = ""
+    """How tokens become a vector; blank for what the folder says."""
+    onnx_output: str = ""
+    """The output of the network to use; blank for the usual one."""
+    onnx_query_prefix: str | None = None
+    """The text before each query; not set for what the folder or the model's family says."""
+    onnx_document_prefix: str | None = None
+    onnx_dimensions: Count = 0
+    """Dimensions of a vector; 0 for what the folder says."""
+    onnx_max_length: Count = 0
+    """Tokens that the model reads of a text, special tokens included; 0 for the folder's."""
+    onnx_batch: Annotated[int, Meta(ge=0, le=1024)] = 0
+    """Texts in a run; 0 for one on a processor or if quantised, otherwise 16."""
+    onnx_device: Name = "cpu"
+    """Where the model runs: cpu, or what the installed onnxruntime offers, such as cuda."""
     ollama_base_url: Url = "http://127.0.0.1:11434"
     ollama_model: Name = "BAAI/bge-base-en-v1.5"
     ollama_dimensions: Count = 0

@@ -1,4 +1,4 @@
-"""Values of settings, and tables: `[chunking.NAME]`, `[embedding.NAME]` and `[[keys]]`.
+"""Values of settings, and tables: `[chunking.NAME]`, `[embedding]` and `[[keys]]`.
 
 A world may have generations of several models at once: the active one, and one that is being built.
 Each model needs its table for as long as a generation uses it. Keys come from the environment or
@@ -25,6 +25,22 @@ _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no", "")
 CHUNKING_FIELDS = ("strategy", "size", "overlap", "overlap_mode", "pack", "dedupe")
 EMBEDDING_FIELDS = {
     "local": {"model_folder": "model_folder"},
+    "onnx": {
+        name: f"onnx_{name}"
+        for name in (
+            "folder",
+            "file",
+            "model",
+            "pooling",
+            "output",
+            "query_prefix",
+            "document_prefix",
+            "dimensions",
+            "max_length",
+            "batch",
+            "device",
+        )
+    },
     "ollama": {name: f"ollama_{name}" for name in ("base_url", "model", "dimensions")},
     "openai": {
         name: f"openai_{name}"
@@ -155,25 +171,41 @@ def read_chunkings(tables: Any) -> dict[str, ChunkingProfile]:
     return profiles
 
 
-def read_embeddings(tables: Any) -> dict[str, dict[str, Any]]:
-    """Return for each further embedding profile the settings that it changes."""
+def read_embeddings(tables: Any) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the settings of the library's model, and those that each further one changes.
+
+    `[embedding]` itself describes the library's model, `[embedding.NAME]` another one.
+    """
     if not isinstance(tables, dict):
         raise InvalidConfiguration("The setting embedding must be tables: [embedding.NAME].")
-    profiles: dict[str, dict[str, Any]] = {}
-    for name, table in tables.items():
-        where = f"[embedding.{name}]"
-        provider = table.get("provider") if isinstance(table, dict) else None
-        if not isinstance(provider, str) or provider not in EMBEDDING_FIELDS:
-            known = ", ".join(EMBEDDING_FIELDS)
-            raise InvalidConfiguration(f"{where}: provider must be one of: {known}.")
-        settings = EMBEDDING_FIELDS[provider]
-        table = _require_fields(where, table, ("provider", *settings))
-        profiles[name] = {"embedding_provider": provider} | {
-            settings[member]: convert_setting(settings[member], value, where)
-            for member, value in table.items()
-            if member != "provider"
-        }
-    return profiles
+    own = {name: value for name, value in tables.items() if not isinstance(value, dict)}
+    others = {
+        name: _read_embedding(f"[embedding.{name}]", table)
+        for name, table in tables.items()
+        if isinstance(table, dict)
+    }
+    return _read_embedding("[embedding]", own) if own else {}, others
+
+
+def _read_embedding(where: str, table: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a table gives; `kind` is another name for `provider`."""
+    if {"kind", "provider"} <= set(table):
+        raise InvalidConfiguration(f"{where} has both kind and provider.", advice="Remove one.")
+    table = {"provider" if name == "kind" else name: value for name, value in table.items()}
+    provider = table.pop("provider", None)
+    if not isinstance(provider, str) or provider not in EMBEDDING_FIELDS:
+        known = ", ".join(EMBEDDING_FIELDS)
+        raise InvalidConfiguration(f"{where}: provider must be one of: {known}.")
+    settings = EMBEDDING_FIELDS[provider]
+    if set(table) - set(settings):
+        fields = ", ".join(("provider", *settings))
+        raise InvalidConfiguration(
+            f"{where} has an unknown field.", advice=f"Fields are: {fields}."
+        )
+    return {"embedding_provider": provider} | {
+        settings[member]: convert_setting(settings[member], value, where)
+        for member, value in table.items()
+    }
 
 
 def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tuple[ProviderKey, ...]:

@@ -112,7 +112,12 @@ def open_library(
     price = settings.embedding_price_per_million
     paces = store if on_server else None
     make_embedder = partial(
-        providers.make_embedder, wordpiece=wordpiece, clock=clock, cooldowns=store, paces=paces
+        providers.make_embedder,
+        folder=folder,
+        wordpiece=wordpiece,
+        clock=clock,
+        cooldowns=store,
+        paces=paces,
     )
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
     return Library(

@@ -16,6 +16,7 @@ from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
 from truespan.store import Store
 from truespan.types.maintenance import Check, Verdict
+from truespan.wiring.providers import folder_embedder
 
 _PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
@@ -38,7 +39,7 @@ def check_environment(
         *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=clock.now()),
         *store.soundness(),
         _check_index("index server" if settings.index_url else "index process", index),
-        _check_model(provider, model),
+        _check_model(folder, settings, model),
         _check_keys(settings, provider, "embedding", keyless),
         _check_chat(settings),
         Check("versions", Verdict.OK, ", ".join(_versions())),
@@ -54,15 +55,19 @@ def _check_index(name: str, index: VectorIndex) -> Check:
     return Check(name, Verdict.OK, f"answers, with {collections}")
 
 
-def _check_model(provider: str, model: LocalModel) -> Check:
-    if provider != "local":
-        return Check("embedding model", Verdict.OK, f"of {provider}, not checked here")
+def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
+    name, provider = "embedding model", settings.embedding_provider
     try:
-        for name in (NETWORK_FILE, TOKENIZER_FILE):
-            model.read(name)
+        if provider == "local":
+            for file in (NETWORK_FILE, TOKENIZER_FILE):
+                model.read(file)
+            return Check(name, Verdict.OK, f"files match their digests, {model.revision[:19]}")
+        if provider == "onnx":
+            found = folder_embedder(folder, settings).profile
+            return Check(name, Verdict.OK, f"{found.model} from its folder, {found.revision[:19]}")
     except TruespanError as error:
-        return Check("embedding model", Verdict.PROBLEM, error.message, error.advice)
-    return Check("embedding model", Verdict.OK, f"files match their digests, {model.revision[:19]}")
+        return Check(name, Verdict.PROBLEM, error.message, error.advice)
+    return Check(name, Verdict.OK, f"of {provider}, not checked here")
 
 
 def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:

@@ -24,6 +24,7 @@ from truespan.protocols import (
 )
 from truespan.providers.keys import KeyRing
 from truespan.providers.local import LocalEmbedder, LocalModel
+from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
 from truespan.settings import model_cache
 from truespan.settings.catalogue import Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
@@ -48,15 +49,21 @@ def make_embedder(
     settings: Settings,
     model: LocalModel,
     *,
+    folder: Path,
     wordpiece: TokenCounter,
     clock: Clock,
     cooldowns: Cooldowns,
     paces: RateLimitStore | None,
 ) -> Embedder:
-    """Return the configured embedder; with `paces`, all processes share its rate limit."""
+    """Return the configured embedder of the library in `folder`.
+
+    With `paces`, all processes share its rate limit.
+    """
     provider = settings.embedding_provider
     if provider == "local":
         return LocalEmbedder(model, threads=settings.embedding_threads or None)
+    if provider == "onnx":
+        return folder_embedder(folder, settings)
     if provider == "fastembed":
         from truespan.providers.fastembed import FastembedEmbedder
 
@@ -96,6 +103,31 @@ def make_embedder(
         keys=key_ring("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
         counter=wordpiece,
         input_limit=settings.openai_input_limit or None,
+    )
+
+
+def folder_embedder(library: Path, settings: Settings) -> FolderEmbedder:
+    """Return the embedder of a model in a folder; its files are read when it is first used."""
+    if not settings.onnx_folder.strip():
+        raise InvalidConfiguration(
+            "The embedding provider is 'onnx', but no folder is named.",
+            advice="Set onnx_folder to the folder with model.onnx and tokenizer.json.",
+        )
+    return FolderEmbedder(
+        library / settings.onnx_folder,
+        OnnxOptions(
+            file=settings.onnx_file,
+            model=settings.onnx_model,
+            pooling=settings.onnx_pooling,
+            output=settings.onnx_output,
+            query_prefix=settings.onnx_query_prefix,
+            document_prefix=settings.onnx_document_prefix,
+            dimensions=settings.onnx_dimensions,
+            max_length=settings.onnx_max_length,
+            batch=settings.onnx_batch,
+            device=settings.onnx_device,
+            threads=settings.embedding_threads or None,
+        ),
     )
 
 

@@ -1,0 +1,169 @@
+"""Small networks in the ONNX format, spelled out byte by byte, and folders of models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+_SPOKEN = "the tide comes in and goes out at night while moon pulls on sea query passage :"
+WORDS = _SPOKEN.split()
+"""What the tokenizer of a folder knows besides its special tokens."""
+WIDTH = 8
+_FLOAT, _INT64 = 1, 7
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _field(number: int, content: bytes | str | int) -> bytes:
+    if isinstance(content, int):
+        return _varint(number << 3) + _varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def value(name: str, kind: int, *shape: int | str) -> bytes:
+    """Return an input or output: its name, element type and shape."""
+    sizes = b"".join(_field(1, _field(1 if isinstance(n, int) else 2, n)) for n in shape)
+    return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, sizes)))
+
+
+def node(operator: str, inputs: list[str], output: str, **attributes: int) -> bytes:
+    """Return a node with whole numbers as attributes."""
+    parts = b"".join(_field(1, name) for name in inputs) + _field(2, output) + _field(4, operator)
+    for name, number in attributes.items():
+        parts += _field(5, _field(1, name) + _field(3, number) + _field(20, 2))
+    return parts
+
+
+def tensor(name: str, numbers: numpy.ndarray, file: str = "") -> bytes:
+    """Return weights, in the network itself or in a file beside it."""
+    kind = _FLOAT if numbers.dtype == numpy.float32 else _INT64
+    parts = b"".join(_field(1, n) for n in numbers.shape) + _field(2, kind) + _field(8, name)
+    if not file:
+        return parts + _field(9, numbers.tobytes())
+    pairs = {"location": file, "offset": "0", "length": str(numbers.nbytes)}
+    entries = [_field(13, _field(1, key) + _field(2, text)) for key, text in pairs.items()]
+    return parts + b"".join(entries) + _field(14, 1)
+
+
+def network(
+    nodes: list[bytes], weights: list[bytes], inputs: list[bytes], outputs: list[bytes]
+) -> bytes:
+    """Return a network file."""
+    graph = b"".join(_field(1, entry) for entry in nodes) + _field(2, "g")
+    graph += b"".join(_field(5, entry) for entry in weights)
+    graph += b"".join(_field(11, entry) for entry in inputs)
+    graph += b"".join(_field(12, entry) for entry in outputs)
+    return _field(1, 8) + _field(8, _field(2, 13)) + _field(7, graph)
+
+
+def table(seed: int = 1, width: int = WIDTH) -> numpy.ndarray:
+    """Return a vector for each token of the tokenizer."""
+    generator = numpy.random.default_rng(seed)
+    return generator.standard_normal((len(WORDS) + 4, width)).astype(numpy.float32)
+
+
+def attention_network(weights: numpy.ndarray, *, file: str = "", types: bool = False) -> bytes:
+    """Return a network of one layer of attention, in which every token sees every other."""
+    nodes = [
+        node("Gather", ["table", "input_ids"], "x"),
+        _transposed(),
+        node("MatMul", ["x", "y"], "scores"),
+        node("Cast", ["attention_mask"], "seen", to=_FLOAT),
+        node("Sub", ["seen", "one"], "unseen"),
+        node("Mul", ["unseen", "large"], "penalty"),
+        node("Unsqueeze", ["penalty", "axis"], "row"),
+        node("Add", ["scores", "row"], "masked"),
+        node("Softmax", ["masked"], "shares", axis=2),
+        node("MatMul", ["shares", "x"], "last_hidden_state"),
+    ]
+    constants = [
+        tensor("table", weights, file),
+        tensor("one", numpy.array([1], numpy.float32)),
+        tensor("large", numpy.array([1e9], numpy.float32)),
+        tensor("axis", numpy.array([1], numpy.int64)),
+    ]
+    names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
+    inputs = [value(name, _INT64, "b", "s") for name in names]
+    states = value("last_hidden_state", _FLOAT, "b", "s", weights.shape[1])
+    return network(nodes, constants, inputs, [states])
+
+
+def _transposed() -> bytes:
+    order = b"".join(_field(8, n) for n in (0, 2, 1))
+    return (
+        _field(1, "x") + _field(2, "y") + _field(4, "Transpose")
+        + _field(5, _field(1, "perm") + order + _field(20, 7))
+    )  # fmt: skip
+
+
+def lookup_network(
+    weights: numpy.ndarray, *, output: str = "last_hidden_state", mean: bool = False
+) -> bytes:
+    """Return a network that looks each token up, and with `mean` gives one vector for a text."""
+    nodes = [node("Gather", ["table", "input_ids"], "x" if mean else output)]
+    shape: list[int | str] = ["b", "s", weights.shape[1]]
+    constants = [tensor("table", weights)]
+    if mean:
+        nodes.append(
+            _field(1, "x") + _field(2, output) + _field(4, "ReduceMean")
+            + _field(5, _field(1, "axes") + _field(8, 1) + _field(20, 7))
+            + _field(5, _field(1, "keepdims") + _field(3, 0) + _field(20, 2))
+        )  # fmt: skip
+        del shape[1]
+    inputs = [value("input_ids", _INT64, "b", "s")]
+    return network(nodes, constants, inputs, [value(output, _FLOAT, *shape)])
+
+
+def tokenizer_file() -> str:
+    """Return a tokenizer that knows `WORDS` and puts a token before and after each text."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
+    numbers = {name: number for number, name in enumerate(names)}
+    made = Tokenizer(models.WordLevel(numbers, "[UNK]"))
+    made.normalizer = normalizers.Lowercase()
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    made.add_special_tokens(["[PAD]", "[CLS]", "[SEP]"])
+    # Exports cut and pad; both must be turned off.
+    made.enable_truncation(4)
+    made.enable_padding(length=6)
+    return made.to_str()
+
+
+def model_folder(folder: Path, content: bytes, **files: dict[str, Any] | list[Any]) -> Path:
+    """Write a folder as exported for sentence-transformers: mean pooling, 32 tokens.
+
+    Files of configuration are given by their name without `.json`, with `__` for a folder; an empty
+    one is left out.
+    """
+    usual: dict[str, Any] = {
+        "config": {"model_type": "bert", "hidden_size": WIDTH, "max_position_embeddings": 64},
+        "sentence_bert_config": {"max_seq_length": 32, "do_lower_case": False},
+        "tokenizer_config": {"model_max_length": 1000000000000000019884624838656},
+        "modules": [
+            {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+            {"idx": 2, "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+        ],
+        "1_Pooling__config": {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.onnx").write_bytes(content)
+    (folder / "tokenizer.json").write_text(tokenizer_file())
+    for name, entries in (usual | files).items():
+        path = folder / f"{name.replace('__', '/')}.json"
+        if entries:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(entries))
+    return folder
