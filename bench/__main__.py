@@ -39,6 +39,7 @@ NAMES = (
     "startup",
     "scifact",
     "fused",
+    "quality",
 )
 PACKAGES = (
     "truespan",
