@@ -323,6 +323,12 @@ class RecordsContract:
             bytes([0, 0, 0, 0, 1, 0]),
         )
         assert here.store.postings(scope, "x" * 300).packed[4:] == b"\xff\xff"
+        held = here.store.revision_words(scope, world, ref)
+        assert (held.key, held.recipe, held.fresh) == (entry.key, "recipe", True)
+        assert (held.seen_from, held.lengths) == ({0: 0}, {0: 3})
+        words = here.store.revision_postings(scope, entry.key, ["harbour", "x" * 300, "none"])
+        assert words == {"harbour": {0: 1}, "x" * 300: {0: 0xFFFF}}
+        assert here.store.revision_postings(scope, entry.key + 1, ["harbour"]) == {}
         here.store.tombstone(scope, 1)
         here.store.purge(scope, ref)
         assert not here.store.counts_words(scope)
@@ -432,6 +438,8 @@ class RecordsContract:
         assert here.store.job_documents(scope, job.id) == [failed]
         assert here.store.find_token(text) == (token, bytes(32))
         assert here.store.postings(scope, text).packed
+        key = here.store.postings(scope, text).keys[0]
+        assert here.store.revision_postings(scope, key, [text]) == {text: {0: 1}}
         for lookup in (
             lambda: here.store.read_chunks(scope, [ChunkId(text)]),
             lambda: here.store.vectors(scope, [TextHash(text)]),

@@ -70,6 +70,9 @@ def messages(paths: list[str], query: str, book: str, document: str) -> Iterator
             known = tool.arguments.__struct_fields__
             arguments = {key: value for key, value in given.items() if key in known}
             yield Message(path, "tools/call", {"name": name, "arguments": arguments})
+            if "mode" in known:
+                by_words = arguments | {"mode": "auto"}
+                yield Message(path, "tools/call", {"name": name, "arguments": by_words})
             yield Message(path, "tools/call", {"name": name, "arguments": {"position": 999}})
         for name, prompt in prompts.items():
             known = prompt.arguments.__struct_fields__

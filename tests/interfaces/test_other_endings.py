@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.routes import OPERATIONS
 from truespan.serialize import to_json
+from truespan.types.request import Mode
 
 VOLATILE_MEMBERS = {
     "processing_time_ms": "how long the request took",
@@ -234,13 +236,19 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
                     f"{verb} {query}": lambda reader, ask=ask, query=query: ask(reader, query)
                     for query in QUERIES
                     for verb, ask in {
-                        "retrieve": lambda reader, query, book=book: reader.retrieve(
-                            query, book=book
-                        ),
-                        "answer": lambda reader, query, book=book: reader.answer(query, book),
-                        "why not": lambda reader, query, book=book, chunk=chunk: reader.why_not(
-                            chunk, query, book=book
-                        ),
+                        f"{verb} {mode}": partial(ask, mode=mode)
+                        for mode in (Mode.MEANING, Mode.AUTO, Mode.WORDS)
+                        for verb, ask in {
+                            "retrieve": lambda reader, query, mode, book=book: reader.retrieve(
+                                query, book=book, mode=mode
+                            ),
+                            "answer": lambda reader, query, mode, book=book: reader.answer(
+                                query, book, mode=mode
+                            ),
+                            "why not": lambda reader, query, mode, book=book, chunk=chunk: (
+                                reader.why_not(chunk, query, book=book, mode=mode)
+                            ),
+                        }.items()
                     }.items()
                 },
             }.items()
@@ -250,7 +258,7 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
         for book in BOOKS
         for name, act in {
             "page": lambda reader, book=book: reader.sentences(book),
-            "answer": lambda reader, book=book: reader.answer(QUERIES[2], book),
+            "answer": lambda reader, book=book: reader.answer(QUERIES[2], book, mode="auto"),
         }.items()
     }
     rows["no such book"] = row(lambda reader: reader.where("absent.md"))
@@ -277,6 +285,9 @@ def test_no_other_end_changes_a_byte_of_a_reply_over_http(sides: tuple[Side, Sid
                 bodies = [body]
                 if body and b"query" in body and call.name == "answerAsReader":
                     bodies.append(body[:-1] + b', "stream": true}')
+                if body and b"query" in body and of_reader:
+                    modes = (b"auto", b"words") if query == QUERIES[2] else (b"auto",)
+                    bodies += [body[:-1] + b', "mode": "%s"}' % mode for mode in modes]
                 for body in bodies:
                     one = Request(call, made.target, made.headers, body)
                     asked[f"{call.method} {made.target} {body!r}"] = one
@@ -373,11 +384,13 @@ def test_no_other_end_changes_a_byte_of_the_command_line(
         ("ask", QUERIES[0], *ann, "--no-stream"),
         ("ask", QUERIES[1], *ann, "--book", "figures.docx", "--json"),
         ("read", "ask", QUERIES[1], *ann, "--context"),
+        ("ask", QUERIES[2], *ann, "--mode", "words", "--json"),
     ]  # fmt: skip
     for book in CHOSEN:
         spelled += [
             ("read", "ask", QUERIES[0], *ann, "--book", book),
             ("read", "ask", QUERIES[1], *ann, "--book", book, "--json"),
+            ("read", "ask", QUERIES[2], *ann, "--book", book, "--mode", "auto", "--json"),
             ("reader", "set", book, *ann, "--passage", BOUNDARY, "--json"),
         ]
 
@@ -409,7 +422,7 @@ def test_no_other_end_changes_where_an_edition_with_a_foreword_puts_a_reader(
         rows[f"where {name}"] = row(lambda reader, name=name: reader.where(name))
         rows[f"page {name}"] = row(lambda reader, name=name: reader.sentences(name))
         rows[f"retrieve {name}"] = row(
-            lambda reader, name=name: reader.retrieve(QUERIES[0], book=name)
+            lambda reader, name=name: reader.retrieve(QUERIES[0], book=name, mode="auto")
         )
     results = compare(sides, rows, least=7)
 

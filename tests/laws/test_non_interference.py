@@ -26,18 +26,32 @@ from tests.support.reading_worlds import (
 )
 from tests.support.sample_books import FORMS, book, plain_book
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.ingest.language import detect_language
 from truespan.library import Library
 from truespan.reader import Reader
+from truespan.retrieval import fused
 from truespan.serialize import to_json
+from truespan.types.document import RevisionRef
+from truespan.types.request import DEFAULT_LANGUAGE, Mode
 from truespan.types.scope import Scope
 from truespan.world import World
 
 QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night", 20))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small_pool() -> Iterator[None]:
+    """Let the number of candidates of a fused search matter in small books."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "POOL", 6)
+        yield
+
+
 def answers(reader: Reader, queries: Sequence[tuple[str, int]] = QUERIES) -> list[str]:
     """Return all that a reader can be told, as bytes would travel."""
-    bundles = [frozen(reader.retrieve(query, top_k=top_k)) for query, top_k in queries]
+    asked = [(*query, mode) for query in queries for mode in (Mode.MEANING, Mode.AUTO)]
+    asked.append((*queries[0], Mode.WORDS))
+    bundles = [frozen(reader.retrieve(text, top_k=k, mode=mode)) for text, k, mode in asked]
     pages = [to_json(reader.sentences(first=first, count=7)) for first in (0, 7, 1000)]
     return [*bundles, *pages, to_json(reader.where()), to_json(reader.books())]
 
@@ -140,7 +154,11 @@ def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, for
             path.write_bytes(content)
             world.ingest(str(path), kind="book")
             reader.set(pair.name, passage=lookahead.BOUNDARY)
-            bundles = [frozen(reader.retrieve(query)) for query in lookahead.QUERIES]
+            bundles = [
+                frozen(reader.retrieve(query, mode=mode))
+                for query in lookahead.QUERIES
+                for mode in (Mode.AUTO, Mode.WORDS)
+            ]
             given.append([*bundles, *answers(reader)])
         told = "\n".join(given[0] + given[1])
         shown = [secret for secret in lookahead.SECRETS if secret in told]
@@ -192,9 +210,12 @@ def tear_out(here: Place, world: World, sid: int) -> None:
     here.sql("DELETE FROM states WHERE reach > ?", sid)
     here.sql("DELETE FROM tallies")
     here.sql("UPDATE texts SET text = substr(text, 1, ?)", end)
+    here.store.forget_words(here.scope(world), [RevisionRef(1, 1)])
+    [(text,)] = here.sql("SELECT text FROM texts")
     here.sql(
-        """UPDATE revisions SET title = '', language = '',
-                characters = 0, sentences = 0, text_hash = '', source_hash = '', recipe = ''"""
+        """UPDATE revisions SET title = '', language = ?,
+                characters = 0, sentences = 0, text_hash = '', source_hash = '', recipe = ''""",
+        detect_language(text) or DEFAULT_LANGUAGE,
     )
     here.reseal(world)
 

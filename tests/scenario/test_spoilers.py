@@ -16,6 +16,7 @@ from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile
 from truespan.reader import Reader
 from truespan.serialize import to_json
 from truespan.types.ids import ChunkId, TextHash
+from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.world import World
@@ -67,9 +68,10 @@ LIES = [list, unread_first, wrong_hashes, swapped, all_the_best, invented, padde
 
 def told(reader: Reader, query: str) -> Iterator[str]:
     """Give everything that a reader can be told, as bytes would travel."""
-    bundle = reader.retrieve(query)
-    yield frozen(bundle)
-    yield from (bundle.context, str(bundle), repr(bundle))
+    for mode in (Mode.MEANING, Mode.AUTO):
+        bundle = reader.retrieve(query, mode=mode)
+        yield frozen(bundle)
+        yield from (bundle.context, str(bundle), repr(bundle))
     page = reader.sentences(count=1000)
     yield from (to_json(page), str(page), to_json(reader.sentences(first=LENGTH // 2, count=9)))
     yield to_json(reader.where())

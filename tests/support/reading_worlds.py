@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,7 +32,7 @@ from truespan.types.bundle import ContextBundle
 from truespan.types.document import RevisionRef
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import TailChunk
-from truespan.types.request import MAX_CONTEXT_TOKENS
+from truespan.types.request import MAX_CONTEXT_TOKENS, Mode
 from truespan.types.text import CanonicalText, Sentence
 from truespan.types.text import Place as Label
 from truespan.world import World
@@ -306,18 +307,20 @@ class Trial:
     def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
         """Ask everything that a reader can be asked."""
         reader = self._reader(sid)
-        for question in self.questions:
-            bundle = reader.retrieve(question.query, top_k=question.top_k)
+        asked = [*product(self.questions, (Mode.MEANING, Mode.AUTO))]
+        for question, mode in (*asked, (self.questions[0], Mode.WORDS)):
+            bundle = reader.retrieve(question.query, top_k=question.top_k, mode=mode)
             self._check_bundle(bundle, sid, book)
-            yield f"retrieve {question}", frozen(bundle)
+            yield f"retrieve {question} {mode}", frozen(bundle)
         yield "page", to_json(reader.sentences(count=1000))
         yield "last page", to_json(reader.sentences(first=max(sid - 2, 0), count=2))
         yield "where", to_json(reader.where())
         yield "books", to_json(reader.books())
         for chunk in self.ids:
             question = self.questions[0]
-            reason = reader.why_not(chunk, question.query, top_k=question.top_k)
-            yield f"why not {chunk}", to_json(reason)
+            for mode in (Mode.MEANING, Mode.AUTO):
+                reason = reader.why_not(chunk, question.query, top_k=question.top_k, mode=mode)
+                yield f"why not {chunk} {mode}", to_json(reason)
 
     def _compared(
         self, first: dict[tuple[int, str], str], book: Stored, change: str

@@ -302,7 +302,7 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
     world: World = here.world(**TALES)
     scope = here.scope(world).for_reader(1, 1, 0)
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(ValueError, match="FusedBookSearch"):
         fetch_fused(
             here.library._components.retrieval_deps(lambda _: None),
             scope,

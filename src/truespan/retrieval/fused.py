@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import InvalidSettings
 from truespan.retrieval.fetch import (
     SLACK,
     CountMissing,
@@ -90,8 +89,8 @@ def fetch_fused(
     Chunks past the candidates follow by similarity, so that requesting more never reorders.
     """
     if scope.position is not None:
-        # How rare a word is in a book reveals something about the unread part.
-        raise InvalidSettings("Fused search is not for readers.")
+        # These counts are of whole revisions; what is rare in them would reveal unread text.
+        raise ValueError("A reader is searched for by 'FusedBookSearch'.")
     wanted = max(POOL, k)
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)

@@ -6,6 +6,7 @@ The index knows nothing about words. They are counted when first needed, and kep
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from msgspec import Struct
 
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.terms import recipe_of, stemmer_of, terms
-from truespan.types.document import CountedRevision, WordCatalog, WordEntry
+from truespan.types.document import CountedRevision, RevisionRef, WordCatalog, WordEntry
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
 
@@ -159,7 +160,8 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     due = layout_of(catalog).due
     for start in range(0, len(due), REVISIONS_AT_ONCE):
         part = due[start : start + REVISIONS_AT_ONCE]
-        store.keep_words(scope, [_count_revision(store, scope, entry) for entry in part])
+        counted = [count_revision(store, scope, entry.ref, entry.language) for entry in part]
+        store.keep_words(scope, counted)
     return store.word_catalog(scope, world) if due else catalog
 
 
@@ -174,16 +176,24 @@ def keep_counting(store: Store, scope: Scope) -> None:
             count_words(store, scope, world)
 
 
-def _count_revision(store: Store, scope: Scope, entry: WordEntry) -> CountedRevision:
+def count_revision(
+    store: Store, scope: Scope, ref: RevisionRef, language: str, *, only: Set[int] | None = None
+) -> CountedRevision:
+    """Count the words of a revision, or of the chunks with `only` these indexes.
+
+    A chunk whose bytes do not match their hash is left out.
+    """
     hashes: dict[int, TextHash] = {}
     lengths: dict[int, int] = {}
     places: dict[str, dict[int, int]] = {}
-    for chunk in store.countable(scope, entry.ref):
+    for chunk in store.countable(scope, ref):
+        if only is not None and chunk.index not in only:
+            continue
         if hash_bytes(chunk.data) != chunk.text_hash:
             continue
         # The very bytes that were hashed are decoded; nothing is read a second time.
-        found = terms(chunk.data.decode(), entry.language)
+        found = terms(chunk.data.decode(), language)
         hashes[chunk.index], lengths[chunk.index] = chunk.text_hash, len(found)
         for term, count in Counter(found).items():
             places.setdefault(term, {})[chunk.index] = count
-    return CountedRevision(entry.ref, recipe_of(entry.language), hashes, lengths, places)
+    return CountedRevision(ref, recipe_of(language), hashes, lengths, places)

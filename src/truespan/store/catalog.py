@@ -14,9 +14,17 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Final, Generic, TypeVar
 
-from truespan.store.checksums import REVISION_CELLS, RevisionCells, checksum, revision_checksum
+from truespan.store.checksums import (
+    CHUNK_CELLS,
+    REVISION_CELLS,
+    RevisionCells,
+    checksum,
+    chunk_checksum,
+    revision_checksum,
+)
 from truespan.store.rows import revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
     CatalogEntry,
     CountableChunk,
@@ -24,6 +32,7 @@ from truespan.types.document import (
     DocumentCatalog,
     Postings,
     RevisionRef,
+    RevisionWords,
     WordCatalog,
     WordEntry,
 )
@@ -52,10 +61,11 @@ class _Cache(Generic[T]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, int, int], T] = {}
+        self._known: dict[tuple[object, ...], T] = {}
 
-    def get(self, scope: Scope, world: World, read: Callable[[Scope], T]) -> T:
-        state = (world.id, world.changes, scope.generation.number)
+    def get(self, scope: Scope, world: World, read: Callable[[Scope], T], *parts: object) -> T:
+        """Return what `read` gives for a state of a world; `parts` say what of it is read."""
+        state = (world.id, world.changes, scope.generation.number, *parts)
         known = self._known.get(state)
         if known is None:
             known = read(scope)
@@ -78,6 +88,7 @@ class Catalogs(Part):
         super().__init__()
         self._document_catalogs = _Cache[DocumentCatalog](64)
         self._word_catalogs = _Cache[WordCatalog](8)
+        self._revision_words = _Cache[RevisionWords](64)
 
     def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
         """Return the labels of every document that readers see, by number."""
@@ -143,6 +154,29 @@ class Catalogs(Part):
             tuple(_read_entry(scope, row, chunks.get(row[0], [])) for row in revisions)
         )
 
+    def revision_words(self, scope: Scope, world: World, revision: RevisionRef) -> RevisionWords:
+        """Return what is known of the words of one revision. It is cached as the catalog is."""
+
+        def read(scope: Scope) -> RevisionWords:
+            with self._db.read(scope) as session:
+                key = revision_key(session, revision)
+                counted = session.one(
+                    """SELECT recipe, texts, lengths FROM word_counts
+                       WHERE revision = :key AND generation = :generation""",
+                    key=key,
+                )
+                rows = session.all(
+                    f"""SELECT s.state, s.checksum, {CHUNK_CELLS}
+                        FROM states s LEFT JOIN chunks c ON c.revision = s.revision
+                          AND c.generation = s.generation AND c.position = s.position
+                        WHERE s.world_id = :world AND s.revision = :key
+                          AND s.generation = :generation ORDER BY s.position""",
+                    key=key,
+                )
+            return _read_revision_words(scope, revision, key or 0, counted, rows)
+
+        return self._revision_words.get(scope, world, read, revision)
+
     def counts_words(self, scope: Scope) -> bool:
         """Say whether words were ever counted in the scope's world and generation."""
         return bool(
@@ -174,7 +208,7 @@ class Catalogs(Part):
                 key = revision_key(session, revision.ref)
                 if key is not None:
                     _write_words(session, scope, key, revision)
-        self._word_catalogs.clear()
+        self._clear_words()
 
     def postings(self, scope: Scope, term: str) -> Postings:
         """Return where a term occurs, in any revision of the scope's world and generation."""
@@ -190,6 +224,28 @@ class Catalogs(Part):
         ]
         chunks = [len(places) // _PAIR.size for places in packed]
         return Postings([row[0] for row in rows], chunks, b"".join(packed), damaged)
+
+    def revision_postings(
+        self, scope: Scope, key: int, terms: Sequence[str]
+    ) -> dict[str, dict[int, int]] | None:
+        """Return how often each term is in which chunks of one revision, by their indexes; None if
+        what is held does not match its checksum."""
+        rows = self._db.at(scope, key=key, terms=list(terms)).all(
+            """SELECT term, postings FROM words
+               WHERE world_id = :world AND generation = :generation AND revision = :key
+                 AND term IN LIST(:terms)"""
+        )
+        found = {}
+        for term, stored in rows:
+            packed = stored[:-_SEAL]
+            if stored != _seal(packed, "words", scope.world, scope.generation.number, term):
+                return None
+            found[term] = dict(_PAIR.iter_unpack(packed))
+        return found
+
+    def _clear_words(self) -> None:
+        self._word_catalogs.clear()
+        self._revision_words.clear()
 
     @retry_on_conflict
     def forget_words(self, scope: Scope, revisions: Sequence[int | RevisionRef]) -> None:
@@ -208,7 +264,7 @@ class Catalogs(Part):
                     key=key,
                 )
             session.touch_world()
-        self._word_catalogs.clear()
+        self._clear_words()
 
     def word_flaws(self, scope: Scope) -> list[tuple[RevisionRef, str]]:
         """Return the revisions whose counted words do not match their checksum, with what was
@@ -312,17 +368,42 @@ def _digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
     return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
 
 
-def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
-    """Return what is known of a revision, with its chunks as they are now. Damaged counts, and
-    those of an earlier version, count as none."""
-    key, document, revision, language, recipe, texts, lengths = row
+def _read_lengths(
+    scope: Scope, ref: RevisionRef, recipe: str | None, texts: bytes | None, lengths: bytes | None
+) -> tuple[str | None, dict[int, int]]:
+    """Return the recipe of counted words, and the words of each chunk. Damaged counts, and those
+    of an earlier version, count as none."""
     packed = (lengths or b"")[:-_SEAL]
-    ref = RevisionRef(document, revision)
     identity = "lengths", scope.world, scope.generation.number, ref, recipe, texts
     if lengths is None or lengths != _seal(packed, *identity):
-        packed, recipe = b"", None
+        return None, {}
     numbers = array("I", packed)
-    counted = dict(zip(numbers[::2], numbers[1::2], strict=True))
+    return recipe, dict(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _read_revision_words(
+    scope: Scope, ref: RevisionRef, key: int, counted: Row | None, rows: Sequence[Row]
+) -> RevisionWords:
+    _, texts, _ = cells = counted or (None, None, None)
+    recipe, known = _read_lengths(scope, ref, *cells)
+    hashes, seen_from, lengths = list[tuple[int, str]](), dict[int, int](), dict[int, int | None]()
+    for state, recorded, *values in rows:
+        index, _, kind, *_, last_sid, reach, _, text_hash = values[:11]
+        seen_from[index] = max(last_sid, reach)
+        if kind != ChunkKind.TEXT or state == ChunkState.QUARANTINED:
+            continue
+        hashes.append((index, text_hash))
+        intact = recorded == chunk_checksum(scope.world, scope.generation.number, ref, values)
+        if intact and state == ChunkState.EMBEDDED:
+            lengths[index] = known.get(index)
+    return RevisionWords(key, recipe, texts == _digest_texts(hashes), seen_from, lengths)
+
+
+def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
+    """Return what is known of a revision, with its chunks as they are now."""
+    key, document, revision, language, recipe, texts, lengths = row
+    ref = RevisionRef(document, revision)
+    recipe, counted = _read_lengths(scope, ref, recipe, texts, lengths)
     return WordEntry(
         key=key,
         ref=ref,

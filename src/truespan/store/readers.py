@@ -142,6 +142,8 @@ class Readers(Part):
                         sid,
                     ),
                     current=bool(current),
+                    language=cells.language,
+                    language_declared=bool(cells.language_declared),
                 )
             )
         return positions

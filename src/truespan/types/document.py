@@ -336,6 +336,22 @@ class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
     entries: tuple[WordEntry, ...]
 
 
+class RevisionWords(Struct, frozen=True):
+    """The words of one revision, as a reader's search needs them.
+
+    `recipe` and `fresh` are those of a `WordEntry`. `seen_from` says for each chunk, by its index,
+    from which position on its row claims to be read whole. `lengths` has only chunks whose row
+    matches its checksum, so that of these it can be believed.
+    """
+
+    key: int
+    recipe: str | None
+    fresh: bool
+    seen_from: Mapping[int, int]
+    lengths: Mapping[int, int | None]
+    """Words of each chunk that is embedded and of kind text; None for one that was not counted."""
+
+
 class CountableChunk(Struct, frozen=True):
     """A chunk's bytes as they were read, and the hash they had when they were written."""
 

@@ -29,11 +29,18 @@ class Position(Struct, frozen=True):
     revision: int
     sid: int
     current: bool
+    language: str
+    language_declared: bool
+    """Whether the language is declared or stated; otherwise it was detected in the text."""
 
     @property
     def title(self) -> str:
         """Return the title a reader may see: the declared one, or the file's name."""
         return self.declared_title or self.name
+
+    @property
+    def ref(self) -> RevisionRef:
+        return RevisionRef(self.document, self.revision)
 
 
 class ReadingPosition(Struct, frozen=True):

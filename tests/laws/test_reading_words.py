@@ -1,0 +1,310 @@
+"""What a reader's words are scored by: the chunks and the tail that the reader may see."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.support.reading_worlds import CHUNKINGS, cut_from_scratch, frozen, stored
+from tests.support.sample_books import plain_book
+from tests.support.worlds import MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
+from truespan.errors import StorageFull
+from truespan.reader import Reader
+from truespan.retrieval import fused
+from truespan.serialize import to_json
+from truespan.types.bundle import ContextBundle
+from truespan.types.request import Mode
+from truespan.types.scope import Scope
+from truespan.world import World
+
+QUERIES = ("who lit the lamp?", "zq00009x of the harbour", "the clock, the clock", "absent")
+FUSED = (Mode.AUTO, Mode.WORDS)
+
+
+@pytest.fixture(autouse=True)
+def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the number of candidates matter in small books."""
+    monkeypatch.setattr(fused, "POOL", 6)
+
+
+def answers(reader: Reader) -> list[str]:
+    return [
+        frozen(reader.retrieve(query, top_k=top_k, mode=mode))
+        for query in QUERIES
+        for mode in FUSED
+        for top_k in (2, 20)
+    ]
+
+
+def readers_at(world: World, sids: Sequence[int]) -> Iterator[tuple[int, Reader]]:
+    for sid in sids:
+        reader = world.reader(f"at {sid}")
+        reader.set("1", sid=sid)
+        yield sid, reader
+
+
+# The scores themselves
+
+
+def bm25(texts: Sequence[str], query: str) -> list[float]:
+    """Score texts in a language that has no stemmer and no stop words."""
+    read = [re.findall(r"\w+", text.casefold()) for text in texts]
+    average = sum(map(len, read)) / len(read)
+    scores = [0.0] * len(read)
+    for word, times in Counter(re.findall(r"\w+", query.casefold())).items():
+        having = sum(word in text for text in read)
+        rarity = math.log(1 + (len(read) - having + 0.5) / (having + 0.5))
+        for number, text in enumerate(read):
+            count = text.count(word)
+            scale = 1.2 * (0.25 + 0.75 * len(text) / average)
+            scores[number] += times * rarity * count * 2.2 / (count + scale) if count else 0.0
+    return scores
+
+
+@proves("reading.fused")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_scores_are_those_of_a_book_that_ends_at_the_position(
+    tmp_path: Path, chunking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused, "POOL", 100)
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    # Latin has no stemmer, so that words are what they look like.
+    path = here.write("book.md", plain_book(90))
+    world.ingest(path, kind="book", chunking=chunking, language="la")
+    book, limit = stored(here, world, 1), here.embedder.profile.input_limit
+    compared = 0
+    for sid, reader in readers_at(world, range(0, 90, 11)):
+        cut = cut_from_scratch(book, sid, chunking, WordCounter(), limit)
+        texts = [chunk[5] for chunk in cut]
+        for query in QUERIES:
+            expected = dict(zip([chunk[1] for chunk in cut], bm25(texts, query), strict=True))
+            auto = scores_of(reader.retrieve(query, mode="auto"), book.canonical.text)
+            words = scores_of(reader.retrieve(query, mode="words"), book.canonical.text)
+            for start, score in (*auto, *words):
+                assert score == pytest.approx(expected[start], abs=2e-6), (sid, query, start)
+            having = sorted((score for score in expected.values() if score > 0), reverse=True)
+            assert [score for _, score in words] == pytest.approx(having[:20], abs=2e-6)
+            compared += len(words)
+
+    assert compared > 50
+
+
+def scores_of(bundle: ContextBundle, text: str) -> list[tuple[int, float]]:
+    """Return where each result starts, and its score by words, in the order of the results."""
+    found = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
+    return [(text.index(chunk.content), note.fused.bm25) for chunk, note in found if note.fused]
+
+
+# What lies ahead
+
+
+BEGINNING = plain_book(40)
+ENDS = (
+    "",
+    "The harbour had a lamp. " * 60,
+    " ".join(f"lamp{number} clock{number}" for number in range(400)) + ".",
+    "Der Leuchtturmwärter zündete die Lampe an. " * 40,
+    plain_book(60, 9),
+    "港の灯は夜通し燃えていた。" * 60,
+    "X.",
+)
+"""Rare words made common, others made rare, chunks longer and shorter, in other languages."""
+
+
+@proves("reading.fused", "reading.non-interference")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_no_word_ahead_changes_a_byte_of_a_fused_answer(tmp_path: Path, chunking: str) -> None:
+    first: dict[int, list[str]] = {}
+    for number, end in enumerate(ENDS):
+        here = place(tmp_path / f"{number}", embedder=few_dimensions())
+        world = here.library.create_world("world")
+        world.ingest(here.write("book.md", f"{BEGINNING}\n\n{end}"), kind="book", chunking=chunking)
+        for sid, reader in readers_at(world, (0, 1, 9, 24, 39)):
+            told = [re.sub(world.id, "world", answer) for answer in answers(reader)]
+            told = [re.sub(r'"chunk_id": "[^"]*"', "", answer) for answer in told]
+            assert told == first.setdefault(sid, told), (end[:40], sid)
+        here.library.close()
+
+    assert any('"blend"' in answer for answer in first[39])
+
+
+def few_dimensions() -> WordEmbedder:
+    """Return an embedder with which much is equally close, and places at the end are contested."""
+    return WordEmbedder(profile=other_profile(dimensions=3))
+
+
+@proves("reading.fused", "reading.non-interference")
+def test_a_language_that_unread_text_decides_changes_no_stem(tmp_path: Path) -> None:
+    read = "Harbours, lamps. Lighted lamps lighting harbours."
+    ends = (
+        "And the lamps were lighted there by the keeper of the house.",
+        "Der Wärter zündete die Lampe an. ",
+    )
+    told = []
+    for number, end in enumerate(ends):
+        here = place(tmp_path / f"{number}")
+        world = here.library.create_world("world")
+        world.ingest(here.write("book.txt", f"{read}\n\n{end * 50}"), kind="book")
+        reader = world.reader("ann")
+        reader.set("1", sid=1)
+        bundle = reader.retrieve("lamp light", mode="words")
+        told.append([note.fused for note in bundle.metadata.sources])
+
+    assert {document_language(tmp_path / f"{number}") for number in (0, 1)} == {"en", "de"}
+    assert told[0] == told[1]
+
+
+def document_language(folder: Path) -> str:
+    return place(folder).library.world("world").documents.get("1").language
+
+
+# Where words are not counted, or the counts are damaged
+
+
+def damaged(here: Place, world: World) -> Iterator[str]:
+    """Damage what is held of words in every way, one after the other."""
+    yield "as they are"
+    for statement in (
+        "DELETE FROM words",
+        "DELETE FROM word_counts",
+        "UPDATE word_counts SET recipe = '1'",
+        "UPDATE word_counts SET texts = x'00'",
+        "UPDATE word_counts SET lengths = CAST(x'0000000001000000' || substr(lengths, -8) AS BLOB)",
+        "UPDATE words SET postings = CAST(x'000000000900' || substr(postings, -8) AS BLOB)",
+        "UPDATE words SET postings = x''",
+    ):
+        if "DELETE" in statement:
+            here.sql("DELETE FROM words")
+            here.sql("DELETE FROM word_counts")
+        else:
+            here.sql(statement)
+        # Nothing is remembered of what was there.
+        here.store._clear_words()
+        yield statement
+
+
+@proves("reading.fused")
+def test_missing_and_damaged_counts_are_counted_again_for_the_book_alone(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", BEGINNING), kind="book")
+    world.ingest(here.write("other.md", plain_book(50)), kind="book")
+    [(_, reader)] = readers_at(world, [25])
+    first: list[str] = []
+    for state in damaged(here, world):
+        first = first or answers(reader)
+        assert answers(reader) == first, state
+
+    counted = here.sql(
+        "SELECT DISTINCT d.number FROM words w JOIN revisions r ON r.key = w.revision"
+        " JOIN documents d ON d.key = r.document"
+    )
+    assert [row[0] for row in counted] == [1]
+
+
+@proves("reading.fused", "reading.non-interference")
+def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(80)), kind="book")
+    [(_, reader)] = readers_at(world, [39])
+    before = answers(reader)
+    scores = scores_by_words(reader)
+    for statement in (
+        "UPDATE chunks SET text = 'the lamp of the harbour' WHERE position IN (SELECT position"
+        " FROM states WHERE reach > 39)",
+        "UPDATE states SET tokens = 1 WHERE reach > 39",
+        "DELETE FROM chunks WHERE position = (SELECT max(position) FROM chunks)",
+    ):
+        here.sql(statement)
+        here.store._clear_words()
+        assert answers(reader) == before, statement
+    # A row that is damaged where it says what was read is not believed.
+    here.sql("UPDATE states SET reach = 0, last_sid = 0 WHERE reach > 39")
+    here.store._clear_words()
+
+    assert scores_by_words(reader) == scores
+
+
+def scores_by_words(reader: Reader) -> list[object]:
+    bundles = (reader.retrieve(query, mode=mode) for query in QUERIES for mode in FUSED)
+    return [note.fused for bundle in bundles for note in bundle.metadata.sources]
+
+
+@proves("reading.fused")
+def test_a_full_disk_does_not_keep_a_reader_from_searching_by_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", BEGINNING), kind="book")
+    [(_, reader)] = readers_at(world, [25])
+    before = answers(reader)
+
+    def full(*_: Any) -> None:
+        raise StorageFull
+
+    here.sql("DELETE FROM word_counts")
+    here.store._clear_words()
+    monkeypatch.setattr(type(here.store), "keep_words", full)
+
+    assert answers(reader) == before
+    assert here.sql("SELECT count(*) FROM word_counts") == [(0,)]
+
+
+# An index that is wrong
+
+
+class Deaf(MemoryIndex):
+    """An index that ignores the position, for hits and for the chunks that are asked by name."""
+
+    def search(self, scope: Any, *args: Any, **options: Any) -> Any:
+        return super().search(
+            Scope(scope.authority, scope.world, scope.generation), *args, **options
+        )
+
+
+@proves("reading.fused", "reading.non-interference")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_hits_from_ahead_change_nothing_even_where_their_rows_are_damaged(
+    tmp_path: Path, chunking: str
+) -> None:
+    index = MemoryIndex()
+    here = place(tmp_path, index=index, embedder=few_dimensions())
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(80)), kind="book", chunking=chunking)
+    world.ingest(here.write("other.md", plain_book(50)), kind="book")
+    readers = dict(readers_at(world, (5, 30, 52)))
+    honest = {sid: answers(reader) for sid, reader in readers.items()}
+
+    index.__class__ = Deaf
+    assert {sid: answers(reader) for sid, reader in readers.items()} == honest
+    here.sql("UPDATE chunks SET text = 'lamp' WHERE position IN (SELECT position FROM states"
+             " WHERE reach > 52)")  # fmt: skip
+
+    assert {sid: answers(reader) for sid, reader in readers.items()} == honest
+
+
+@proves("reading.fused")
+def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(80)), kind="book")
+    [(_, reader)] = readers_at(world, [39])
+    known = reader.retrieve("zq00009x", mode="words").metadata.sources[0].chunk_id
+    owners = world.search("zq00070x", floor=0.0, mode="words").results[0].chunk_id
+    for mode in Mode:
+        reasons = [
+            to_json(reader.why_not(chunk, "zq00009x", mode=mode, top_k=1))
+            for chunk in (known, owners, "00000000-0000-5000-8000-000000000000")
+        ]
+        assert "returned" in reasons[0]
+        assert reasons[1] == reasons[2]
