@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises import proves
 from tests.support.worlds import Place, WordEmbedder, place
 from truespan.errors import (
     BlankQuery,
@@ -103,6 +104,7 @@ def test_words_count_where_that_is_asked_for(here: Place) -> None:
     assert fused.name == "world, generation 1, auto"
 
 
+@proves("evaluation.modes")
 def test_modes_are_compared_side_by_side(here: Place) -> None:
     world = here.world(
         short__txt="the ferry.",
@@ -129,6 +131,7 @@ def test_modes_are_compared_side_by_side(here: Place) -> None:
             world.evaluation.compare_modes(asked, wrong)  # type: ignore[arg-type]
 
 
+@proves("evaluation.modes")
 def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
     world = here.world(book__txt=f"{LAMP} {KEYS} {TIDE}")
     asked = [
