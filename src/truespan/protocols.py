@@ -215,7 +215,8 @@ class VectorIndex(Protocol):
     ) -> tuple[list[Hit], list[Hit]]:
         """Return what `search` does and, beside it, the hits among `ids`, in one request.
 
-        Scope and floor hold for both: an id outside the scope, or below the floor, is no hit.
+        Scope and floor hold for both: an id outside the scope, or below the floor, is no hit. With
+        a limit of zero only the ids are looked up.
         """
         ...
 

@@ -127,6 +127,16 @@ class IndexContract:
         everything = index.search(scope, vector(*EAST), limit=10, floor=None)
         assert set(found) == {hit for hit in everything if hit.chunk_id in named}
 
+    def test_only_named_points_are_scored_with_a_limit_of_nothing(self, index, scope):
+        points = [point(scope, number, leaning(number / 10)) for number in range(5)]
+        index.upsert(scope, points)
+        named = [points[2].chunk_id, points[4].chunk_id]
+
+        hits, found = index.search_with(scope, vector(*EAST), limit=0, floor=None, ids=named)
+
+        assert (hits, {hit.chunk_id for hit in found}) == ([], set(named))
+        assert index.search_with(scope, vector(*EAST), limit=0, floor=None, ids=[]) == ([], [])
+
     def test_scope_and_floor_hold_for_points_that_are_named(self, index, scope):
         other = new_scope()
         index.prepare(other)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
 from truespan.errors import InvalidSettings
 from truespan.retrieval import fused as fused_search
@@ -20,6 +21,7 @@ from truespan.retrieval.stages import rank
 from truespan.serialize import to_json
 from truespan.types.bundle import SearchResult, WhyNot
 from truespan.types.chunk import Vector
+from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.world import World
@@ -117,7 +119,7 @@ def graded(folder: Path) -> Place:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.65, 1.0])
-def test_how_many_candidates_there_were_does_not_depend_on_how_many_were_fetched(
+def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weight: float
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 4)
@@ -140,12 +142,14 @@ def test_how_many_candidates_there_were_does_not_depend_on_how_many_were_fetched
         return found.down_to(rank(found.verified, k)[-1].score)
 
     def told(found: Fetched) -> tuple[list[str], int]:
-        return sorted(one.document.name for one in found.verified), len(found.failures)
+        return [one.document.name for one in found.verified], len(found.failures)
 
-    candidates = [f"{number:02}.txt" for number in (*range(4), *range(26, 30))]
-    assert all(told(gathered(k)) == (candidates, 0) for k in range(1, 9))
+    candidates, _ = told(gathered(8))
+    expected = [f"{number:02}.txt" for number in (*range(4), *range(26, 30))]
+    assert sorted(candidates) == expected
+    assert all(told(gathered(k)) == (candidates[:k], 0) for k in range(1, 9))
     nearer = [f"{number:02}.txt" for number in (4, 5, 7, 8)]
-    assert told(gathered(12)) == (sorted([*candidates, *nearer]), 1)
+    assert told(gathered(12)) == ([*candidates, *nearer], 1)
 
 
 def test_past_the_candidates_chunks_follow_by_similarity(
@@ -224,6 +228,70 @@ def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path)
 
     assert 0 < len(found.results) < 4
     assert all(one.score >= 0.54 for one in found.results)
+
+
+def test_in_the_mode_words_every_result_has_a_word_of_the_query(tmp_path: Path) -> None:
+    world = place(tmp_path).world(**TALES)
+    similar = {one.source: one.score for one in world.search("harbour key", floor=0.0).results}
+
+    found = world.search("the harbour of the keys", floor=0.0, mode="words")
+
+    # One word in a short text, then twice, then three times in a long one; "the" brings nothing.
+    assert sources(found) == ["b.txt", "d.txt", "a.txt"]
+    shown = world.search("harbour key", floor=0.0, mode="words").results
+    assert {one.source: one.score for one in shown} == {
+        source: score for source, score in similar.items() if source != "c.txt"
+    }
+    bm25 = [one.fused.bm25 for one in shown if one.fused]
+    assert bm25 == sorted(bm25, reverse=True)
+    assert sources(world.search("zebra", floor=0.0, mode="words")) == []
+    assert len(world.search("the", floor=0.0, mode="words").results) == 4
+
+
+def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused_search, "POOL", 2)
+    here = graded(tmp_path)
+    world = here.library.world("world")
+    whole = sources(world.search("lamp", top_k=30, floor=0.0, mode="words"))
+
+    assert whole == [f"{number}.txt" for number in range(29, 19, -1)]
+    for top_k in range(1, 10):
+        assert sources(world.search("lamp", top_k=top_k, floor=0.0, mode="words")) == whole[:top_k]
+    # The best by words are the farthest: the next ones are looked up until enough reach the floor.
+    floor = 1 - 22.5 / 50
+    assert sources(world.search("lamp", top_k=2, floor=floor, mode="words")) == [
+        *("22.txt", "21.txt")
+    ]
+
+
+@proves("search.words")
+@pytest.mark.parametrize("mode", ["auto", "words"])
+def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -> None:
+    here = place(tmp_path)
+    world = here.world(
+        **TALES, e__txt="By the harbour a stone lay.", f__txt="The harbours by the stone."
+    )
+
+    def search(query: str) -> set[str]:
+        return set(sources(world.search(query, floor=0.0, mode=mode)))
+
+    assert search('"the harbour"') == {"a.txt", "b.txt", "d.txt", "e.txt", "f.txt"}
+    assert search('"by the harbour"') == {"b.txt", "e.txt"}
+    assert search("“By the Harbours” lamp") == {"b.txt", "e.txt"}
+    assert search('"by the harbour" "a stone"') == {"e.txt"}
+    assert search('"harbour the by"') == search('"zebra" harbour') == set()
+    assert search('harbour "') == search("harbour")
+    # What was damaged since words were counted does not count as containing the phrase.
+    here.sql("UPDATE chunks SET text = 'By the harbour.' WHERE text LIKE 'The harbours by%'")
+    assert search('"by the harbour"') == {"b.txt", "e.txt"}
+
+
+def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> None:
+    world = place(tmp_path).world(**TALES)
+
+    assert len(sources(world.search('"by the harbour"', floor=0.0, mode="meaning"))) == 4
 
 
 def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:

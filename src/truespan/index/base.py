@@ -110,7 +110,7 @@ class QdrantIndex(ABC):
         collection = collection_of(scope.profile)
         distance = collection.distance
         check_vector(vector, collection.size)
-        if scope.documents == frozenset() or limit < 1:
+        if scope.documents == frozenset() or (limit < 1 and not ids):
             return [], []
         least = None if floor is None else threshold(floor, distance)
         approximate = self.approximate(scope)

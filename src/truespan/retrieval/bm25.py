@@ -8,7 +8,7 @@ those that the reader may see.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -47,9 +47,17 @@ class ChunkScores(Struct, frozen=True):
 
     def of(self, place: int) -> float:
         """Return the score of the chunk at a place; zero if it has no word of the query."""
-        row = int(self.places.searchsorted(place))
-        found = row < len(self.places) and self.places[row] == place
-        return float(self.values[row]) if found else 0.0
+        return self.of_each([place])[0]
+
+    def of_each(self, places: Sequence[int]) -> list[float]:
+        """Return the scores of the chunks at these places."""
+        import numpy as np
+
+        if not len(self.places):
+            return [0.0] * len(places)
+        rows = self.places.searchsorted(places)
+        rows[rows == len(self.places)] = 0
+        return np.where(self.places[rows] == places, self.values[rows], 0.0).tolist()
 
 
 def score_chunks(

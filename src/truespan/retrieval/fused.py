@@ -1,19 +1,22 @@
 """Fused search: rank by the words of a query and by similarity, blended into one order.
 
     words of the store ──BM25──┐
-                               ├─> candidates ──verify──> blend ──> order
+                               ├─> candidates ──blend──> order ──verify──> result
     hits of the index ─────────┘
 
 Candidates are the best by words and the best by similarity, in scope and at or above the floor. The
-floor applies to similarity: no chunk below it is returned, however well its words match.
+floor applies to similarity: no chunk below it is returned, however well its words match. In the
+mode `words`, and where the query has phrases in quotes, words alone name the candidates.
+
+Candidates are ranked before their text is read, and verified in that order until there are enough.
+One that cannot be verified is skipped; it changes neither the order nor the scale of the others.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.retrieval.fetch import (
@@ -26,9 +29,10 @@ from truespan.retrieval.fetch import (
 )
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
-from truespan.retrieval.stages import reveal, verify
+from truespan.retrieval.stages import complete_until, reveal, verify
+from truespan.retrieval.word_query import WordQuery
 from truespan.retrieval.word_scores import WordScores, word_scores
-from truespan.types.chunk import Vector
+from truespan.types.chunk import ChunkRecord, Vector
 from truespan.types.ids import ChunkId
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, Unlimited, World
@@ -37,37 +41,42 @@ from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
 
 POOL = 100
 """How many candidates words contribute, and how many similarity does. Callers cannot change it."""
+MOST_BY_WORDS = 2000
+"""Most chunks that are looked at where words alone name the candidates."""
 
 
 class FusedFetched(Fetched, frozen=True):
-    """The candidates with their blend, and what follows them by similarity.
+    """The best candidates with their blend and, if those are too few, what follows by similarity.
 
-    `least` is the similarity down to which candidates were taken, None for all there are; `named`
-    are the candidates that words contributed.
+    `candidates` are the ids of the former, verified or not.
     """
 
-    least: float | None = None
-    named: frozenset[ChunkId] = frozenset()
+    candidates: frozenset[ChunkId] = frozenset()
     past: bool = False
 
     def down_to(self, last: float | None) -> Fetched:
         """Return all candidates, and what follows them down to the score of the last result."""
-        if last is None:
+        if last is None or not self.past:
             return self
-        bound = _rounded(last) if self.past else math.inf
+        bound = _rounded(last)
 
-        def is_candidate(failed: VerificationFailure) -> bool:
-            reached = self.least is None or _rounded(failed.score) >= min(self.least, bound)
-            return reached or failed.chunk_id in self.named
+        def counts(chunk_id: ChunkId, score: float) -> bool:
+            return chunk_id in self.candidates or _rounded(score) >= bound
 
         return Fetched(
-            [
-                found
-                for found in self.verified
-                if (found.fused and found.fused.blend is not None) or _rounded(found.score) >= bound
-            ],
-            list(filter(is_candidate, self.failures)),
+            [found for found in self.verified if counts(found.chunk.chunk_id, found.score)],
+            [failed for failed in self.failures if counts(failed.chunk_id, failed.score)],
         )
+
+
+class Candidate(Struct, frozen=True):
+    """A hit with all that ranks it, before its text is read."""
+
+    hit: Hit
+    document: int
+    index: int
+    bm25: float
+    blend: float = 0.0
 
 
 def fetch_fused(
@@ -85,72 +94,225 @@ def fetch_fused(
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
-    In the mode `words` similarity has no weight.
+    In the mode `words` similarity has no weight, and every chunk has a word of the query.
     Chunks past the candidates follow by similarity, so that requesting more never reorders.
     """
     if scope.position is not None:
         # These counts are of whole revisions; what is rare in them would reveal unread text.
         raise ValueError("A reader is searched for by 'FusedBookSearch'.")
-    wanted = max(POOL, k)
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
-        ids = words.top(POOL, SCORE_DECIMALS)
+        ids = words.top(POOL, SCORE_DECIMALS) if mode is Mode.AUTO else []
     weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
-    blend = _Blend(weight, words, words.best)
-
-    named: list[Hit] = []
-    requested = frozenset(ids)
-
-    def first(limit: int) -> list[Hit]:
-        """Query for the closest hits and, in the same request, for what words contributed."""
-        hits, found = deps.index.search_with(scope, vector, limit=limit, floor=floor, ids=ids)
-        named.extend(hit for hit in drop_invalid_hits(found, floor) if hit.chunk_id in requested)
-        return hits
-
-    with deps.trace.stage(Stage.HITS):
-        pager = HitPager(deps.index, scope, vector, floor, limit=wanted + SLACK, first=first)
-    with deps.trace.stage(Stage.VERIFIED):
-        named_ids = [hit.chunk_id for hit in named]
-        records = dict(deps.store.read_chunks(scope, named_ids)) if named_ids else {}
-        by_words = verify(named, records)
-    in_scope_by_words = _in_scope(by_words.verified, scope)
-    pool = _Pool()
-
-    def missing_from_pool(verified: list[Verified], seen_down_to: float) -> int:
-        nonlocal pool
-        pool = _fill_pool(_in_scope(verified, scope), in_scope_by_words, blend)
-        return pool.lacking or missing([*pool.blended, *pool.past], seen_down_to)
-
-    near = fetch_pages(deps, scope, pager, k=wanted, missing=missing_from_pool, records=records)
-    if pool.past and missing(pool.blended, -1.0) <= 0:
-        # How far past the candidates was fetched depends on what had to be skipped.
-        pool = replace(pool, past=[])
-    failures = {failed.chunk_id: failed for failed in (*near.failures, *by_words.failures)}
-    return FusedFetched(
-        [*pool.blended, *pool.past],
-        list(failures.values()),
-        pool.least,
-        frozenset(named_ids),
-        past=bool(pool.past),
-    )
+    search = _FusedSearch(deps, scope, vector, floor, words, weight, {}, {})
+    if words.query.phrases:
+        return search.fetch_phrases(k, missing)
+    if mode is Mode.WORDS:
+        return search.fetch_words(k, missing)
+    return search.fetch_blended(ids, k, missing)
 
 
-class _Blend(Struct, frozen=True):
-    """How two scores become one. `best` is the highest word score in scope."""
+class _FusedSearch(Struct, frozen=True):
+    """One fused search: what it asks for, what was read, and which hits failed before ranking."""
 
-    weight: float
+    deps: RetrievalDeps
+    scope: Scope
+    vector: Vector
+    floor: float | None
     words: WordScores
-    best: float
+    weight: float
+    records: dict[ChunkId, ChunkRecord]
+    failures: dict[ChunkId, VerificationFailure]
 
-    def score(self, found: Verified, scale: Scale | None) -> Verified:
-        """Return a candidate with its blend.
+    def fetch_blended(self, ids: Sequence[ChunkId], k: int, missing: CountMissing) -> Fetched:
+        """Fetch `ids`, the best by words, and the closest, then what follows by similarity."""
+        deps = self.deps
+        named: list[Hit] = []
 
-        A chunk that follows the candidates has no scale and no blend.
+        def first(limit: int) -> list[Hit]:
+            """Query for the closest hits and, in the same request, for what words contributed."""
+            hits, found = self._search(limit, ids)
+            named.extend(found)
+            return hits
+
+        with deps.trace.stage(Stage.HITS):
+            limit = max(POOL, k) + SLACK
+            pager = HitPager(
+                deps.index, self.scope, self.vector, self.floor, limit=limit, first=first
+            )
+        near = self._closest(pager)
+        least = _rounded(near[POOL - 1].hit.score) if len(near) >= POOL else None
+        close = [part for part in near if least is None or _rounded(part.hit.score) >= least]
+        scale = scale_of([part.hit.score for part in close], self.words.best)
+        known = {part.hit.chunk_id for part in close}
+        others = self._candidates([hit for hit in named if hit.chunk_id not in known])
+        fetched = self._verify_best(self._rank([*close, *others], scale), k, missing)
+        if missing(fetched.verified, -1.0) <= 0:
+            return fetched
+        return self._follow(fetched, pager, max(POOL, k), missing)
+
+    def fetch_words(self, k: int, missing: CountMissing) -> Fetched:
+        """Fetch the best by words alone; similarity decides only what the floor leaves out."""
+        hits: dict[ChunkId, Hit] = {}
+        requested: set[ChunkId] = set()
+        count = max(POOL, k)
+        while True:
+            with self.deps.trace.stage(Stage.WORDS):
+                ids = self.words.top(min(count, MOST_BY_WORDS), SCORE_DECIMALS)
+            with self.deps.trace.stage(Stage.HITS):
+                _, named = self._search(0, [id for id in ids if id not in requested])
+            requested.update(ids)
+            hits |= {hit.chunk_id: hit for hit in named}
+            scale = Scale(0.0, 0.0, self.words.best)
+            ordered = self._rank(self._candidates(list(hits.values())), scale)
+            fetched = self._verify_best(ordered, k, missing)
+            exhausted = count >= min(len(self.words), MOST_BY_WORDS)
+            if exhausted or missing(fetched.verified, -1.0) <= 0:
+                return fetched
+            count *= 4
+
+    def fetch_phrases(self, k: int, missing: CountMissing) -> Fetched:
+        """Fetch the chunks whose verified text has every phrase of the query, blended."""
+        store, query = self.deps.store, self.words.query
+        with self.deps.trace.stage(Stage.WORDS):
+            words = self.words.with_phrases(store)
+            ids = words.top(MOST_BY_WORDS, SCORE_DECIMALS)
+            self.records.update(store.read_chunks(self.scope, ids) if ids else {})
+            found = [id for id in ids if _occurs(query, self.records.get(id))]
+        with self.deps.trace.stage(Stage.HITS):
+            _, named = self._search(0, found)
+        candidates = self._candidates(named)
+        best = max((part.bm25 for part in candidates), default=0.0)
+        scale = scale_of([part.hit.score for part in candidates], best)
+        return self._verify_best(self._rank(candidates, scale), k, missing)
+
+    def _search(self, limit: int, ids: Sequence[ChunkId]) -> tuple[list[Hit], list[Hit]]:
+        """Return the closest hits, and those among `ids`; an index may add what nobody named."""
+        if not limit and not ids:
+            return [], []
+        hits, found = self.deps.index.search_with(
+            self.scope, self.vector, limit=limit, floor=self.floor, ids=ids
+        )
+        requested = frozenset(ids)
+        named = drop_invalid_hits(found, self.floor)
+        return hits, [hit for hit in named if hit.chunk_id in requested]
+
+    def _closest(self, pager: HitPager) -> list[Candidate]:
+        """Return the closest candidates by falling similarity, as many as the pool has at least."""
+        wanted = POOL
+        while True:
+            length = complete_until(pager.hits, wanted, exhausted=pager.exhausted)
+            if length is None:
+                with self.deps.trace.stage(Stage.HITS):
+                    pager.extend(wanted)
+                continue
+            near = self._candidates(pager.hits[:length])
+            if len(near) >= POOL or (pager.exhausted and length == len(pager.hits)):
+                return near
+            wanted = length + POOL - len(near)
+
+    def _candidates(self, hits: Sequence[Hit]) -> list[Candidate]:
+        """Return the hits in scope with their word scores, in the same order.
+
+        Where a hit is, the store says. One that has no counted words may be a figure, out of scope
+        or damaged: it is verified at once, since only its row can tell.
         """
+        words = self.words
+        with self.deps.trace.stage(Stage.VERIFIED):
+            places = words.layout.places_of_ids(
+                self.deps.store, self.scope, [hit.chunk_id for hit in hits]
+            )
+            scores = dict(zip(places, words.scores.of_each(list(places.values())), strict=True))
+        others = {
+            found.chunk.chunk_id: found
+            for found in self._verify([hit for hit in hits if hit.chunk_id not in places])
+        }
+        candidates: list[Candidate] = []
+        for hit in hits:
+            place, found = places.get(hit.chunk_id), others.get(hit.chunk_id)
+            if place is not None and words.extent.inside[place]:
+                ref, index = words.layout.ref(place)
+                candidates.append(Candidate(hit, ref.document, index, scores[hit.chunk_id]))
+            elif found is not None:
+                candidates.append(Candidate(hit, found.document.number, found.chunk.index, 0.0))
+        return candidates
+
+    def _rank(self, candidates: Iterable[Candidate], scale: Scale) -> list[Candidate]:
+        """Return candidates with their blend, best first; ties by document and place."""
+        blended = [
+            replace(part, blend=scale.blend(self.weight, part.bm25, part.hit.score))
+            for part in candidates
+        ]
+        return sorted(blended, key=lambda part: (-part.blend, part.document, part.index))
+
+    def _verify_best(
+        self, ordered: Sequence[Candidate], k: int, missing: CountMissing
+    ) -> FusedFetched:
+        """Verify candidates from the best on until `missing` returns nothing."""
+        verified: list[Verified] = []
+        start, end = 0, k
+        while True:
+            part = {found.hit.chunk_id: found for found in ordered[start:end]}
+            for found in self._verify([candidate.hit for candidate in part.values()]):
+                candidate = part[found.chunk.chunk_id]
+                score = FusedScore(_rounded(candidate.bm25), candidate.blend)
+                verified.append(replace(found, fused=score))
+            with self.deps.trace.stage(Stage.ENOUGH):
+                still = missing(verified, -1.0)
+            if still <= 0 or end >= len(ordered):
+                break
+            start, end = end, end + still
+        ids = [candidate.hit.chunk_id for candidate in ordered]
+        return FusedFetched(
+            verified, list(self.failures.values()), frozenset([*ids, *self.failures])
+        )
+
+    def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
+        """Return the hits whose text is verified and in scope; remember those that fail."""
+        with self.deps.trace.stage(Stage.VERIFIED):
+            unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self.records]
+            if unread:
+                self.records.update(self.deps.store.read_chunks(self.scope, unread))
+            outcome = verify(hits, self.records)
+        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
+        return _in_scope(outcome.verified, self.scope)
+
+    def _follow(
+        self, fetched: FusedFetched, pager: HitPager, wanted: int, missing: CountMissing
+    ) -> Fetched:
+        """Add what follows the candidates by similarity, without a blend."""
+        past: list[Verified] = []
+
+        def count_missing(verified: list[Verified], seen_down_to: float) -> int:
+            nonlocal past
+            past = [
+                replace(found, fused=FusedScore(_rounded(self._bm25(found)), None))
+                for found in _in_scope(verified, self.scope)
+                if found.chunk.chunk_id not in fetched.candidates
+            ]
+            return missing([*fetched.verified, *past], seen_down_to)
+
+        pages = fetch_pages(
+            self.deps, self.scope, pager, k=wanted, missing=count_missing, records=self.records
+        )
+        failures = {failed.chunk_id: failed for failed in (*fetched.failures, *pages.failures)}
+        return FusedFetched(
+            [*fetched.verified, *past],
+            list(failures.values()),
+            fetched.candidates,
+            past=bool(past),
+        )
+
+    def _bm25(self, found: Verified) -> float:
         document = found.document
-        bm25 = self.words.of(document.number, document.revision, found.chunk.index)
-        blend = None if scale is None else scale.blend(self.weight, bm25, found.score)
-        return replace(found, fused=FusedScore(_rounded(bm25), blend))
+        return self.words.of(document.number, document.revision, found.chunk.index)
+
+
+def _occurs(query: WordQuery, record: ChunkRecord | None) -> bool:
+    """Return whether the text of a chunk, if it can be trusted, has every phrase of a query."""
+    if record is None or record.chunk is None or not (record.intact and record.labels_intact):
+        return False
+    return query.occurs_in(record.chunk.data.decode(), record.document.language)
 
 
 class Scale(Struct, frozen=True):
@@ -174,36 +336,6 @@ def scale_of(similarities: Sequence[float], best_words: float) -> Scale:
     """Return the scale of the closest chunks, given by falling similarity."""
     lowest = similarities[min(POOL, len(similarities)) - 1] if similarities else 0.0
     return Scale(lowest, similarities[0] if similarities else 0.0, best_words)
-
-
-class _Pool(Struct, frozen=True):
-    """The candidates with their blend, and the chunks that follow them.
-
-    `lacking` is how many of the closest are still to be fetched, `least` the similarity where they
-    end.
-    """
-
-    blended: list[Verified] = field(default_factory=list)
-    past: list[Verified] = field(default_factory=list)
-    lacking: int = POOL
-    least: float | None = None
-
-
-def _fill_pool(near: list[Verified], by_words: list[Verified], blend: _Blend) -> _Pool:
-    """Take the best by similarity, ties at the end included, and all that words contributed."""
-    near = sorted(near, key=lambda found: -found.score)
-    least = _rounded(near[POOL - 1].score) if len(near) >= POOL else None
-    close = [found for found in near if least is None or _rounded(found.score) >= least]
-    known = {found.chunk.chunk_id for found in close}
-    candidates = close + [found for found in by_words if found.chunk.chunk_id not in known]
-    known.update(found.chunk.chunk_id for found in candidates)
-    scale = scale_of([found.score for found in close], blend.best)
-    return _Pool(
-        [blend.score(found, scale) for found in candidates],
-        [blend.score(found, None) for found in near if found.chunk.chunk_id not in known],
-        max(0, POOL - len(near)),
-        least,
-    )
 
 
 def scale_between(score: float, lowest: float, highest: float) -> float:

@@ -6,7 +6,7 @@ The index knows nothing about words. They are counted when first needed, and kep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,20 @@ OUTSIDE = -1
 """In place of a length: the chunk is not in scope."""
 MOST_RECENT = 1_000_000
 """Cached places of recent terms, sixteen bytes each."""
+MOST_EXTENTS = 16
+"""Cached extents of recent scopes, one byte for each chunk of the world."""
+
+
+class Extent(Struct, frozen=True):
+    """The chunks of a layout that a scope covers: which, how many, and their words together.
+
+    `stemmers` are those of their languages.
+    """
+
+    inside: NDArray[np.bool_]
+    chunks: int
+    total: int
+    stemmers: tuple[str, ...]
 
 
 class Layout(Struct, frozen=True):
@@ -41,6 +55,8 @@ class Layout(Struct, frozen=True):
     """Revisions whose words were not counted, or have changed since."""
     entries: tuple[WordEntry, ...]
     by_document: dict[int, int]
+    by_key: dict[int, int]
+    """The row of each revision, by its document and by its key."""
     keys: NDArray[np.int64]
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -50,6 +66,10 @@ class Layout(Struct, frozen=True):
     stemmers: tuple[str, ...]
     recent: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
     """The places of the latest terms: common words are in many queries."""
+    extents: dict[tuple[object, ...], Extent]
+    ids: dict[int, ChunkId]
+    places: dict[ChunkId, int]
+    """The ids of places, and the places of ids, as far as they were needed."""
 
     def place(self, document: int, revision: int, index: int) -> int | None:
         """Return the place of a chunk; None if it is not in this layout."""
@@ -58,26 +78,64 @@ class Layout(Struct, frozen=True):
             return None
         return int(self.starts[row]) + index
 
-    def chunk_id(self, scope: Scope, place: int) -> ChunkId:
-        row = int(self.rows[place])
-        ref, index = self.entries[row].ref, place - int(self.starts[row])
-        return chunk_id(scope.world, scope.generation.number, ref.document, ref.revision, index)
+    def place_of_key(self, key: int, index: int) -> int | None:
+        """Return the place of a chunk by the key of its revision; None if it is not counted."""
+        row = self.by_key.get(key)
+        if row is None or index >= self.sizes[row]:
+            return None
+        return int(self.starts[row]) + index
 
-    def lengths_in(self, store: Store, scope: Scope) -> NDArray[np.int64]:
-        """Return the number of words of each chunk; `OUTSIDE` for one that is not in scope."""
+    def ref(self, place: int) -> tuple[RevisionRef, int]:
+        """Return which chunk is at a place: its revision, and its index there."""
+        row = int(self.rows[place])
+        return self.entries[row].ref, place - int(self.starts[row])
+
+    def chunk_id(self, scope: Scope, place: int) -> ChunkId:
+        found = self.ids.get(place)
+        if found is None:
+            world, generation, (ref, index) = scope.world, scope.generation.number, self.ref(place)
+            found = chunk_id(world, generation, ref.document, ref.revision, index)
+            self.ids[place], self.places[found] = found, place
+        return found
+
+    def places_of_ids(
+        self, store: Store, scope: Scope, ids: Sequence[ChunkId]
+    ) -> dict[ChunkId, int]:
+        """Return the places of the chunks that have counted words and are embedded."""
+        if unknown := [id for id in ids if id not in self.places]:
+            for found, (key, index) in store.locate_chunks(scope, unknown).items():
+                place = self.place_of_key(key, index)
+                if place is not None and self.lengths[place] != OUTSIDE:
+                    self.places[found] = place
+        return {id: self.places[id] for id in ids if id in self.places}
+
+    def extent(self, store: Store, scope: Scope) -> Extent:
+        """Return which chunks are in scope. It is kept: most requests have a scope of few."""
         import numpy as np
 
-        lengths = self.lengths
+        key = (scope.documents, scope.chapter, scope.section)
+        if known := self.extents.get(key):
+            return known
+        inside = self.lengths != OUTSIDE
         if not isinstance(scope.documents, Unlimited):
             wanted = [entry.ref.document in scope.documents for entry in self.entries]
-            lengths = np.where(np.array(wanted, bool)[self.rows], lengths, OUTSIDE)
+            inside &= np.array(wanted, bool)[self.rows]
         if scope.chapter is not None or scope.section is not None:
-            placed = store.placed(scope)
-            indexes = np.arange(len(self.rows)) - self.starts[self.rows]
-            named = zip(self.keys[self.rows].tolist(), indexes.tolist(), strict=True)
-            inside = np.fromiter((pair in placed for pair in named), bool, len(self.rows))
-            lengths = np.where(inside, lengths, OUTSIDE)
-        return lengths
+            found = (self.place_of_key(*chunk) for chunk in store.placed(scope))
+            within = np.zeros(len(inside), bool)
+            within[[place for place in found if place is not None]] = True
+            inside &= within
+        codes = np.unique(self.codes[inside]).tolist()
+        extent = Extent(
+            inside,
+            chunks=int(inside.sum()),
+            total=int(self.lengths[inside].sum()),
+            stemmers=tuple(self.stemmers[code] for code in codes),
+        )
+        if len(self.extents) >= MOST_EXTENTS:
+            self.extents.clear()
+        self.extents[key] = extent
+        return extent
 
     def places_of(
         self, store: Store, scope: Scope, term: str
@@ -128,6 +186,7 @@ def layout_of(catalog: WordCatalog) -> Layout:
         ),
         entries=entries,
         by_document={entry.ref.document: row for row, entry in enumerate(entries)},
+        by_key={entry.key: row for row, entry in enumerate(entries)},
         keys=np.array([entry.key for entry in entries], np.int64),
         starts=np.cumsum(sizes) - sizes,
         sizes=sizes,
@@ -143,6 +202,9 @@ def layout_of(catalog: WordCatalog) -> Layout:
         codes=codes[rows],
         stemmers=stemmers,
         recent={},
+        extents={},
+        ids={},
+        places={},
     )
 
 

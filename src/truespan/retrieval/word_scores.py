@@ -9,17 +9,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.retrieval.bm25 import ChunkScores, WordMatches, score_chunks
-from truespan.retrieval.word_counts import OUTSIDE, Layout, count_words, layout_of
+from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.retrieval.word_query import WordQuery, match_words, parse_query
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope, World
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from truespan.store import Store
 
 
@@ -28,6 +26,7 @@ class WordScores(Struct, frozen=True):
 
     scope: Scope
     layout: Layout
+    extent: Extent
     query: WordQuery
     scores: ChunkScores
 
@@ -36,61 +35,87 @@ class WordScores(Struct, frozen=True):
         """Return the highest score, which the others are divided by."""
         return self.scores.best
 
+    def __len__(self) -> int:
+        """Return how many chunks have a word of the query."""
+        return len(self.scores.places)
+
     def of(self, document: int, revision: int, index: int) -> float:
         place = self.layout.place(document, revision, index)
         return 0.0 if place is None else self.scores.of(place)
 
     def top(self, count: int, decimals: int) -> list[ChunkId]:
-        """Return the ids of the best chunks with a word of the query, ties at the end included."""
+        """Return the ids of the best chunks with a word of the query, best first.
+
+        Scores are compared as shares of the best, so that those which blend alike are all among
+        them or none is.
+        """
+        import numpy as np
+
         values = self.scores.values
         if not len(values):
             return []
-        least = round(sorted(values.tolist())[-min(count, len(values))], decimals)
-        places = self.scores.places[values.round(decimals) >= least]
-        return [self.layout.chunk_id(self.scope, place) for place in places.tolist()]
+        shares = (values / self.best).round(decimals)
+        if count < len(shares):
+            least = np.partition(shares, len(shares) - count)[len(shares) - count]
+            chosen = (shares >= least).nonzero()[0]
+        else:
+            chosen = np.arange(len(shares))
+        ordered = chosen[np.argsort(-shares[chosen], kind="stable")]
+        places = self.scores.places[ordered].tolist()
+        return [self.layout.chunk_id(self.scope, place) for place in places]
+
+    def with_phrases(self, store: Store) -> WordScores:
+        """Keep the chunks that have every term of the query's phrases, in whatever order.
+
+        Counts have no positions: whether the terms follow one another is for the text to say.
+        """
+        import numpy as np
+
+        kept = np.ones(len(self), bool)
+        for phrase in self.query.phrases:
+            for word in parse_query(phrase, self.extent.stemmers).words:
+                found = _find_word(store, self.scope, self.layout, self.extent, word.forms)
+                kept &= np.isin(self.scores.places, found.places)
+        scores = ChunkScores(self.scores.places[kept], self.scores.values[kept])
+        return replace(self, scores=scores)
 
 
 def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordScores:
     """Score the chunks in scope by the words of a query; counts them first where necessary."""
-    import numpy as np
-
     layout = layout_of(count_words(store, scope, world))
-    lengths = layout.lengths_in(store, scope)
-    taking_part = lengths != OUTSIDE
-    codes = np.unique(layout.codes[taking_part]).tolist()
-    parsed = parse_query(query, [layout.stemmers[code] for code in codes])
+    extent = layout.extent(store, scope)
+    parsed = parse_query(query, extent.stemmers)
 
     def find(forms: Mapping[str, str]) -> WordMatches:
-        return _find_word(store, scope, layout, taking_part, forms)
+        return _find_word(store, scope, layout, extent, forms)
 
-    scores = score_chunks(
-        match_words(parsed, find),
-        lengths,
-        chunks=int(taking_part.sum()),
-        total=int(lengths[taking_part].sum()),
-    )
-    return WordScores(scope, layout, parsed, scores)
+    matches = match_words(parsed, find)
+    scores = score_chunks(matches, layout.lengths, chunks=extent.chunks, total=extent.total)
+    return WordScores(scope, layout, extent, parsed, scores)
 
 
 def _find_word(
-    store: Store,
-    scope: Scope,
-    layout: Layout,
-    taking_part: NDArray[np.bool_],
-    forms: Mapping[str, str],
+    store: Store, scope: Scope, layout: Layout, extent: Extent, forms: Mapping[str, str]
 ) -> WordMatches:
-    """Return the places of the chunks that contain a word, and how often.
+    """Return the places of the chunks in scope that contain a word, and how often.
 
     A chunk contains it if it has the word's term under the stemmer of its own language. How rare a
     word is, is counted over all chunks in scope, whatever their language.
     """
     import numpy as np
 
-    places, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    parts: list[WordMatches] = []
     for term in sorted(set(forms.values())):
-        found, often = layout.places_of(store, scope, term)
-        speaking = [layout.stemmers.index(name) for name, form in forms.items() if form == term]
-        kept = taking_part[found] & np.isin(layout.codes[found], speaking)
-        places.append(found[kept])
-        counts.append(often[kept])
-    return WordMatches(np.concatenate(places), np.concatenate(counts))
+        places, counts = layout.places_of(store, scope, term)
+        kept = extent.inside[places]
+        speaking = [name for name, form in forms.items() if form == term]
+        if len(speaking) < len(layout.stemmers):
+            codes = [layout.stemmers.index(name) for name in speaking]
+            kept &= np.isin(layout.codes[places], codes)
+        parts.append(WordMatches(places[kept], counts[kept]))
+    if len(parts) == 1:
+        return parts[0]
+    return WordMatches(
+        np.concatenate([part.places for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+    )

@@ -114,6 +114,17 @@ class Chunks(Part):
             records[chunk_id] = _read_record(scope, rest, labels_intact=intact[key])
         return records
 
+    def locate_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
+        """Return the key of the revision and the index of each id, in the scope's world and
+        generation, not yet believed: what is shown is read and checked with `read_chunks`."""
+        rows = self._db.at(scope).all(
+            """SELECT chunk_id, revision, position FROM states
+               WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+                 AND generation + 0 = :generation""",
+            ids=[*ids],
+        )
+        return {ChunkId(chunk_id): (key, index) for chunk_id, key, index in rows}
+
     def pending(
         self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
     ) -> list[PendingChunk]:

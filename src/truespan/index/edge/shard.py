@@ -175,7 +175,7 @@ class Shard:
             return [(str(hit.id), hit.score, text_hash_of(hit.payload) or "") for hit in hits]
 
         ids = search.ids
-        found = find(search.where, search.limit)
+        found = find(search.where, search.limit) if search.limit > 0 else []
         return found, find((*search.where, HasId(ids)), len(ids)) if ids else []
 
     @edge_errors("read points")

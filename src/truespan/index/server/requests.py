@@ -209,7 +209,9 @@ class Server:
                 with_vector=False,
             )
 
-        requests = [nearest(search.where, search.limit, search.approximate)]
+        requests: list[models.QueryRequest] = []
+        if search.limit > 0:
+            requests.append(nearest(search.where, search.limit, search.approximate))
         if ids := search.ids:
             requests.append(nearest((*search.where, HasId(ids)), len(ids), approximate=False))
         with self._request(collection, "search") as name:
@@ -219,14 +221,15 @@ class Server:
             if len(answers) != len(requests):
                 raise ValueError("as many answers as questions are expected")
             # JSON has the shortest digits of a float32; read as a double they are another number.
-            found, *named = (
+            lists = [
                 [
                     (str(hit.id), float32(hit.score), text_hash_of(hit.payload) or "")
                     for hit in answer.points
                 ]
                 for answer in answers
-            )
-        return found, named[0] if named else []
+            ]
+        found = lists.pop(0) if search.limit > 0 else []
+        return found, lists[0] if lists else []
 
     def scan(
         self, collection: Collection, where: Where, start: str | None, limit: int
