@@ -150,6 +150,9 @@ def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
     assert found.results[0].metrics.recall is None
     world.reader("anna").set("book.txt", sid=2)
     assert world.evaluate(asked, reader="anna", mode="meaning").totals.judged == 3
+    compared = world.evaluation.compare_modes(asked, ["words", "auto"], reader="anna")
+    assert compared.name == "world, generation 1, reader anna"
+    assert [one.totals.metrics.hit for one in compared.evaluations] == [1.0, 1.0]
     filtered = GoldenQuery("q", "key", (), ("key",), filters=Filters(language="en"))
     with pytest.raises(InvalidSettings, match="filters"):
         world.evaluate([filtered], reader="anna")
