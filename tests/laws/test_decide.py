@@ -37,6 +37,7 @@ similarities = st.one_of(
 )
 """Numbers of six decimals, as results are ordered by: nearer ones are ties by design."""
 sizes = st.one_of(st.integers(0, 300), st.integers(0, 9000), st.sampled_from([99, 100, 8000, 8001]))
+shares = st.sampled_from([0.0, 0.29, 0.3, 0.5, 1.0])
 pairs = st.tuples(similarities, similarities).map(lambda pair: sorted(abs(one) for one in pair))
 
 
@@ -62,6 +63,7 @@ def any_settings(draw: st.DrawFn) -> DecisionSettings:
         "exclude_chunk_types_from_llm": draw(st.sampled_from([(), ("figure",), ("text",)])),
         "score_mode": draw(st.sampled_from(ScoreMode)),
         "distance": distance,
+        "min_coverage": draw(st.one_of(st.none(), shares)),
         f"raw_{distance}_low": raw_score(usual[0], distance),
         f"raw_{distance}_high": raw_score(usual[1], distance),
     }
@@ -81,6 +83,8 @@ def any_candidates(draw: st.DrawFn) -> tuple[Candidate, ...]:
         st.integers(1, 3),
         st.integers(0, 4),
         st.one_of(st.none(), st.integers(0, 400)),
+        st.none(),
+        st.one_of(st.none(), shares),
     )
     drawn = draw(st.lists(shapes, max_size=12))
     return tuple(Candidate(ChunkId(f"chunk-{place}"), *shape) for place, shape in enumerate(drawn))

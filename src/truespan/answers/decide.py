@@ -19,6 +19,7 @@ from truespan.answers.prompt import Choice, best_of, choose, rank
 from truespan.errors import InvalidSettings, TruespanError
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import (
+    CHOSEN,
     AnswerMode,
     Decision,
     DecisionReason,
@@ -130,15 +131,28 @@ def _weigh(
     if reaches(score, thresholds.high):
         return DecisionReason.REACHED_HIGH, ()
     # Every gate is checked, so that an explanation names all that failed, not only the first.
-    least = float(settings.min_similarity_for_hybrid)
     chunks, characters = settings.min_chunks_for_hybrid, settings.min_total_context_chars
     gates = (
-        Gate(GateName.SIMILARITY, least, best, reaches(best, least)),
+        _closeness_gate(settings, best, choice),
         Gate(GateName.CHUNKS, chunks, choice.chunks, choice.chunks >= chunks),
         Gate(GateName.CHARACTERS, characters, choice.characters, choice.characters >= characters),
     )
     held = all(gate.held for gate in gates)
     return DecisionReason.GATES_HELD if held else DecisionReason.GATE_FAILED, gates
+
+
+def _closeness_gate(settings: DecisionSettings, best: float, choice: Choice) -> Gate:
+    """Return the gate that tells related passages from others that are about as similar.
+
+    In this range of similarities the words of the query tell more than the similarity does.
+    """
+    measured = [item for item in choice.considered if item.candidate.coverage is not None]
+    if settings.min_coverage is None or not measured:
+        least = float(settings.min_similarity_for_hybrid)
+        return Gate(GateName.SIMILARITY, least, best, reaches(best, least))
+    shares = (item.candidate.coverage or 0.0 for item in measured if item.verdict is CHOSEN)
+    covered, least = float(max(shares, default=0.0)), float(settings.min_coverage)
+    return Gate(GateName.COVERAGE, least, covered, reaches(covered, least))
 
 
 def _refusal(evidence: Evidence) -> Refusal | None:
@@ -166,7 +180,14 @@ class Replay(Struct, frozen=True):
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON values, with everything that `replay` needs."""
-    return {"version": RECORD_VERSION, **msgspec.json.decode(msgspec.json.encode(evidence))}
+    plain = msgspec.json.decode(msgspec.json.encode(evidence))
+    # Earlier records do not have these.
+    parts = [(plain["settings"], "min_coverage")]
+    parts += [(candidate, "coverage") for candidate in plain["candidates"]]
+    for part, name in parts:
+        if part[name] is None:
+            del part[name]
+    return {"version": RECORD_VERSION, **plain}
 
 
 def replay(record: Any) -> Decision:

@@ -60,6 +60,11 @@ class ChunkScores(Struct, frozen=True):
         return np.where(self.places[rows] == places, self.values[rows], 0.0).tolist()
 
 
+def rarity_of(chunks: int, containing: int) -> float:
+    """Return how much a word counts that so many of all chunks contain."""
+    return math.log(1 + (chunks - containing + 0.5) / (containing + 0.5))
+
+
 def score_chunks(
     words: Iterable[WordMatches], lengths: NDArray[np.int64], *, chunks: int, total: int
 ) -> ChunkScores:
@@ -74,7 +79,7 @@ def score_chunks(
     places, gains = [np.zeros(0, np.int64)], [np.zeros(0)]
     for word in words:
         found = len(word.places)
-        rarity = math.log(1 + (chunks - found + 0.5) / (found + 0.5))
+        rarity = rarity_of(chunks, found)
         size = lengths[word.places] * chunks / (total or 1)
         counts, factor = word.counts, word.weight * rarity * (K1 + 1)
         places.append(word.places)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from truespan.errors import StorageFull, StoreBusy
 from truespan.ingest.language import SAMPLE, detect_language
 from truespan.retrieval.bm25 import ChunkScores, WordMatches, score_chunks
+from truespan.retrieval.coverage import WordRarity, measure_rarity
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.terms import recipe_of, stemmer_of, terms
 from truespan.retrieval.word_counts import count_revision
@@ -40,6 +41,7 @@ class ReadScores(Struct, frozen=True):
     scope: Scope
     position: Position
     scores: ChunkScores
+    rarity: WordRarity
     tail: int
     readable: frozenset[int]
     """The indexes of stored chunks whose rows say that they were read, whether intact or not."""
@@ -106,7 +108,8 @@ def score_read(
     scores = score_chunks(
         match_words(parsed, find), by_place, chunks=len(lengths), total=sum(lengths.values())
     )
-    return ReadScores(scope, position, scores, first, frozenset(readable))
+    rarity = measure_rarity(parsed, find, len(lengths))
+    return ReadScores(scope, position, scores, rarity, first, frozenset(readable))
 
 
 def language_read(store: Store, scope: Scope, position: Position) -> str:

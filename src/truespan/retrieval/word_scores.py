@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.retrieval.bm25 import ChunkScores, WordMatches, score_chunks
+from truespan.retrieval.coverage import WordRarity, measure_rarity
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.retrieval.word_query import WordQuery, match_words, parse_query
 from truespan.types.ids import ChunkId
@@ -92,6 +93,17 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
     matches = match_words(parsed, find)
     scores = score_chunks(matches, layout.lengths, chunks=extent.chunks, total=extent.total)
     return WordScores(scope, layout, extent, parsed, scores)
+
+
+def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
+    """Return how rare the words of a query are among the chunks in scope."""
+    layout = layout_of(count_words(store, scope, world))
+    extent = layout.extent(store, scope)
+
+    def find(forms: Mapping[str, str]) -> WordMatches:
+        return _find_word(store, scope, layout, extent, forms)
+
+    return measure_rarity(parse_query(query, extent.stemmers), find, extent.chunks)
 
 
 def _find_word(

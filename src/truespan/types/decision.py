@@ -55,6 +55,9 @@ class DecisionSettings(Struct, frozen=True):
     raw_dot_high: float | None = None
     raw_cosine_low: float | None = None
     raw_cosine_high: float | None = None
+    min_coverage: float | None = None
+    """How much of the query's words a passage must contain between the thresholds, weighted by
+    rarity. It stands in for `min_similarity_for_hybrid`; None for that gate alone."""
 
     def __post_init__(self) -> None:
         # Names become choices, so that settings read from a file compare equal.
@@ -135,10 +138,11 @@ def _kinds(value: Any) -> tuple[ChunkKind, ...]:
 
 
 def _check_numbers(settings: DecisionSettings) -> None:
-    for name in (*(name for pair in _PAIRS for name in pair), "min_similarity_for_hybrid"):
+    others = ("min_similarity_for_hybrid", "min_coverage")
+    for name in (*(name for pair in _PAIRS for name in pair), *others):
         value, is_raw = getattr(settings, name), name.startswith("raw_")
         least = -1.0 if is_raw else 0.0
-        if is_raw and value is None:
+        if value is None and (is_raw or name == "min_coverage"):
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidConfiguration(f"{name} must be a number between {least} and 1.0.")
@@ -279,6 +283,8 @@ class GateName(StrEnum):
     """The gates of hybrid mode, named as their settings."""
 
     SIMILARITY = "min_similarity_for_hybrid"
+    COVERAGE = "min_coverage"
+    """Asked instead of the similarity, where the words of the query can be covered."""
     CHUNKS = "min_chunks_for_hybrid"
     CHARACTERS = "min_total_context_chars"
 
@@ -300,8 +306,14 @@ class Candidate(Struct, frozen=True):
     start: int | None = None
     place: int | None = None
     """Where words counted as well, its turn to be chosen. The mode never depends on it."""
+    coverage: float | None = None
+    """The share of the query's words in it, weighted by rarity; None if it was not measured."""
 
     def __post_init__(self) -> None:
+        share = self.coverage
+        is_number = isinstance(share, int | float) and not isinstance(share, bool)
+        if share is not None and not (is_number and 0.0 <= share <= 1.0):
+            raise InvalidSettings("The coverage of a candidate must lie between 0.0 and 1.0.")
         if isinstance(self.similarity, bool) or not isinstance(self.similarity, int | float):
             raise InvalidSettings("A similarity must be a number.")
         if not math.isfinite(self.similarity):
