@@ -234,6 +234,31 @@ def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
     assert scores_by_words(reader) == scores
 
 
+@proves("reading.fused")
+def test_a_chunk_that_was_damaged_while_words_were_counted_is_counted_when_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(80)), kind="book")
+    [(_, reader)] = readers_at(world, [39])
+    before, scores = answers(reader), scores_by_words(reader)
+    scope, ref = here.scope(world), stored(here, world, 1).ref
+    [(last,)] = here.sql("SELECT max(position) FROM chunks")
+    for damaged_chunk in (last, 1):
+        [(text,)] = here.sql("SELECT text FROM chunks WHERE position = ?", damaged_chunk)
+        here.sql("UPDATE chunks SET text = 'lamp' WHERE position = ?", damaged_chunk)
+        here.store.forget_words(scope, [ref])
+        told = scores_by_words(reader)
+        # The other one was read, and takes part no more.
+        assert (told == scores) == (damaged_chunk == last)
+        here.sql("UPDATE chunks SET text = ? WHERE position = ?", text, damaged_chunk)
+        with monkeypatch.context() as patch:
+            # What was counted is not counted again.
+            patch.setattr(type(here.store), "keep_words", None)
+            assert answers(reader) == before
+
+
 def scores_by_words(reader: Reader) -> list[object]:
     bundles = (reader.retrieve(query, mode=mode) for query in QUERIES for mode in FUSED)
     return [note.fused for bundle in bundles for note in bundle.metadata.sources]

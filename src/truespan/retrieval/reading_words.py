@@ -94,11 +94,11 @@ def score_read(
         lengths[place] = found.total()
         for term in wanted:
             if found[term]:
-                counts.setdefault(term, {})[place] = found[term]
+                counts[term][place] = found[term]
 
     def find(forms: Mapping[str, str]) -> WordMatches:
         [term] = forms.values()
-        places = counts.get(term, {})
+        places = counts[term]
         return WordMatches(
             np.array(list(places), np.int64), np.array(list(places.values()), np.int64)
         )
@@ -142,30 +142,40 @@ def _read_counts(
 
     What is missing, damaged or of another recipe is counted again, for this revision alone.
     """
+    held = None
     if known.fresh and known.recipe == recipe_of(language):
         held = store.revision_postings(scope, known.key, wanted)
-        if held is not None:
-            return _only(visible, known.lengths, held)
-    own = language == position.language
-    # In another language than the book's, the counts serve this request alone.
-    only = None if own else visible
-    counted = count_revision(store, scope, position.ref, language, only=only)
-    if own:
-        # Without room to keep them, the counts still serve this request.
-        with suppress(StorageFull, StoreBusy):
-            store.keep_words(scope, [counted])
-    held = {term: counted.terms.get(term, {}) for term in wanted}
-    return _only(visible, counted.lengths, held)
+    if held is None:
+        own = language == position.language
+        # In another language than the book's, the counts serve this request alone.
+        counted = count_revision(
+            store, scope, position.ref, language, only=None if own else visible
+        )
+        if own:
+            # Without room to keep them, the counts still serve this request.
+            with suppress(StorageFull, StoreBusy):
+                store.keep_words(scope, [counted])
+        return _only(visible, counted.lengths, counted.terms, wanted)
+    lengths, counts = _only(visible, known.lengths, held, wanted)
+    if uncounted := visible - lengths.keys():
+        # They were damaged, or set aside, when the others were counted.
+        counted = count_revision(store, scope, position.ref, language, only=uncounted)
+        more, places = _only(visible, counted.lengths, counted.terms, wanted)
+        lengths |= more
+        for term in wanted:
+            counts[term] |= places[term]
+    return lengths, counts
 
 
 def _only(
     visible: Set[int],
     lengths: Mapping[int, int | None],
     counts: Mapping[str, Mapping[int, int]],
+    wanted: Sequence[str],
 ) -> tuple[dict[int, int], dict[str, dict[int, int]]]:
-    """Leave out every chunk that is not visible."""
+    """Leave out every chunk that is not visible, and every term that is not wanted."""
     seen = {index: n for index, n in lengths.items() if index in visible and n is not None}
     return seen, {
-        term: {index: count for index, count in places.items() if index in seen}
-        for term, places in counts.items()
+        term: {index: count for index, count in counts.get(term, {}).items() if index in seen}
+        for term in wanted
     }

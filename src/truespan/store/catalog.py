@@ -390,9 +390,10 @@ def _read_revision_words(
     for state, recorded, *values in rows:
         index, _, kind, *_, last_sid, reach, _, text_hash = values[:11]
         seen_from[index] = max(last_sid, reach)
-        if kind != ChunkKind.TEXT or state == ChunkState.QUARANTINED:
+        if kind != ChunkKind.TEXT:
             continue
-        hashes.append((index, text_hash))
+        if index in known:
+            hashes.append((index, text_hash))
         intact = recorded == chunk_checksum(scope.world, scope.generation.number, ref, values)
         if intact and state == ChunkState.EMBEDDED:
             lengths[index] = known.get(index)

@@ -339,9 +339,9 @@ class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
 class RevisionWords(Struct, frozen=True):
     """The words of one revision, as a reader's search needs them.
 
-    `recipe` and `fresh` are those of a `WordEntry`. `seen_from` says for each chunk, by its index,
-    from which position on its row claims to be read whole. `lengths` has only chunks whose row
-    matches its checksum, so that of these it can be believed.
+    `recipe` is that of a `WordEntry`; `fresh` is false when a counted chunk has another text now.
+    `seen_from` says for each chunk, by its index, from which position on its row claims to be read
+    whole. `lengths` has only chunks whose row matches its checksum, so that it can be believed.
     """
 
     key: int
