@@ -279,7 +279,8 @@ def _decision_settings(settings: Settings, distance: Distance | None) -> Decisio
             "every chunk would be excluded.",
             advice="Remove 'text' from it.",
         )
-    others = ("exclude_chunk_types_from_llm", "score_mode", "distance")
+    # The gate on covered words is no setting: it is part of what a world recommends.
+    others = ("exclude_chunk_types_from_llm", "score_mode", "distance", "min_coverage")
     names = set(DecisionSettings.__struct_fields__).difference(others)
     values = {name: getattr(settings, ANSWER_PREFIX + name) for name in names}
     mode = ScoreMode(settings.answer_score_mode)
