@@ -16,7 +16,7 @@ from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place,
 from truespan.errors import InvalidSettings
 from truespan.retrieval import fused as fused_search
 from truespan.retrieval.fetch import Fetched
-from truespan.retrieval.fused import fetch_fused, scale_between
+from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.stages import rank
 from truespan.serialize import to_json
 from truespan.types.bundle import SearchResult, WhyNot
@@ -333,16 +333,6 @@ def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path
 
     assert sources(found) == before[1:4]
     assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
-
-
-@pytest.mark.parametrize(
-    ("score", "lowest", "highest", "expected"),
-    [(0.5, 0.4, 0.6, 0.5), (0.3, 0.4, 0.6, 0.0), (0.6, 0.4, 0.6, 1.0), (0.5, 0.5, 0.5, 1.0)],
-)
-def test_a_similarity_is_measured_between_the_ends_of_the_closest(
-    score: float, lowest: float, highest: float, expected: float
-) -> None:
-    assert scale_between(score, lowest, highest) == pytest.approx(expected)
 
 
 def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ class ChunkScores(Struct, frozen=True):
 
     places: NDArray[np.int64]
     values: NDArray[np.float64]
+    possible: float = 0.0
+    """What no chunk can exceed: the score of endless repetitions of every word."""
 
     @property
     def best(self) -> float:
@@ -76,15 +78,17 @@ def score_chunks(
     """
     import numpy as np
 
+    possible = 0.0
     places, gains = [np.zeros(0, np.int64)], [np.zeros(0)]
     for word in words:
         found = len(word.places)
         rarity = rarity_of(chunks, found)
         size = lengths[word.places] * chunks / (total or 1)
         counts, factor = word.counts, word.weight * rarity * (K1 + 1)
+        possible += factor if found else 0.0
         places.append(word.places)
         gains.append(factor * counts / (counts + K1 * (1 - B + B * size)))
     distinct, rows = np.unique(np.concatenate(places), return_inverse=True)
     # Added in the order of the words, so that equal chunks have equal scores to the last bit.
     values = np.bincount(rows, np.concatenate(gains), len(distinct))
-    return ChunkScores(distinct, values.astype(np.float64, copy=False))
+    return ChunkScores(distinct, values.astype(np.float64, copy=False), possible)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.retrieval.blend import Scale, scale_of
 from truespan.retrieval.fetch import (
     SLACK,
     CountMissing,
@@ -27,7 +28,7 @@ from truespan.retrieval.fetch import (
     drop_invalid_hits,
     fetch_pages,
 )
-from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, reveal, verify
 from truespan.retrieval.word_query import WordQuery
@@ -143,7 +144,7 @@ class _FusedSearch(Struct, frozen=True):
         near = self._closest(pager)
         least = _rounded(near[POOL - 1].hit.score) if len(near) >= POOL else None
         close = [part for part in near if least is None or _rounded(part.hit.score) >= least]
-        scale = scale_of([part.hit.score for part in close], self.words.best)
+        scale = self._scale([part.hit.score for part in close[:POOL]], self.words.best)
         known = {part.hit.chunk_id for part in close}
         others = self._candidates([hit for hit in named if hit.chunk_id not in known])
         fetched = self._verify_best(self._rank([*close, *others], scale), k, missing)
@@ -163,7 +164,7 @@ class _FusedSearch(Struct, frozen=True):
                 _, named = self._search(0, [id for id in ids if id not in requested])
             requested.update(ids)
             hits |= {hit.chunk_id: hit for hit in named}
-            scale = Scale(0.0, 0.0, self.words.best)
+            scale = self._scale([], self.words.best)
             ordered = self._rank(self._candidates(list(hits.values())), scale)
             fetched = self._verify_best(ordered, k, missing)
             exhausted = count >= min(len(self.words), MOST_BY_WORDS)
@@ -183,7 +184,7 @@ class _FusedSearch(Struct, frozen=True):
             _, named = self._search(0, found)
         candidates = self._candidates(named)
         best = max((part.bm25 for part in candidates), default=0.0)
-        scale = scale_of([part.hit.score for part in candidates], best)
+        scale = self._scale([part.hit.score for part in candidates[:POOL]], best)
         return self._verify_best(self._rank(candidates, scale), k, missing)
 
     def _search(self, limit: int, ids: Sequence[ChunkId]) -> tuple[list[Hit], list[Hit]]:
@@ -236,6 +237,10 @@ class _FusedSearch(Struct, frozen=True):
             elif found is not None:
                 candidates.append(Candidate(hit, found.document.number, found.chunk.index, 0.0))
         return candidates
+
+    def _scale(self, closest: Sequence[float], best_words: float) -> Scale:
+        calibration = model_calibration(self.deps.store, self.scope)
+        return scale_of(closest, best_words, self.words.scores.possible, calibration)
 
     def _rank(self, candidates: Iterable[Candidate], scale: Scale) -> list[Candidate]:
         """Return candidates with their blend, best first; ties by document and place."""
@@ -313,39 +318,6 @@ def _occurs(query: WordQuery, record: ChunkRecord | None) -> bool:
     if record is None or record.chunk is None or not (record.intact and record.labels_intact):
         return False
     return query.occurs_in(record.chunk.data.decode(), record.document.language)
-
-
-class Scale(Struct, frozen=True):
-    """What the scores of candidates are measured against: the closest, and the best by words.
-
-    All three are of chunks that the caller may see, so that nothing else decides an order.
-    """
-
-    lowest: float
-    highest: float
-    best_words: float
-
-    def blend(self, weight: float, bm25: float, similarity: float) -> float:
-        """Return one score for two; words count for `weight` of it."""
-        by_words = bm25 / self.best_words if self.best_words else 0.0
-        by_similarity = scale_between(similarity, self.lowest, self.highest)
-        return _rounded(weight * by_words + (1 - weight) * by_similarity)
-
-
-def scale_of(similarities: Sequence[float], best_words: float) -> Scale:
-    """Return the scale of the closest chunks, given by falling similarity."""
-    lowest = similarities[min(POOL, len(similarities)) - 1] if similarities else 0.0
-    return Scale(lowest, similarities[0] if similarities else 0.0, best_words)
-
-
-def scale_between(score: float, lowest: float, highest: float) -> float:
-    """Return where a similarity lies between two others: 0 at or below the lower, 1 at the upper.
-
-    A candidate that only words contributed may lie below; how far does not matter.
-    """
-    if highest <= lowest:
-        return 1.0 if score >= highest else 0.0
-    return min(max((score - lowest) / (highest - lowest), 0.0), 1.0)
 
 
 def _in_scope(verified: Sequence[Verified], scope: Scope) -> list[Verified]:

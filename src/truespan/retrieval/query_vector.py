@@ -102,6 +102,14 @@ def calibration_of(store: Store, scope: Scope) -> Calibration | None:
     return measured or shipped(scope.profile)
 
 
+def model_calibration(store: Store, scope: Scope) -> Calibration | None:
+    """Return the calibration shipped with the profile, or the one measured in this world.
+
+    What is measured in a world changes with it; an order should not, where there is a choice.
+    """
+    return shipped(scope.profile) or calibration_of(store, scope)
+
+
 def floor_discriminates(store: Store, scope: Scope, floor: float | None) -> bool | None:
     """Return whether a floor keeps unrelated text out; None without a floor or a calibration."""
     measured = None if floor is None else calibration_of(store, scope)

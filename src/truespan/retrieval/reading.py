@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound
 from truespan.retrieval import fused
+from truespan.retrieval.blend import scale_of
 from truespan.retrieval.fetch import (
     SLACK,
     Fetched,
@@ -26,7 +27,7 @@ from truespan.retrieval.pack import (
     why_not_packed,
 )
 from truespan.retrieval.pipeline import Attempt, Pipeline
-from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.reading_words import ReadScores, score_read
 from truespan.retrieval.search import Rules, candidates_of
 from truespan.retrieval.stages import rank_visible, reveal, verify, visible_chunk_id
@@ -379,8 +380,8 @@ class FusedBookSearch(Struct, frozen=True):
     ) -> FusedPool:
         """Return the candidates with their blend, and what follows them.
 
-        Similarities are measured against those of the closest visible chunks, and words against
-        the best visible score, so that nothing unread moves a blend.
+        Similarities are measured against the model's, or those of the closest visible chunks, and
+        words against visible ones, so that nothing unread moves a blend.
         """
         stored = {part.chunk_id: part for part in self.book.reveal(verified)}
         scored = [(part, self.words.of(part.index)) for part in stored.values()]
@@ -392,7 +393,12 @@ class FusedBookSearch(Struct, frozen=True):
         close = [] if self.words_only else scored
         if least is not None:
             close = [pair for pair in close if _rounded(pair[0].score) >= _rounded(least)]
-        scale = fused.scale_of([part.score for part, _ in close], self.words.best)
+        scale = scale_of(
+            [part.score for part, _ in close[: fused.POOL]],
+            self.words.best,
+            self.words.scores.possible,
+            model_calibration(self.book.pipeline.store, self.book.scope),
+        )
         candidates = best | {part.chunk_id for part, _ in close}
         pool = FusedPool(least=least, lacking=fused.POOL - len(scored))
         for part, bm25 in scored:

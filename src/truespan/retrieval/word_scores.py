@@ -77,8 +77,9 @@ class WordScores(Struct, frozen=True):
             for word in parse_query(phrase, self.extent.stemmers).words:
                 found = _find_word(store, self.scope, self.layout, self.extent, word.forms)
                 kept &= np.isin(self.scores.places, found.places)
-        scores = ChunkScores(self.scores.places[kept], self.scores.values[kept])
-        return replace(self, scores=scores)
+        scores = self.scores
+        kept_scores = replace(scores, places=scores.places[kept], values=scores.values[kept])
+        return replace(self, scores=kept_scores)
 
 
 def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordScores:

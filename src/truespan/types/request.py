@@ -24,8 +24,8 @@ MAX_CONTEXT_TOKENS = 4000
 READING_TOP_K = 20
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
-FUSED_WEIGHT = 0.65
-"""What words count for in a blend, of one; chosen on half of SciFact (`bench/fused.py`)."""
+FUSED_WEIGHT = 0.5
+"""What words count for in a blend, of one; docs/fused-search.md says how it was chosen."""
 
 
 class Mode(StrEnum):

@@ -1,0 +1,63 @@
+"""Two scores of a chunk become one, on scales that do not move with the size of a world."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.promises import proves
+from truespan.retrieval.blend import Scale, scale_of
+from truespan.types.profile import Calibration
+
+MODEL = Calibration(
+    calibrated_floor=0.5,
+    threshold_low=0.5,
+    threshold_high=0.6,
+    short_query_threshold_low=0.5,
+    short_query_threshold_high=0.6,
+    min_similarity_for_hybrid=0.6,
+    unrelated_high=0.5,
+    measured_on="test",
+)
+SCALE = scale_of([0.9, 0.6], best_words=8.0, possible_words=18.0, calibration=MODEL)
+
+
+@proves("search.blend")
+def test_the_scale_of_a_known_model_does_not_depend_on_what_is_close() -> None:
+    crowded = scale_of([0.9] * 100, best_words=8.0, possible_words=18.0, calibration=MODEL)
+
+    assert crowded == SCALE
+    assert SCALE.by_similarity(0.5) == 0.0
+    assert SCALE.by_similarity(0.7) == pytest.approx(1.0)
+    # Below what unrelated texts have, similarity still tells two chunks apart.
+    assert SCALE.by_similarity(0.3) < SCALE.by_similarity(0.4) < 0.0
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"), [(0.5, 0.5), (0.3, 0.0), (0.6, 1.0), (0.4, 0.0), (0.7, 1.0)]
+)
+def test_without_a_calibration_the_closest_are_the_scale(score: float, expected: float) -> None:
+    useless = replace(MODEL, unrelated_high=0.7)
+    for calibration in (None, useless):
+        scale = scale_of([0.6, 0.5, 0.4], 1.0, 1.0, calibration)
+        assert scale.by_similarity(score) == pytest.approx(expected)
+
+
+def test_one_similarity_alone_counts_fully_and_none_counts_nothing() -> None:
+    assert scale_of([0.5], 1.0, 1.0, None).by_similarity(0.5) == 1.0
+    assert scale_of([0.5], 1.0, 1.0, None).by_similarity(0.4) == 0.0
+    assert scale_of([], 1.0, 1.0, None).by_similarity(0.0) == 1.0
+
+
+def test_words_are_measured_against_the_best_and_against_what_is_possible() -> None:
+    assert SCALE.by_words(0.0) == 0.0
+    assert SCALE.by_words(8.0) == pytest.approx((8 / 12) ** 1.5)
+    # Half of the words count for less than half.
+    assert SCALE.by_words(4.0) < SCALE.by_words(8.0) / 2
+    assert Scale(0.5, 0.7, 0.0, 0.0).by_words(0.0) == 0.0
+
+
+def test_the_weight_moves_a_blend_from_similarity_to_words() -> None:
+    assert SCALE.blend(0.0, 8.0, 0.6) == pytest.approx(0.5)
+    assert SCALE.blend(1.0, 8.0, 0.6) == pytest.approx(SCALE.by_words(8.0), abs=1e-6)
+    assert SCALE.blend(0.5, 8.0, 0.6) == pytest.approx((0.5 + SCALE.by_words(8.0)) / 2, abs=1e-6)
