@@ -109,7 +109,8 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
 
     assert found["results"][0]["source"] == "keys.md"
     assert found["results"][0]["fused"]["bm25"] > 0
-    assert bundle["metadata"]["sources"][0]["fused"]["blend"] == 1.0
+    blend = found["results"][0]["fused"]["blend"]
+    assert bundle["metadata"]["sources"][0]["fused"]["blend"] == blend > 0
     assert plain["results"][0]["fused"] is None
     assert found["floor_discriminates"] is plain["floor_discriminates"] is False
     assert bundle["metadata"]["floor_discriminates"] is False
@@ -117,10 +118,10 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
     assert codes == ["floor_does_not_discriminate"]
     assert found["warnings"] == []
     out = terminal("search", "hook seven", "-w", "w", "--mode", "auto")[1]
-    assert "blend 1.000" in out
+    assert f"blend {blend:.3f}" in out
     assert "A floor of 0.15 admits most unrelated text" in out
     out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "auto")[1]
-    assert "blend 1.000" in out
+    assert f"blend {blend:.3f}" in out
     assert "A floor of 0.3 admits most unrelated text" in out
     assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--mode", "auto")[0] == 2
 
