@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from truespan.library import Library
     from truespan.observer import Observer, StageListener
-    from truespan.protocols import ChatModels, Embedder, TokenCounter
+    from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
     from truespan.types.maintenance import Manifest, MigrationReport, RestoreReport
     from truespan.types.scope import Authority
     from truespan.world import World
@@ -53,6 +53,7 @@ def open(
     counter: TokenCounter | None = None,
     chat: ChatModels | None = None,
     others: Mapping[str, Embedder] | None = None,
+    reranker: Reranker | None = None,
     authority: Authority | None = None,
     observer: Observer | None = None,
     metrics: bool | None = None,
@@ -78,6 +79,7 @@ def open(
         counter=counter,
         chat=chat,
         others=others,
+        reranker=reranker,
         authority=OWNER if authority is None else authority,
         observer=observer,
         metrics=metrics,

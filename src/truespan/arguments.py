@@ -42,6 +42,13 @@ SearchMode = Annotated[
         "or by words alone (words); null for the default of the world."
     ),
 ]
+Rerank = Annotated[
+    bool,
+    Meta(
+        description="Whether the configured reranker orders the first candidates; null for the "
+        "default of the world."
+    ),
+]
 Book = Annotated[
     str, _text("A book's doc_id, number or file name, as in list_books; default: current.")
 ]
@@ -70,6 +77,7 @@ class ReadingArguments(Arguments, frozen=True, kw_only=True):
         READING_TOP_K
     )
     mode: SearchMode | None = None
+    rerank: Rerank | None = None
 
 
 Language = Annotated[str, _text("Only this language; null for any.")]
@@ -83,6 +91,7 @@ class SearchArguments(Arguments, frozen=True, kw_only=True):
     top_k: Annotated[int, Meta(ge=0, description="Maximum number of passages.")] = DEFAULT_TOP_K
     floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Minimum similarity.")] = DEFAULT_FLOOR
     mode: SearchMode | None = None
+    rerank: Rerank | None = None
 
 
 class FilterFields(Arguments, frozen=True, kw_only=True):
@@ -120,6 +129,7 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
         RETRIEVAL_TOP_K
     )
     mode: SearchMode | None = None
+    rerank: Rerank | None = None
 
 
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:

@@ -28,6 +28,7 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
+from truespan.retrieval.rerank import RerankOptions
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.job import MOST_CRASHES
@@ -68,6 +69,8 @@ class Components(Struct, frozen=True):
     """Further configured embedders, by name."""
     chat: ChatModels = field(default_factory=ChatModels)
     """The chat models that write answers; none unless configured."""
+    rerank: RerankOptions | None = None
+    """The reranker of results; none unless configured."""
     check_environment: Callable[[], list[Check]] = list
     """Checks files, settings and models for the doctor, without changing anything."""
     fused_weight: float = FUSED_WEIGHT
@@ -115,6 +118,7 @@ class Components(Struct, frozen=True):
             start_repair,
             self.fused_weight,
             trace,
+            self.rerank,
         )
 
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:

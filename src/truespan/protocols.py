@@ -160,6 +160,29 @@ class ChatModels(Struct, frozen=True):
     fallback: ChatModel | None = None
 
 
+class Reranker(Protocol):
+    """Scores texts against a query, reading both together. Only the order of scores counts.
+
+    It limits its own time: a call that takes too long ends in an error. Threads may share it.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return kind and model, as in `jina/jina-reranker-v2`; explanations show it."""
+        ...
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score for each text, in the order of the texts; higher is better.
+
+        Raises:
+            ProviderUnavailable: it did not answer, or not in time.
+            ProviderRefused: it answered no.
+            ProviderBadReply: its scores cannot be right.
+            CredentialsMissing, ModelUnavailable: it cannot be asked as it is configured.
+        """
+        ...
+
+
 class VectorIndex(Protocol):
     """Finds likely chunks. Believed about closeness, never about text.
 

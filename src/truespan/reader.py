@@ -149,20 +149,28 @@ class Reader(Struct, frozen=True):
         book: str | None = None,
         top_k: int = READING_TOP_K,
         mode: Mode | str | None = None,
+        rerank: bool | None = None,
     ) -> ContextBundle:
         """Return context for a query from what was read of the book, in reading order.
+
+        With `rerank`, the configured reranker gets what was read and chooses among it.
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before the provider is asked.
             DocumentNotFound: no document has this name. A caller who may not see the documents
                 gets the same result as for a book without a position.
         """
-        request = ReadingRequest(query, top_k, book, check_mode(mode))
+        request = ReadingRequest(query, top_k, book, check_mode(mode), rerank)
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retriever(trace).retrieve(request)
 
     def answer(
-        self, query: str, book: str | None = None, *, mode: Mode | str | None = None
+        self,
+        query: str,
+        book: str | None = None,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
     ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
 
@@ -173,13 +181,18 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: as `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
         """
-        return final_answer(self.answer_stream(query, book, mode=mode))
+        return final_answer(self.answer_stream(query, book, mode=mode, rerank=rerank))
 
     def answer_stream(
-        self, query: str, book: str | None = None, *, mode: Mode | str | None = None
+        self,
+        query: str,
+        book: str | None = None,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece, as `World.answer_stream` does."""
-        request = ReadingRequest(query, book=book, mode=check_mode(mode))
+        request = ReadingRequest(query, book=book, mode=check_mode(mode), rerank=rerank)
         access = self._access
         answerer = Answerer(access.components, access.authority, query)
 

@@ -157,10 +157,12 @@ class World:
         top_k: int = DEFAULT_TOP_K,
         floor: float = DEFAULT_FLOOR,
         mode: Mode | str | None = None,
+        rerank: bool | None = None,
     ) -> SearchResult:
         """Find the chunks closest to a query, each verified against the store as it is read.
 
-        `mode` is one of `Mode`, by default the world's.
+        `mode` is one of `Mode`, by default the world's. With `rerank`, the configured reranker
+        orders the first candidates; if it fails, a warning says so.
 
         Raises:
             InvalidSettings: before anything is read.
@@ -169,7 +171,7 @@ class World:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: the provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
-        request = SearchRequest(query, top_k, floor, check_mode(mode))
+        request = SearchRequest(query, top_k, floor, check_mode(mode), rerank)
         with self._components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 
@@ -181,12 +183,13 @@ class World:
         top_k: int = RETRIEVAL_TOP_K,
         near_misses: bool = False,
         mode: Mode | str | None = None,
+        rerank: bool | None = None,
         **filters: Unpack[FilterArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
 
-        `mode` is one of `Mode`, by default the world's. The filters are those of
-        `FilterArguments`; None stands for any. Language and version default to "en" and "1.0". If
+        `mode` and `rerank` are as in `search`. The filters are those of `FilterArguments`; None
+        stands for any. Language and version default to "en" and "1.0". If
         the provider, the index or the store fails, the bundle has the status `error`.
 
         Raises:
@@ -194,7 +197,7 @@ class World:
             BlankQuery, QueryTooLong: before the provider is asked.
         """
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
-        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode))
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode), rerank)
         with self._components.observer.request(Request.RETRIEVE) as trace:
             return self._retriever(trace).retrieve(request, near_misses=near_misses)
 
@@ -206,16 +209,22 @@ class World:
         selected_text: str | None = None,
         top_k: int = RETRIEVAL_TOP_K,
         mode: Mode | str | None = None,
+        rerank: bool | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Reason:
         """Return why a chunk is not among what `retrieve` returns for the same arguments."""
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
-        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode))
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode), rerank)
         with self._components.observer.request(Request.WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
     def answer(
-        self, query: str, *, mode: Mode | str | None = None, **filters: Unpack[FilterArguments]
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **filters: Unpack[FilterArguments],
     ) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
 
@@ -226,10 +235,15 @@ class World:
         """
         from truespan.answering import final_answer
 
-        return final_answer(self.answer_stream(query, mode=mode, **filters))
+        return final_answer(self.answer_stream(query, mode=mode, rerank=rerank, **filters))
 
     def answer_stream(
-        self, query: str, *, mode: Mode | str | None = None, **filters: Unpack[FilterArguments]
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **filters: Unpack[FilterArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece: `Started` once the mode is decided, `Piece`s, then `Finished`.
 
@@ -240,7 +254,9 @@ class World:
         if not isinstance(query, str):
             raise InvalidSettings("The query must be a string.")
         narrowed = Filters().with_arguments(filters)
-        request = RetrievalRequest(query=query, filters=narrowed, mode=check_mode(mode))
+        request = RetrievalRequest(
+            query=query, filters=narrowed, mode=check_mode(mode), rerank=rerank
+        )
         answerer = Answerer(self._components, self.authority, query)
         return answerer.events(
             lambda trace: find_candidates(self.access.pipeline(trace), request, answerer.rules),
@@ -277,11 +293,18 @@ class World:
         domain: str | None = None,
         name: str | None = None,
         mode: Mode | str | None = None,
+        rerank: bool | None = None,
         reader: str | None = None,
     ) -> Evaluation:
         """Ask golden queries and grade the results; see `WorldEvaluation.run`."""
         return self.evaluation.run(
-            golden, generation=generation, domain=domain, name=name, mode=mode, reader=reader
+            golden,
+            generation=generation,
+            domain=domain,
+            name=name,
+            mode=mode,
+            rerank=rerank,
+            reader=reader,
         )
 
     # Ingestion

@@ -76,13 +76,14 @@ class WorldEvaluation(Struct, frozen=True):
         domain: str | None = None,
         name: str | None = None,
         mode: Mode | str | None = None,
+        rerank: bool | None = None,
         reader: str | None = None,
     ) -> Evaluation:
         """Ask golden queries of the default generation, or of another, and grade the results.
 
         `golden` is a file's path, its bytes, or the queries themselves. A query that fails counts
         as failed and the others are still asked. No floor applies. `mode` is one of
-        `Mode`, by default the world's.
+        `Mode`, by default the world's. With `rerank`, a query whose reranker fails is a failed one.
 
         With `reader`, they are asked as this reader of the current book, and judged by the phrases
         that were read; a query without such a phrase is not judged.
@@ -95,7 +96,7 @@ class WorldEvaluation(Struct, frozen=True):
         if generation is not None and domain is not None:
             raise InvalidSettings("Give a generation or a domain, not both.")
         target = self._with_target(domain if generation is None else generation)
-        return target._evaluate(golden, name, mode=check_mode(mode), reader=reader)
+        return target._evaluate(golden, name, mode=check_mode(mode), rerank=rerank, reader=reader)
 
     def compare_modes(
         self,
@@ -104,6 +105,7 @@ class WorldEvaluation(Struct, frozen=True):
         *,
         generation: int | None = None,
         domain: str | None = None,
+        rerank: bool | None = None,
         reader: str | None = None,
         seed: int = SEED,
     ) -> ModeComparison:
@@ -118,7 +120,14 @@ class WorldEvaluation(Struct, frozen=True):
             raise InvalidSettings("Give at least two different modes to compare.")
         queries = self.queries(golden)
         evaluations = {
-            mode: self.run(queries, generation=generation, domain=domain, mode=mode, reader=reader)
+            mode: self.run(
+                queries,
+                generation=generation,
+                domain=domain,
+                mode=mode,
+                rerank=rerank,
+                reader=reader,
+            )
             for mode in wanted
         }
         name = evaluations[wanted[0]].name.removesuffix(f", {wanted[0]}")
@@ -273,18 +282,19 @@ class WorldEvaluation(Struct, frozen=True):
         name: str | None = None,
         *,
         mode: Mode | None = None,
+        rerank: bool | None = None,
         reader: str | None = None,
     ) -> Evaluation:
         queries, scope = self.queries(golden), self._scope()
         components = self._access.components
         label = f"{self._access.record().name}, generation {scope.generation.number}"
-        search = partial(self._search, mode=mode)
+        search = partial(self._search, mode=mode, rerank=rerank)
         if reader is not None:
             label += f", reader {reader}"
             queries = self._read_queries(reader, queries)
-            search = partial(self._search_as_reader, reader, mode=mode)
+            search = partial(self._search_as_reader, reader, mode=mode, rerank=rerank)
         evaluation = evaluate(
-            name or label + (f", {mode}" if mode else ""),
+            name or label + (f", {mode}" if mode else "") + (", reranked" if rerank else ""),
             queries,
             search,
             identify=self._names(scope).key_of,
@@ -301,7 +311,7 @@ class WorldEvaluation(Struct, frozen=True):
             raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
         return Scope(self._access.authority, record.id, record.generation)
 
-    def _search(self, query: GoldenQuery, *, mode: Mode | None) -> list[Found]:
+    def _search(self, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None) -> list[Found]:
         search = partial(
             search_documents,
             self._access.pipeline(),
@@ -310,6 +320,7 @@ class WorldEvaluation(Struct, frozen=True):
             passages=query.top_k,
             documents=max(query.top_k, NDCG_CUT),
             mode=mode,
+            rerank=rerank,
         )
         return [
             Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
@@ -340,14 +351,19 @@ class WorldEvaluation(Struct, frozen=True):
             for query in queries
         ]
 
-    def _search_as_reader(self, name: str, query: GoldenQuery, *, mode: Mode | None) -> list[Found]:
+    def _search_as_reader(
+        self, name: str, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None
+    ) -> list[Found]:
         def search() -> list[Found]:
             reader = Reader(self._access, name)
-            bundle = reader.retrieve(query.query, top_k=query.top_k, mode=mode)
+            bundle = reader.retrieve(query.query, top_k=query.top_k, mode=mode, rerank=rerank)
             if problem := bundle.error:
                 error = ServiceError(problem.message)
                 error.code, error.retryable = problem.code, problem.retryable
                 raise error
+            if bundle.metadata.rerank and (failure := bundle.metadata.rerank.failure):
+                # The order without it is not what was to be graded.
+                raise ServiceError(f"The reranker failed ({failure}).")
             return [
                 Found(str(note.document), note.source, chunk.relevance_score, chunk.content)
                 for chunk, note in zip(

@@ -202,6 +202,8 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
                     own = "provider" if name == "kind" else name
                     prefix = "embedding" if own == "provider" else settings.embedding_provider
                     assert getattr(settings, f"{prefix}_{own}") == members
+            for name, value in shown.pop("rerank", {}).items():
+                assert getattr(settings, f"rerank_{name}") == value
             for name, value in shown.items():
                 assert getattr(settings, name) == value
 

@@ -44,6 +44,7 @@ from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
+from truespan.providers.rerank import FastembedReranker, OnnxReranker
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.settings import model_cache
 from truespan.wiring import open_library
@@ -248,6 +249,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         LocalEmbedder(model := LocalModel(folder=None, cache=model_cache() / "none")),
         WordPieceCounter(model),
         FolderEmbedder(folder / "model"),
+        OnnxReranker(folder / "model", clock=clock, seconds=1),
+        FastembedReranker(cache_dir=folder, clock=clock, seconds=1),
         MetricsObserver(),
         ChildParser(),
     )

@@ -150,7 +150,7 @@ _OPTIONS = {
     "chapter_filter": "--chapter", "section_filter": "--section", "documents": "--document",
     "language_constraint": "--language", "version_constraint": "--version", "tags": "--tag",
     "mode": "--mode", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
-    "no_such": "--no-such",
+    "rerank": "--rerank", "no_such": "--no-such",
 }  # fmt: skip
 _COMMANDS = {
     "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
@@ -174,6 +174,9 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
             spelled.append(value)
     given.pop("query", None)
     for name, value in given.items():
+        if name == "rerank" and isinstance(value, bool):
+            spelled.append("--rerank" if value else "--no-rerank")
+            continue
         option = _OPTIONS[name]
         for one in value if isinstance(value, list) else [value]:
             if one is None:

@@ -78,7 +78,7 @@ def test_no_tool_of_a_reader_takes_a_position_or_a_reader(ann: Session) -> None:
     assert {name: set(schema["properties"]) for name, schema in schemas.items()} == {
         "list_books": set(),
         "get_reading_position": {"book"},
-        "retrieve_context": {"query", "book", "top_k", "mode"},
+        "retrieve_context": {"query", "book", "top_k", "mode", "rerank"},
     }
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
     top_k = schemas["retrieve_context"]["properties"]["top_k"]
@@ -90,7 +90,7 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     schemas = {name: tool.input_schema for name, tool in owner.tools().items()}
 
     assert set(schemas) == {"search", "retrieve"}
-    assert set(schemas["search"]["properties"]) == {"query", "top_k", "floor", "mode"}
+    assert set(schemas["search"]["properties"]) == {"query", "top_k", "floor", "mode", "rerank"}
     request = {entry.name for entry in fields(RetrievalRequest)} - {"filters"}
     assert set(schemas["retrieve"]["properties"]) == request | set(FILTER_ARGUMENTS)
     assert all(schema["additionalProperties"] is False for schema in schemas.values())

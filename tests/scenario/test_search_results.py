@@ -128,7 +128,7 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
         "chunk_id", "score", "document", "doc_id", "source", "title", "chapter", "section",
         "index", "start", "end", "first_sid", "last_sid", "kind", "text", "overlap_text",
         "token_count", "receipt", "page", "figure_id", "image_ref", "parent_chunk_id",
-        "parent_chunk_local_index", "fused",
+        "parent_chunk_local_index", "fused", "rerank",
     }  # fmt: skip
     assert passage.source == "a.txt"
     assert passage.text == HARBOUR

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy
+
+from truespan.providers.local import LocalModel
+from truespan.providers.onnx import TOKENIZER_FILE
 
 _SPOKEN = "the tide comes in and goes out at night while moon pulls on sea query passage :"
 WORDS = _SPOKEN.split()
@@ -166,4 +170,41 @@ def model_folder(folder: Path, content: bytes, **files: dict[str, Any] | list[An
         if entries:
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(entries))
+    return folder
+
+
+def cross_encoder(*, numbers: int = 1) -> bytes:
+    """Return a network that counts pairs of equal tokens, one in each of two texts.
+
+    With more `numbers` than one, its output is no single score.
+    """
+    nodes = [
+        node("Unsqueeze", ["input_ids", "two"], "down"),
+        node("Unsqueeze", ["input_ids", "one"], "across"),
+        node("Equal", ["down", "across"], "same"),
+        node("Cast", ["same"], "equal", to=_FLOAT),
+        node("Cast", ["token_type_ids"], "second", to=_FLOAT),
+        node("Sub", ["unit", "second"], "first"),
+        node("Unsqueeze", ["first", "two"], "query"),
+        node("Unsqueeze", ["second", "one"], "text"),
+        node("Mul", ["equal", "query"], "asked"),
+        node("Mul", ["asked", "text"], "pairs"),
+        node("ReduceSum", ["pairs", "two"], "sums", keepdims=0),
+        node("ReduceSum", ["sums", "one"], "total", keepdims=1),
+        node("Concat", ["total"] * numbers, "logits", axis=1),
+    ]
+    constants = [
+        tensor("one", numpy.array([1], numpy.int64)),
+        tensor("two", numpy.array([2], numpy.int64)),
+        tensor("unit", numpy.array([1], numpy.float32)),
+    ]
+    inputs = [value(name, _INT64, "b", "s") for name in ("input_ids", "token_type_ids")]
+    return network(nodes, constants, inputs, [value("logits", _FLOAT, "b", numbers)])
+
+
+def reranker_folder(folder: Path, *, numbers: int = 1) -> Path:
+    """Write a folder with the cross-encoder and the tokenizer of the local model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.onnx").write_bytes(cross_encoder(numbers=numbers))
+    shutil.copy(LocalModel().location / TOKENIZER_FILE, folder / TOKENIZER_FILE)
     return folder

@@ -135,6 +135,7 @@ def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
         "documents": None,
         "tags": (),
         "mode": None,
+        "rerank": None,
     }
 
 
@@ -173,7 +174,13 @@ def test_a_reader_must_ask_something_within_the_rules(settings: dict[str, Any]) 
 
 @proves("reading.query-required", "reading.top-k-default")
 def test_a_reader_says_what_and_which_book_but_neither_who_nor_how_far() -> None:
-    assert [entry.name for entry in fields(ReadingRequest)] == ["query", "top_k", "book", "mode"]
+    assert [entry.name for entry in fields(ReadingRequest)] == [
+        "query",
+        "top_k",
+        "book",
+        "mode",
+        "rerank",
+    ]
     assert ReadingRequest("q").top_k == 20
     with pytest.raises(TypeError):
         ReadingRequest()  # type: ignore[call-arg]

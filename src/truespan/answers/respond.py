@@ -154,7 +154,7 @@ class Responder(Struct, frozen=True):
                 document=chunk.document,
                 index=chunk.index,
                 start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
-                place=None if chunk.fused is None else place,
+                place=None if chunk.fused is None and chunk.rerank is None else place,
             )
             for place, chunk in enumerate(chunks)
         )

@@ -56,6 +56,13 @@ SearchMode = Annotated[
         "alone (words); default: that of the world.",
     ),
 ]
+Rerank = Annotated[
+    bool | None,
+    Option(
+        "--rerank/--no-rerank",
+        help="Let the configured reranker order the first candidates; default: as the world does.",
+    ),
+]
 Chapter = Annotated[str | None, Option("--chapter", help="Only this chapter.")]
 Section = Annotated[str | None, Option("--section", help="Only this section.")]
 Documents = Annotated[

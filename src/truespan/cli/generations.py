@@ -51,6 +51,7 @@ def evaluate(
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")
     ] = None,
+    rerank: cli.Rerank = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
     trec_run: Annotated[
         Path | None, Option(help="Write the rankings to this file, for trec_eval.")
@@ -78,10 +79,16 @@ def evaluate(
             )
         with cli.open_world(library, world, domain) as chosen:
             compared = chosen.evaluation.compare_modes(
-                golden, mode, generation=generation, domain=domain, reader=reader
+                golden,
+                mode,
+                generation=generation,
+                domain=domain,
+                rerank=rerank,
+                reader=reader,
             )
         return _print_modes(compared, html, per_query=per_query, as_json=as_json)
-    settings: dict[str, Any] = {"mode": mode[0] if mode else None, "reader": reader}
+    settings: dict[str, Any] = {"rerank": rerank, "reader": reader}
+    settings["mode"] = mode[0] if mode else None
     with cli.open_world(library, world, domain) as chosen:
         found = chosen.evaluate(golden, generation=generation, domain=domain, **settings)
         old = None

@@ -15,14 +15,14 @@ from truespan.answers.decide import Replay
 from truespan.maintenance.repair import RepairReport
 from truespan.serialize import allowed_names, to_json
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece, UsageRecord
-from truespan.types.bundle import ContextBundle, SearchResult
+from truespan.types.bundle import ContextBundle, RerankReport, SearchResult
 from truespan.types.chunk import ChunkRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.types.reading import ReadingPosition
 from truespan.types.scope import World
 from truespan.types.token import TokenRecord, TokenState
-from truespan.types.trust import FusedScore
+from truespan.types.trust import FusedScore, RerankScore
 
 BAR_WIDTH = 12
 SCALE_WIDTH = 50
@@ -52,6 +52,7 @@ def print_search(result: SearchResult) -> None:
         f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above {result.floor:g},"
         f" {funnel.verified} verified, {funnel.returned} shown ({result.processing_time_ms} ms).",
         *_explain_floor(result.floor, result.floor_discriminates),
+        *_explain_rerank(result.rerank),
         *(f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped),
         *(f"Note: {notice.message}" for notice in result.warnings),
     ]
@@ -62,7 +63,7 @@ def print_search(result: SearchResult) -> None:
     passages = (
         (
             passage.score,
-            passage.fused,
+            _explain_rank(passage.fused, passage.rerank),
             (passage.title, passage.chapter, passage.section),
             passage.text,
             f"{passage.receipt.text_hash[:12]}  {passage.source}, sentences "
@@ -88,6 +89,7 @@ def print_bundle(bundle: ContextBundle) -> None:
             for note in metadata.figures
         ),
         *_explain_floor(metadata.floor, metadata.floor_discriminates),
+        *_explain_rerank(metadata.rerank),
         *(f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped),
         *(f"Note: {notice.message}" for notice in metadata.warnings),
         *(
@@ -105,7 +107,7 @@ def print_bundle(bundle: ContextBundle) -> None:
     passages = (
         (
             chunk.relevance_score,
-            note.fused,
+            _explain_rank(note.fused, note.rerank),
             (note.title, chunk.chapter, chunk.section),
             chunk.content,
             f"{note.text_hash[:12]}  sentences {note.first_sid}-{note.last_sid}, "
@@ -117,28 +119,43 @@ def print_bundle(bundle: ContextBundle) -> None:
 
 
 def _print_passages(
-    passages: Iterable[tuple[float, FusedScore | None, tuple[str, ...], str, str]],
+    passages: Iterable[tuple[float, str, tuple[str, ...], str, str]],
     lines: Iterable[str],
 ) -> None:
-    """Print passages, each with score, labels, text and receipt, and then some lines."""
+    """Print passages, each with score, rank, labels, text and receipt, and then some lines."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
     console = Console(highlight=False)
-    for place, (score, fused, labels, text, receipt) in enumerate(passages, 1):
+    for place, (score, rank, labels, text, receipt) in enumerate(passages, 1):
         filled = round(score * BAR_WIDTH)
         bar = "█" * filled + "░" * (BAR_WIDTH - filled)
         title = Text.assemble((f"{place}. ", "bold"), (bar, "green"), f" {score:.3f}  ")
-        if fused is not None:
-            rank = "after the blend" if fused.blend is None else f"blend {fused.blend:.3f}"
-            title.append(f"{rank}, words {fused.bm25:.2f}  ")
+        title.append(rank)
         title.append(" › ".join(dict.fromkeys(labels)), "bold")
         console.print(title)
         console.print(Padding(Text(" ".join(text.split())), (0, 0, 0, 3)))
         console.print(Padding(Text(f"✓ verified {receipt}", "dim"), (0, 0, 1, 3)))
     for line in lines:
         console.print(Text(line, "dim"))
+
+
+def _explain_rank(fused: FusedScore | None, rerank: RerankScore | None) -> str:
+    """Return what ranked a passage besides its similarity; empty if nothing did."""
+    parts: list[str] = []
+    if fused is not None:
+        rank = "after the blend" if fused.blend is None else f"blend {fused.blend:.3f}"
+        parts.append(f"{rank}, words {fused.bm25:.2f}  ")
+    if rerank is not None:
+        parts.append(f"rerank {rerank.score:.3f}, was {rerank.before}  ")
+    return "".join(parts)
+
+
+def _explain_rerank(report: RerankReport | None) -> list[str]:
+    if report is None or report.failure is not None:
+        return []
+    return [f"{report.model} reranked {report.candidates} candidates and moved {report.moved}."]
 
 
 def _explain_floor(floor: float | None, discriminates: bool | None) -> list[str]:

@@ -34,12 +34,13 @@ def search(
         float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
     ] = 0.15,
     mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
     with cli.open_world(library, world, domain) as chosen:
-        result = chosen.search(query, top_k=top_k, floor=floor, mode=mode)
+        result = chosen.search(query, top_k=top_k, floor=floor, mode=mode, rerank=rerank)
     if as_json:
         echo(to_json(result))
     elif context:
@@ -71,6 +72,7 @@ def retrieve(
         bool, Option("--near-misses", help="Show what lay just below the floor.")
     ] = False,
     mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
@@ -82,6 +84,7 @@ def retrieve(
             top_k=top_k,
             near_misses=near_misses,
             mode=mode,
+            rerank=rerank,
             **cli.filters_from(chapter, section, language, version, documents, tags),
         )
     return _print_bundle(bundle, context=context, as_json=as_json)
@@ -103,6 +106,7 @@ def ask(
     language: Annotated[str | None, Option(help="Only this language.")] = None,
     version: Annotated[str | None, Option(help="Only this version label.")] = None,
     mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
@@ -116,11 +120,11 @@ def ask(
         if reader is None:
             if book is not None:
                 raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
-            events = chosen.answer_stream(question, mode=mode, **filters)
+            events = chosen.answer_stream(question, mode=mode, rerank=rerank, **filters)
         else:
             if any(filters.values()):
                 raise InvalidSettings("Filters cannot be combined with --reader.")
-            events = chosen.reader(reader).answer_stream(question, book, mode=mode)
+            events = chosen.reader(reader).answer_stream(question, book, mode=mode, rerank=rerank)
         print_answer(events, as_json=as_json, stream=stream)
 
 
@@ -236,12 +240,15 @@ def ask_book(
         int, Option("--top-k", "-k", help="Most chunks, 1 to 20.", parser=cli.whole_number)
     ] = 20,
     mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
     """Find what a book says up to where the reader is, and nothing past it."""
     with cli.open_world(library, world) as chosen:
-        bundle = chosen.reader(reader).retrieve(query, book=book, top_k=top_k, mode=mode)
+        bundle = chosen.reader(reader).retrieve(
+            query, book=book, top_k=top_k, mode=mode, rerank=rerank
+        )
     return _print_bundle(bundle, context=context, as_json=as_json)
 
 

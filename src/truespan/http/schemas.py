@@ -13,6 +13,7 @@ from truespan.arguments import (
     FilterFields,
     Query,
     ReadingArguments,
+    Rerank,
     RetrievalArguments,
     SearchMode,
 )
@@ -90,6 +91,7 @@ class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
                     "query": {"type": "null"},
                     "selected_text": {**_STRING, "pattern": NOT_BLANK},
                     "mode": {"enum": [None, "auto", "meaning"]},
+                    "rerank": {"enum": [None, False]},
                 },
             },
         ]
@@ -104,6 +106,7 @@ class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
     query: Query
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K)] = RETRIEVAL_TOP_K
     mode: SearchMode | None = None
+    rerank: Rerank | None = None
 
 
 class Question(FilterFields, frozen=True, kw_only=True):
@@ -111,6 +114,7 @@ class Question(FilterFields, frozen=True, kw_only=True):
 
     query: Query
     mode: SearchMode | None = None
+    rerank: Rerank | None = None
     stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
 
@@ -126,6 +130,7 @@ class ReaderQuestion(Arguments, frozen=True, kw_only=True):
     query: Query
     book: Book | None = None
     mode: SearchMode | None = None
+    rerank: Rerank | None = None
     stream: bool = False
 
 

@@ -38,11 +38,12 @@ class RequestSlots:
         self._queries_in_a_row = 0
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Wait for a slot, and hold it within the block.
+    def hold(self, seconds: float | None = None) -> Iterator[None]:
+        """Wait for a slot, at most so many seconds if given, and hold it within the block.
 
         Raises:
             Interrupted: the request was cancelled while it waited.
+            TimeoutError: no slot became free in time.
         """
         token, turn = current_cancel_token(), threading.Event()
         waiting = self._queries if _FOR_QUERY.get() else self._documents
@@ -51,14 +52,16 @@ class RequestSlots:
             waiting.append(turn)
             self._start_next()
         try:
-            turn.wait()
+            free = turn.wait(seconds)
             token.check()
+            if not free:
+                raise TimeoutError
             yield
         finally:
             token.remove_callback(turn.set)
             with self._lock:
                 if turn in waiting:
-                    # Cancelled before its turn: it never had a slot.
+                    # Cancelled or out of time before its turn: it never had a slot.
                     waiting.remove(turn)
                 else:
                     self._running -= 1

@@ -208,15 +208,24 @@ class JsonClient:
         """Return the reply to a GET; raises as `post` does."""
         return self._request("GET", path, None, headers)
 
-    def post(self, path: str, payload: Any, *, headers: Mapping[str, str] | None = None) -> Reply:
+    def post(
+        self,
+        path: str,
+        payload: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        deadline: float | None = None,
+    ) -> Reply:
         """Return the reply to a POST of `payload` as JSON, whatever its status.
+
+        With a `deadline`, the wait for other requests to the same address counts as well.
 
         Raises:
             ProviderUnavailable: the provider was not reached, or did not answer in time.
             ProviderRefused: its address is refused or its certificate is not trusted.
             ProviderBadReply: the reply is too large, or it is not HTTP.
         """
-        return self._request("POST", path, msgspec.json.encode(payload), headers)
+        return self._request("POST", path, msgspec.json.encode(payload), headers, deadline)
 
     def stream(
         self, path: str, payload: Any, *, headers: Mapping[str, str], deadline: float
@@ -255,16 +264,28 @@ class JsonClient:
         )
 
     def _request(
-        self, method: str, path: str, body: bytes | None, extra: Mapping[str, str] | None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        extra: Mapping[str, str] | None,
+        deadline: float | None = None,
     ) -> Reply:
         headers = headers_for(body, extra)
         if self._pace is not None:
             self._pace.wait()
-        with self._slots.hold() if self._slots else nullcontext():
-            return self._send(method, path, body, headers)
+        wait = None if deadline is None else max(deadline - self._clock.monotonic(), 0.0)
+        try:
+            with self._slots.hold(wait) if self._slots else nullcontext():
+                if deadline is None:
+                    deadline = self._clock.monotonic() + self.bounds.total_seconds
+                return self._send(method, path, body, headers, deadline)
+        except TimeoutError as error:
+            raise self._failure(error) from None
 
-    def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
-        deadline = self._clock.monotonic() + self.bounds.total_seconds
+    def _send(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], deadline: float
+    ) -> Reply:
         token = current_cancel_token()
         while True:
             connection = self._connection()

@@ -231,6 +231,20 @@ class FolderFiles(ModelFiles):
             )
         return content
 
+    @property
+    def positions(self) -> int | None:
+        """Return how many tokens the network has places for, if `config.json` says it."""
+        config = self.configuration("config.json")
+        positions = whole_number(config.get("max_position_embeddings"))
+        if positions and config.get("model_type") in _SHIFTED_POSITIONS:
+            positions -= (whole_number(config.get("pad_token_id")) or 1) + 1
+        return positions
+
+    @property
+    def tokenizer_limit(self) -> int | None:
+        """Return how many tokens the tokenizer's settings allow, if they say it."""
+        return whole_number(self.configuration("tokenizer_config.json").get("model_max_length"))
+
     def _require_size(self, name: str, limit: int) -> None:
         path = self.path(name)
         if not path.is_file():
@@ -243,6 +257,19 @@ class FolderFiles(ModelFiles):
                 f"The model file {path} has more than {limit >> 20} MiB.",
                 advice="Choose a smaller model.",
             )
+
+
+_SHIFTED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "xlm-roberta-xl")
+"""Models that count positions from the padding token's number on."""
+_UNLIMITED = 1_000_000
+"""Tokenizers without a limit state a number far above this."""
+
+
+def whole_number(value: object) -> int | None:
+    """Return a positive whole number of a configuration file; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 < value < _UNLIMITED and value == value // 1 else None
 
 
 def unreadable(path: Path) -> ModelUnavailable:

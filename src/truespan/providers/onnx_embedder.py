@@ -34,6 +34,7 @@ from truespan.providers.onnx import (
     open_session,
     require_known_inputs,
     run_tokens,
+    whole_number,
 )
 from truespan.providers.prefixes import ModelPrefixes, prefixes_for
 from truespan.types.chunk import Vector
@@ -420,14 +421,9 @@ class FolderEmbedder(OnnxEmbedder):
 
     def _max_length(self, encoder: dict[str, Any]) -> int:
         """Return how many tokens the network reads, special tokens included."""
-        config = self._folder.configuration("config.json")
-        positions = _whole(config.get("max_position_embeddings"))
-        if positions and config.get("model_type") in _SHIFTED_POSITIONS:
-            positions -= (_whole(config.get("pad_token_id")) or 1) + 1
-        stated = _whole(encoder.get("max_seq_length"))
-        tokenizer = self._folder.configuration("tokenizer_config.json")
-        choices = [stated, _whole(tokenizer.get("model_max_length")), positions]
-        known = [choice for choice in choices if choice]
+        positions = self._folder.positions
+        stated = whole_number(encoder.get("max_seq_length"))
+        known = [limit for limit in (stated, self._folder.tokenizer_limit, positions) if limit]
         declared = self._options.max_length
         if declared and positions and declared > positions:
             raise InvalidConfiguration(
@@ -448,7 +444,7 @@ class FolderEmbedder(OnnxEmbedder):
         names = _SENTENCE_OUTPUTS if pooling is Pooling.NONE else _TOKEN_OUTPUTS
         stated = [outputs.get(name) for name in (self._options.output, *names)]
         stated += [config.get(name) for name in ("hidden_size", "d_model", "dim")]
-        known = (_whole(value) for value in (self._options.dimensions, *stated))
+        known = (whole_number(value) for value in (self._options.dimensions, *stated))
         found = next((value for value in known if value), None)
         if found is None:
             raise InvalidConfiguration(
@@ -467,15 +463,3 @@ class FolderEmbedder(OnnxEmbedder):
                 advice="Leave the number of texts in a run at 0 or 1.",
             )
         return wanted or (1 if quantised or execution_provider == CPU else _DEVICE_BATCH)
-
-
-_SHIFTED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "xlm-roberta-xl")
-"""Models that count positions from the padding token's number on."""
-_UNLIMITED = 1_000_000
-"""Tokenizers without a limit state a number far above this."""
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 < value < _UNLIMITED and value == value // 1 else None

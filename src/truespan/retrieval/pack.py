@@ -11,9 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from msgspec import Struct, field
 
 from truespan.errors import CallerError, ScopeViolation, TruespanError
+from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import Fetched
 from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
 from truespan.retrieval.query_vector import round_score
+from truespan.retrieval.rerank import RerankStage
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -92,6 +94,11 @@ class Packed(Struct):
     last: float | None = None
     """The score at which choosing ended; None if there was nothing left to choose from."""
 
+    @property
+    def seen(self) -> int:
+        """Return how many chunks were looked at."""
+        return len(self.chosen) + sum(map(len, self.left_out.values()))
+
 
 def pack(
     ranked: Sequence[Visible],
@@ -126,6 +133,41 @@ def pack(
             return packed
     packed.missing = k - len(packed.chosen)
     return packed
+
+
+def require_candidates(packed: Packed, ranked: Sequence[Visible], count: int) -> Packed:
+    """Return what is missing for packing in this order and for `count` candidates to rerank."""
+    if len(ranked) < count:
+        return Packed(missing=max(packed.missing, count - len(ranked)))
+    if packed.last is None or count == 0:
+        return packed
+    return Packed(last=min(packed.last, ranked[count - 1].score))
+
+
+def pack_reranked(
+    attempt: Attempt,
+    stage: RerankStage | None,
+    ranked: Sequence[Visible],
+    *,
+    k: int,
+    budget: int,
+    trace: RequestTrace,
+) -> Packed:
+    """Rerank the first candidates and pack; without a reranker, pack them as they are.
+
+    Only chunks that packing would have looked at before, and the candidates, can be chosen. How
+    many were fetched beyond those depends on what had to be skipped on the way.
+    """
+    with trace.stage(Stage.PACKED):
+        packed = pack(ranked, k=k, budget=budget)
+    if stage is None:
+        return packed
+    end = len(ranked) if packed.last is None else max(packed.seen, stage.candidates)
+    ordered = attempt.reorder(stage, ranked[:end])
+    with trace.stage(Stage.PACKED):
+        reranked = pack(ordered, k=k, budget=budget)
+    reranked.last = None if len(ranked) < end or packed.last is None else ranked[end - 1].score
+    return reranked
 
 
 def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
@@ -226,6 +268,7 @@ def assemble(
         floor=attempt.floor,
         figures=tuple(_figure_note(part) for part in figures),
         floor_discriminates=attempt.discriminates,
+        rerank=attempt.rerank,
     )
     return ContextBundle(
         retrieved_chunks=tuple(_retrieved_chunk(part, scope) for part in chosen if scope),
@@ -269,6 +312,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         revision=part.revision,
         page=part.page,
         fused=part.fused,
+        rerank=part.rerank,
     )
 
 

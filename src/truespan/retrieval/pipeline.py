@@ -1,8 +1,8 @@
 """The stages that every retrieval goes through, whatever is made of the result.
 
     request ──admit──> world ──scope──> in scope ──vector, fetch──> Verified ──reveal──> Visible
-                         ▲                                                                  │
-                         └──────── again, if the world changed meanwhile <──run── rank, pack ┘
+                         ▲                                                                     │
+                         └── again, if the world changed meanwhile <──run── rank, rerank, pack ┘
 
 Search, retrieve, candidates for answers, evaluation and readers are functions over a `Pipeline`.
 They differ in what they count as enough and in what they build from it.
@@ -10,19 +10,20 @@ They differ in what they count as enough and in what they build from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import NODEFAULT, Struct, field
 from msgspec.structs import fields, replace
 
-from truespan.errors import BlankQuery, NotAllowed, StorageFull, StoreBusy
+from truespan.errors import BlankQuery, InvalidSettings, NotAllowed, StorageFull, StoreBusy
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
 from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.query_vector import query_vector
+from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
-from truespan.types.bundle import Funnel, Notice, Skipped
+from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.chunk import Vector
 from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.request import DEFAULT_LANGUAGE, DEFAULT_MODE, DEFAULT_VERSION, Filters, Mode
@@ -62,6 +63,7 @@ class Attempt(Struct):
     chunks: tuple[Visible, ...] = ()
     """What was selected of the fetched chunks."""
     discriminates: bool | None = None
+    rerank: RerankReport | None = None
     warnings: list[Notice] = field(default_factory=list)
 
     def restart(self) -> None:
@@ -71,6 +73,14 @@ class Attempt(Struct):
                 setattr(self, member.name, member.default_factory())
             elif member.default is not NODEFAULT:
                 setattr(self, member.name, member.default)
+
+    def reorder(self, stage: RerankStage | None, ranked: Sequence[Visible]) -> Sequence[Visible]:
+        """Return chunks in the order of a reranker and note what it did; without one, unchanged."""
+        if stage is None:
+            return ranked
+        ordered, self.rerank, warnings = stage.order(ranked)
+        self.warnings += warnings
+        return ordered
 
 
 class Pipeline(Struct, frozen=True):
@@ -102,6 +112,22 @@ class Pipeline(Struct, frozen=True):
             if any(text is not None and not text.strip() for text in texts):
                 raise BlankQuery
             return world
+
+    def rerank_stage(self, wanted: bool | None, query: str | None) -> RerankStage | None:
+        """Return the stage that reranks the results of a request; None if they are not reranked.
+
+        Raises:
+            InvalidSettings: it is wanted, and no reranker is configured.
+        """
+        options = self.deps.rerank
+        if wanted and options is None:
+            raise InvalidSettings(
+                "No reranker is configured.",
+                advice="Add [rerank] to truespan.toml, or leave out rerank.",
+            )
+        if not wanted or options is None or query is None:
+            return None
+        return RerankStage(options, query.strip(), self.deps.clock, self.trace)
 
     def run(self, world: World, attempt: Attempt, fill: Callable[[World], None]) -> None:
         """Fill an attempt from one state of the world, then record what needs repair.

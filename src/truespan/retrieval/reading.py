@@ -24,6 +24,8 @@ from truespan.retrieval.pack import (
     Packed,
     build_bundle,
     pack,
+    pack_reranked,
+    require_candidates,
     why_not_packed,
 )
 from truespan.retrieval.pipeline import Attempt, Pipeline
@@ -101,6 +103,7 @@ class ReaderRetriever(Struct, frozen=True):
     def find_candidates(self, request: ReadingRequest, rules: Rules) -> Retrieved:
         """Return the best chunks of the read part at or above the floor, for an answer."""
         world, attempt = self._admit(request), Attempt()
+        stage = self.pipeline.rerank_stage(request.rerank, request.query)
 
         def fill(latest: World) -> None:
             position = self._open(attempt, latest, request.book)
@@ -116,7 +119,8 @@ class ReaderRetriever(Struct, frozen=True):
 
             found = search.find(min(ANSWER_TOP_K, attempt.in_scope), floor, select)
             attempt.fetched = found.fetched
-            attempt.chunks = select(found.visible).chunks
+            # Only their order changes: what is decided from similarities is decided alike.
+            attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
 
         self.pipeline.run(world, attempt, fill)
         return candidates_of(self.pipeline, world, attempt)
@@ -129,6 +133,9 @@ class ReaderRetriever(Struct, frozen=True):
         return self._admit(request), attempt
 
     def _run(self, world: World, attempt: BundleAttempt, request: ReadingRequest) -> None:
+        stage = self.pipeline.rerank_stage(request.rerank, request.query)
+        candidates = stage.candidates if stage else 0
+
         def fill(latest: World) -> None:
             position = self._open(attempt, latest, request.book)
             if attempt.scope is None or position is None:
@@ -137,14 +144,18 @@ class ReaderRetriever(Struct, frozen=True):
             attempt.steps.append("vectorized")
             k = min(request.top_k, attempt.in_scope)
 
-            def pack_visible(visible: list[Visible]) -> Packed:
-                return pack(visible, k=k, budget=MAX_CONTEXT_TOKENS)
+            def select(visible: list[Visible]) -> Packed:
+                packed = pack(visible, k=k, budget=MAX_CONTEXT_TOKENS)
+                return require_candidates(packed, visible, candidates)
 
-            found = search.find(k, None, pack_visible)
+            most = min(max(k, candidates), attempt.in_scope)
+            found = search.find(most, None, select)
             attempt.fetched = found.fetched
             attempt.steps += ["searched", "filtered", "ranked"]
-            with self.pipeline.trace.stage(Stage.PACKED):
-                packed = attempt.packed = pack_visible(found.visible)
+            budget, trace = MAX_CONTEXT_TOKENS, self.pipeline.trace
+            packed = pack_reranked(attempt, stage, found.visible, k=k, budget=budget, trace=trace)
+            attempt.packed = packed
+            attempt.steps += ["reranked"] if stage else []
             attempt.count(*found.down_to(packed.last))
 
         self.pipeline.run(world, attempt, fill)

@@ -12,9 +12,10 @@ from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.fetch import HitPager
 from truespan.retrieval.pack import (
     BundleAttempt,
-    Packed,
     build_bundle,
     pack,
+    pack_reranked,
+    require_candidates,
     why_not_packed,
 )
 from truespan.retrieval.pages import find_passage
@@ -24,6 +25,7 @@ from truespan.retrieval.query_vector import (
     floor_discriminates,
     round_score,
 )
+from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.stages import complete_until, rank_visible, reveal, verify
 from truespan.types.bundle import ContextBundle, Located, NearMiss, Reason, WhyNot
@@ -104,6 +106,8 @@ class Retriever(Struct, frozen=True):
     def _run(
         self, world: World, attempt: BundleAttempt, request: RetrievalRequest, near_misses: bool
     ) -> None:
+        stage = self.pipeline.rerank_stage(request.rerank, request.query)
+
         def fill(latest: World) -> None:
             pipeline, trace = self.pipeline, self.pipeline.trace
             scope = pipeline.scope(attempt, latest, request.filters)
@@ -111,7 +115,7 @@ class Retriever(Struct, frozen=True):
                 return
             ranking, selection = self._vectors(scope, request)
             attempt.steps.append("vectorized")
-            self._choose(attempt, scope, latest, request, ranking, selection)
+            self._choose(attempt, scope, latest, request, ranking, selection, stage)
             attempt.discriminates = floor_discriminates(pipeline.store, scope, attempt.floor)
             if near_misses or not attempt.packed.chosen:
                 with trace.stage(Stage.NEAR_MISSES):
@@ -141,32 +145,41 @@ class Retriever(Struct, frozen=True):
         request: RetrievalRequest,
         ranking: Vector,
         selection: Sequence[Vector],
+        stage: RerankStage | None,
     ) -> None:
         """Search, verify and pack, fetching more while candidates have to be skipped."""
         k = min(request.top_k, attempt.in_scope)
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
 
-        def pack_verified(verified: list[Verified], trace: RequestTrace) -> Packed:
+        candidates = stage.candidates if stage else 0
+
+        def rank_verified(verified: list[Verified], trace: RequestTrace) -> list[Visible]:
             with trace.stage(Stage.VISIBLE):
                 visible = [part for found in verified if (part := reveal(found, scope))]
                 kept = related.keep(visible)
             with trace.stage(Stage.RANKED):
-                ranked = rank_visible(kept)
-            with trace.stage(Stage.PACKED):
-                return pack(ranked, k=k, budget=MAX_CONTEXT_TOKENS)
+                return rank_visible(kept)
+
+        def missing(verified: list[Verified], _: float) -> int:
+            ranked = rank_verified(verified, NULL_OBSERVER)
+            packed = pack(ranked, k=k, budget=MAX_CONTEXT_TOKENS)
+            return require_candidates(packed, ranked, candidates).missing
 
         attempt.fetched = self.pipeline.fetch(
             scope,
             world,
             ranking,
-            k=k,
+            k=min(max(k, candidates), attempt.in_scope),
             floor=RELEVANCE_FLOOR,
-            missing=lambda verified, _: pack_verified(verified, NULL_OBSERVER).missing,
+            missing=missing,
             mode=request.mode,
             query=request.query,
         )
         attempt.steps += ["searched", "filtered", "ranked"]
-        attempt.packed = pack_verified(attempt.fetched.verified, self.pipeline.trace)
+        ranked = rank_verified(attempt.fetched.verified, self.pipeline.trace)
+        budget, trace = MAX_CONTEXT_TOKENS, self.pipeline.trace
+        attempt.packed = pack_reranked(attempt, stage, ranked, k=k, budget=budget, trace=trace)
+        attempt.steps += ["reranked"] if stage else []
         counted = attempt.fetched.down_to(attempt.packed.last)
         readable = sum(1 for found in counted.verified if reveal(found, scope))
         attempt.count(readable, counted)

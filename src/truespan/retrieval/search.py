@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.pack import render
@@ -17,7 +19,7 @@ from truespan.types.decision import DecisionSettings
 from truespan.types.request import Filters, Mode, RetrievalRequest, SearchRequest
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
-from truespan.types.trust import Verified
+from truespan.types.trust import Verified, Visible
 
 Rules: TypeAlias = Callable[[Scope], tuple[DecisionSettings, float]]
 """Returns, for a scope, the settings of the decision and the floor to search with."""
@@ -32,13 +34,18 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     clock, trace = pipeline.deps.clock, pipeline.trace
     began, query = clock.monotonic(), request.query.strip()
     world = pipeline.admit("search without a reader", query if request.top_k else None)
+    stage = pipeline.rerank_stage(request.rerank, query)
     attempt = Attempt()
+
+    def count_wanted() -> int:
+        """Return how many chunks to rank: more than are returned if they are reranked."""
+        return min(max(request.top_k, stage.candidates if stage else 0), attempt.in_scope)
 
     def fill(latest: World) -> None:
         scope = pipeline.scope(attempt, latest, Filters())
         if scope is None:
             return
-        k = min(request.top_k, attempt.in_scope)
+        k = count_wanted()
         attempt.discriminates = floor_discriminates(pipeline.store, scope, request.floor)
         [vector] = pipeline.vectors(scope, query)
         attempt.fetched = pipeline.fetch(
@@ -51,16 +58,21 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             mode=request.mode,
             query=query,
         )
+        if stage is not None:
+            ranked = rank(attempt.fetched.verified, k)
+            attempt.chunks = tuple(attempt.reorder(stage, _visible(ranked, scope)))
 
     if request.top_k:
         pipeline.run(world, attempt, fill)
     k = min(request.top_k, attempt.in_scope)
     with trace.stage(Stage.RANKED):
-        ranked = rank(attempt.fetched.verified, k)
+        ranked = rank(attempt.fetched.verified, count_wanted())
+        last = ranked[-1].score if len(ranked) == count_wanted() > 0 else None
+        ranked = _in_order_of(attempt.chunks, ranked)[:k]
     with trace.stage(Stage.BUNDLE):
         if not ranked and attempt.discriminates is False:
             attempt.warnings.append(LOW_FLOOR)
-        counted = attempt.fetched.down_to(ranked[-1].score if len(ranked) == k > 0 else None)
+        counted = attempt.fetched.down_to(last)
         scope = attempt.scope
         passages = tuple(_passage(found, scope) for found in ranked if scope)
         result = SearchResult(
@@ -75,6 +87,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             warnings=tuple(attempt.warnings),
             processing_time_ms=int((clock.monotonic() - began) * 1000),
             floor_discriminates=attempt.discriminates,
+            rerank=attempt.rerank,
         )
     count_funnel(trace, result.funnel, result.skipped)
     return result
@@ -84,6 +97,7 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
     """Return the best chunks for an answer at or above the floor, from one state of the world."""
     query = (request.query or "").strip()
     world = pipeline.admit("answer without a reader", query)
+    stage = pipeline.rerank_stage(request.rerank, query)
     attempt = Attempt()
 
     def fill(latest: World) -> None:
@@ -110,7 +124,9 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
             mode=request.mode,
             query=query,
         )
-        attempt.chunks = select(attempt.fetched.verified, pipeline.trace).chunks
+        chosen = select(attempt.fetched.verified, pipeline.trace).chunks
+        # Only their order changes: what is decided from similarities is decided alike.
+        attempt.chunks = tuple(attempt.reorder(stage, chosen))
 
     pipeline.run(world, attempt, fill)
     return candidates_of(pipeline, world, attempt)
@@ -141,18 +157,22 @@ def search_documents(
     passages: int,
     documents: int,
     mode: Mode | None = None,
+    rerank: bool | None = None,
 ) -> list[Verified]:
     """Return verified chunks, best first, until there are enough chunks and different documents.
 
-    No floor applies: this is for evaluations.
+    No floor applies: this is for evaluations. A reranker that fails is an error here, since the
+    order without it is not what was to be graded.
     """
     query = query.strip()
     world = pipeline.admit("evaluate without a reader", query)
+    stage = pipeline.rerank_stage(rerank, query)
     attempt = Attempt()
 
     def missing(verified: list[Verified], _: float) -> int:
         found = {chunk.document.number for chunk in verified}
-        return max(passages - len(verified), documents - len(found))
+        candidates = stage.candidates if stage else 0
+        return max(passages - len(verified), documents - len(found), candidates - len(verified))
 
     def fill(latest: World) -> None:
         scope = pipeline.scope(attempt, latest, filters)
@@ -163,15 +183,34 @@ def search_documents(
             scope,
             latest,
             vector,
-            k=max(passages, documents),
+            k=max(passages, documents, stage.candidates if stage else 0),
             floor=None,
             missing=missing,
             mode=mode,
             query=query,
         )
 
+        if stage is not None:
+            ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
+            attempt.chunks = tuple(attempt.reorder(stage, _visible(ranked, scope)))
+
     pipeline.run(world, attempt, fill)
-    return rank(attempt.fetched.verified, len(attempt.fetched.verified))
+    if stage is not None and stage.failure is not None:
+        raise stage.failure
+    ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
+    return _in_order_of(attempt.chunks, ranked)
+
+
+def _visible(ranked: list[Verified], scope: Scope) -> list[Visible]:
+    return [part for found in ranked if (part := reveal(found, scope))]
+
+
+def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Verified]:
+    """Return verified chunks in the order that a reranker gave to what is visible of them."""
+    if not reranked:
+        return ranked
+    found = {part.chunk.chunk_id: part for part in ranked}
+    return [replace(found[part.chunk_id], rerank=part.rerank) for part in reranked]
 
 
 def _passage(found: Verified, scope: Scope) -> Passage:
@@ -204,4 +243,5 @@ def _passage(found: Verified, scope: Scope) -> Passage:
         parent_chunk_id=parent_id(found, scope),
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
         fused=found.fused,
+        rerank=found.rerank,
     )

@@ -19,6 +19,7 @@ from truespan.errors import (
 )
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.retrieval.rerank import RerankOptions
 from truespan.types.request import FUSED_WEIGHT
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
 
@@ -44,6 +45,7 @@ class RetrievalDeps(Struct, frozen=True):
     start_repair: Callable[[Scope], None]
     fused_weight: float = FUSED_WEIGHT
     trace: RequestTrace = NULL_OBSERVER
+    rerank: RerankOptions | None = None
 
 
 class Restart(Exception):

@@ -34,6 +34,7 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
         refusal = InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.")
         raise resource_error(error) or refusal from None
     tables.refuse_passwords(values)
+    values = tables.read_rerank(values)
     chunkings = tables.read_chunkings(values.pop("chunking", {}))
     embedding, embeddings = tables.read_embeddings(values.pop("embedding", {}))
     if twice := sorted(embedding.keys() & values.keys()):

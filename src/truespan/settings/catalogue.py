@@ -160,6 +160,23 @@ class Settings:
     fused_weight: Fraction = FUSED_WEIGHT
     """Weight of words beside similarity in fused search: 0 for none, 1 for only words."""
 
+    rerank_kind: Literal["", "http", "fastembed", "onnx"] = ""
+    """What reranks results: a server, fastembed or a model folder; blank for nothing."""
+    rerank_url: OptionalUrl = ""
+    """The endpoint of the rerank server."""
+    rerank_shape: Literal["", "jina", "cohere", "tei", "llama.cpp"] = ""
+    """The protocol of the rerank server; blank if the path of its URL tells it."""
+    rerank_model: str = ""
+    """The model that the server, or fastembed, reranks with."""
+    rerank_folder: str = ""
+    """A folder with model.onnx and tokenizer.json, relative to the library."""
+    rerank_candidates: Annotated[int, Meta(ge=1, le=200)] = 30
+    """How many of the first candidates are reranked."""
+    rerank_timeout_seconds: Annotated[int, Meta(ge=1, le=300)] = 10
+    """Time for reranking in one request."""
+    rerank_concurrency: Positive = 4
+    """Concurrent requests of a process to the rerank server."""
+
     chat_provider: Literal["", "openai", "ollama"] = ""
     """The chat provider for answers; blank for answers that are the passages themselves."""
     chat_model: str = ""

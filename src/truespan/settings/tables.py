@@ -1,4 +1,4 @@
-"""Values of settings, and tables: `[chunking.NAME]`, `[embedding]` and `[[keys]]`.
+"""Values of settings, and tables: `[chunking.NAME]`, `[embedding]`, `[rerank]` and `[[keys]]`.
 
 A world may have generations of several models at once: the active one, and one that is being built.
 Each model needs its table for as long as a generation uses it. Keys come from the environment or
@@ -50,11 +50,17 @@ EMBEDDING_FIELDS = {
     "fastembed": {"model": "fastembed_model"},
 }
 """The fields of a table for each provider, and the setting that each of them replaces."""
+RERANK_PREFIX = "rerank_"
+RERANK_FIELDS = tuple(
+    name.removeprefix(RERANK_PREFIX) for name in TYPES if name.startswith(RERANK_PREFIX)
+)
+"""The members of the table `[rerank]`; each is the setting of that name with the prefix."""
 KEY_FIELDS = ("provider", "name", "env", "file", "enabled", "models")
 USUAL_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     "qdrant": ("QDRANT_API_KEY",),
+    "rerank": ("RERANK_API_KEY",),
 }
 _LONGEST_KEY = 4096
 
@@ -206,6 +212,18 @@ def _read_embedding(where: str, table: dict[str, Any]) -> dict[str, Any]:
         settings[member]: convert_setting(settings[member], value, where)
         for member, value in table.items()
     }
+
+
+def read_rerank(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file with the members of `[rerank]` under their full names."""
+    table = _require_fields("[rerank]", values.get("rerank", {}), RERANK_FIELDS)
+    members = {f"{RERANK_PREFIX}{name}": value for name, value in table.items()}
+    if twice := sorted(members.keys() & values.keys()):
+        raise InvalidConfiguration(
+            f"The setting {twice[0]} is given twice, in [rerank] and outside it.",
+            advice="Remove one of them.",
+        )
+    return {name: value for name, value in values.items() if name != "rerank"} | members
 
 
 def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tuple[ProviderKey, ...]:

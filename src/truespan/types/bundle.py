@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, TextHash, WorldId
-from truespan.types.trust import FusedScore
+from truespan.types.trust import FusedScore, RerankScore
 
 
 class Receipt(Struct, frozen=True):
@@ -48,6 +48,8 @@ class Passage(Struct, frozen=True):
     parent_chunk_local_index: int | None = None
     fused: FusedScore | None = None
     """In a fused search, what it was ranked by; `score` is always the similarity."""
+    rerank: RerankScore | None = None
+    """How a reranker moved it; None if none scored it."""
 
 
 class Notice(Struct, frozen=True):
@@ -73,6 +75,19 @@ class Funnel(Struct, frozen=True):
     returned: int
 
 
+class RerankReport(Struct, frozen=True):
+    """What a reranker did to the order of a result.
+
+    `candidates` is how many chunks it was given, `moved` how many of them changed their place.
+    `failure` is the code of the error if it failed; then the order is the one without it.
+    """
+
+    model: str
+    candidates: int
+    moved: int
+    failure: str | None = None
+
+
 class SearchResult(Struct, frozen=True):
     """The answer to a search. It has the same members whether it is full or empty."""
 
@@ -88,6 +103,8 @@ class SearchResult(Struct, frozen=True):
     processing_time_ms: int
     floor_discriminates: bool | None = None
     """Whether the floor keeps unrelated text out under this profile; None without a calibration."""
+    rerank: RerankReport | None = None
+    """What a reranker changed; None if none was used."""
 
 
 class WhyNot(StrEnum):
@@ -156,6 +173,7 @@ class SourceNote(Struct, frozen=True):
     revision: int | None
     page: int | None = None
     fused: FusedScore | None = None
+    rerank: RerankScore | None = None
 
 
 class FigureNote(Struct, frozen=True):
@@ -219,6 +237,7 @@ class BundleMetadata(Struct, frozen=True):
     floor: float | None
     figures: tuple[FigureNote, ...] = ()
     floor_discriminates: bool | None = None
+    rerank: RerankReport | None = None
 
 
 class Problem(Struct, frozen=True):

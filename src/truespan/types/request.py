@@ -69,6 +69,14 @@ def check_mode(mode: object) -> Mode | None:
     return Mode(mode)
 
 
+def check_rerank(rerank: object, query: str | None) -> None:
+    """Raise InvalidSettings unless `rerank` is true, false or None, and true only with a query."""
+    if rerank is not None and not isinstance(rerank, bool):
+        raise InvalidSettings("rerank must be true or false.")
+    if rerank and query is None:
+        raise InvalidSettings("Reranking compares passages with a query; give one.")
+
+
 class SearchRequest(Struct, frozen=True):
     """A query, how many results it may give, and the least similarity they must have.
 
@@ -81,6 +89,8 @@ class SearchRequest(Struct, frozen=True):
     floor: float = DEFAULT_FLOOR
     mode: Mode | None = None
     """How to search; None for the default of the world."""
+    rerank: bool | None = None
+    """Whether a reranker orders the first candidates; None for the default of the world."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
@@ -94,6 +104,7 @@ class SearchRequest(Struct, frozen=True):
         if not math.isfinite(self.floor) or not 0.0 <= self.floor <= 1.0:
             raise InvalidSettings("The floor must lie between 0.0 and 1.0.")
         force_setattr(self, "mode", check_mode(self.mode))
+        check_rerank(self.rerank, self.query)
 
 
 class FilterArguments(TypedDict, total=False):
@@ -161,6 +172,7 @@ class RetrievalRequest(Struct, frozen=True):
     top_k: int = RETRIEVAL_TOP_K
     filters: Filters = RETRIEVAL_FILTERS
     mode: Mode | None = None
+    rerank: bool | None = None
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:
@@ -171,6 +183,7 @@ class RetrievalRequest(Struct, frozen=True):
         force_setattr(self, "mode", check_mode(self.mode))
         if self.mode is Mode.WORDS and self.query is None:
             raise InvalidSettings("The mode 'words' needs a query.")
+        check_rerank(self.rerank, self.query)
 
     @property
     def query_type(self) -> str:
@@ -185,6 +198,7 @@ class ReadingRequest(Struct, frozen=True):
     top_k: int = READING_TOP_K
     book: str | None = None
     mode: Mode | None = None
+    rerank: bool | None = None
 
     def __post_init__(self) -> None:
         if self.query is None:
@@ -193,3 +207,4 @@ class ReadingRequest(Struct, frozen=True):
         check_whole("top_k", self.top_k, 1, MOST_TOP_K)
         _check_length("book", self.book, LONGEST_QUERY)
         force_setattr(self, "mode", check_mode(self.mode))
+        check_rerank(self.rerank, self.query)

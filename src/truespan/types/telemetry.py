@@ -58,6 +58,7 @@ class Stage(StrEnum):
     """It is known whether more hits are needed."""
     VISIBLE = "visible"
     RANKED = "ranked"
+    RERANKED = "reranked"
     PACKED = "packed"
     NEAR_MISSES = "near_misses"
     LOCATED = "located"

@@ -34,6 +34,18 @@ class FusedScore(Struct, frozen=True):
     blend: float | None
 
 
+class RerankScore(Struct, frozen=True):
+    """How a reranker scored a chunk, and its place before and after, counted from 1.
+
+    Scores of different models cannot be compared; higher is better.
+    """
+
+    model: str
+    score: float
+    before: int
+    after: int
+
+
 class Verified(Struct, frozen=True):
     """A chunk whose stored text is, at this moment, the text that was embedded."""
 
@@ -43,6 +55,8 @@ class Verified(Struct, frozen=True):
     score: float
     fused: FusedScore | None = None
     """In a fused search, what it is ranked by."""
+    rerank: RerankScore | None = None
+    """Set once a reranker has scored what is visible of it."""
 
 
 class Visible(Struct, frozen=True):
@@ -73,6 +87,8 @@ class Visible(Struct, frozen=True):
     parent_id: ChunkId | None = None
     """For a figure, the id under which this caller knows the chunk it stands in."""
     fused: FusedScore | None = None
+    rerank: RerankScore | None = None
+    """Set once a reranker has scored it."""
 
 
 class FailureKind(StrEnum):

@@ -31,6 +31,7 @@ from truespan.protocols import (
     Clock,
     Embedder,
     EmbeddingLimits,
+    Reranker,
     TokenCounter,
     VectorIndex,
 )
@@ -59,6 +60,7 @@ def open_library(
     counter: TokenCounter | None = None,
     chat: ChatModels | None = None,
     others: Mapping[str, Embedder] | None = None,
+    reranker: Reranker | None = None,
     authority: Authority = OWNER,
     observer: Observer | None = None,
     metrics: bool | None = None,
@@ -66,8 +68,9 @@ def open_library(
 ) -> Library:
     """Open the library in a folder; with `create`, create it if it is absent.
 
-    An embedder, a token counter or chat models replace the configured ones; `others` are further
-    embedders by name, for generations of other models. The rest is as for `truespan.open`.
+    An embedder, a token counter, chat models or a reranker replace the configured ones; `others`
+    are further embedders by name, for generations of other models. The rest is as for
+    `truespan.open`.
 
     Raises:
         LibraryNotFound: there is no library, and `create` is not given.
@@ -97,6 +100,7 @@ def open_library(
     distance = None if is_custom else providers.CONFIGURED_DISTANCE
     rules = providers.answer_rules(settings, known=distance)
     providers.chat_choices(settings)
+    providers.check_rerank(settings)
     clock = SystemClock()
     store, index = storage.open_store(folder, settings, clock), _index(folder, settings, clock)
     model = providers.local_model(settings)
@@ -119,6 +123,7 @@ def open_library(
         cooldowns=store,
         paces=paces,
     )
+    rerank = providers.rerank_options(folder, settings, clock, store, reranker)
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
     return Library(
         Components(
@@ -155,6 +160,7 @@ def open_library(
             fused_weight=settings.fused_weight,
             others=_other_embedders(settings, make_embedder, others),
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),
+            rerank=rerank,
             answers=rules,
             find_leftovers=partial(find_leftovers, own_files),
             uploads=UploadFolder(
@@ -169,7 +175,7 @@ def open_library(
             observer=all_observers,
             metrics=exposition,
             check_environment=partial(
-                check_environment, folder, settings, store, index, model, clock
+                check_environment, folder, settings, store, index, model, clock, rerank
             ),
         ),
         authority,

@@ -11,6 +11,7 @@ from truespan.files.checks import file_checks
 from truespan.protocols import Clock, VectorIndex
 from truespan.providers.local import NETWORK_FILE, LocalModel
 from truespan.providers.onnx import TOKENIZER_FILE
+from truespan.retrieval.rerank import RerankOptions, check_scores
 from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
@@ -31,6 +32,7 @@ def check_environment(
     index: VectorIndex,
     model: LocalModel,
     clock: Clock,
+    rerank: RerankOptions | None = None,
 ) -> list[Check]:
     """Return every check of a library's environment. None contains a key or a text of it."""
     provider, keyless = settings.embedding_provider, settings.openai_keyless
@@ -42,6 +44,7 @@ def check_environment(
         _check_model(folder, settings, model),
         _check_keys(settings, provider, "embedding", keyless),
         _check_chat(settings),
+        _check_reranker(rerank),
         Check("versions", Verdict.OK, ", ".join(_versions())),
     ]
 
@@ -89,6 +92,21 @@ def _check_chat(settings: Settings) -> Check:
     if keys.verdict is not Verdict.OK:
         return keys
     return Check("chat model", Verdict.OK, f"{settings.chat_provider}/{settings.chat_model}")
+
+
+def _check_reranker(rerank: RerankOptions | None) -> Check:
+    """Check that the reranker scores a text of our own."""
+    if rerank is None:
+        return Check("reranker", Verdict.OK, "none: results are in the order of retrieval")
+    name, reranker = f"reranker {rerank.reranker.name}", rerank.reranker
+    try:
+        check_scores(reranker.scores("a query", ["a text"]), 1)
+    except TruespanError as error:
+        return Check("reranker", Verdict.PROBLEM, f"{name}: {error.message}", error.advice)
+    except Exception as error:
+        # One that a program gave to the library may raise anything.
+        return Check("reranker", Verdict.PROBLEM, f"{name} raised {type(error).__name__}")
+    return Check("reranker", Verdict.OK, f"{name} answers")
 
 
 def _versions() -> Iterator[str]:

@@ -20,11 +20,13 @@ from truespan.protocols import (
     Cooldowns,
     Embedder,
     RateLimitStore,
+    Reranker,
     TokenCounter,
 )
 from truespan.providers.keys import KeyRing
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
+from truespan.retrieval.rerank import RerankOptions
 from truespan.settings import model_cache
 from truespan.settings.catalogue import Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
@@ -225,6 +227,82 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
 
     keys = key_ring("openai", settings, clock, cooldowns, keyless=choice.keyless)
     return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, dialect=dialect)
+
+
+_RERANK_MEMBERS = {
+    "": (),
+    "http": ("url", "shape", "model"),
+    "fastembed": ("model", "folder"),
+    "onnx": ("folder",),
+}
+"""The settings that each kind of reranker has a use for, besides its limits."""
+_RERANK_NEEDS = {"http": "url", "onnx": "folder"}
+
+
+def check_rerank(settings: Settings) -> None:
+    """Raise InvalidConfiguration if settings of the reranker are missing or contradict its kind."""
+    kind = settings.rerank_kind
+    for name in ("url", "shape", "model", "folder"):
+        is_set = bool(getattr(settings, f"rerank_{name}").strip())
+        if is_set and name not in _RERANK_MEMBERS[kind]:
+            raise InvalidConfiguration(
+                f"The setting rerank_{name} has no use with rerank_kind {kind!r}.",
+                advice="Remove it, or change rerank_kind.",
+            )
+        if not is_set and _RERANK_NEEDS.get(kind) == name:
+            raise InvalidConfiguration(f"rerank_kind {kind!r} needs the setting rerank_{name}.")
+    if kind == "http":
+        from truespan.providers.rerank import find_server
+
+        find_server(settings.rerank_url, settings.rerank_shape or None, settings.rerank_model)
+
+
+def rerank_options(
+    folder: Path,
+    settings: Settings,
+    clock: Clock,
+    cooldowns: Cooldowns,
+    given: Reranker | None = None,
+) -> RerankOptions | None:
+    """Return the configured reranker, or `given`, with its limits; None if there is none.
+
+    It connects, or loads its model, when it is first used.
+    """
+    reranker = given or _reranker(folder, settings, clock, cooldowns)
+    if reranker is None:
+        return None
+    return RerankOptions(reranker, settings.rerank_candidates, settings.rerank_timeout_seconds)
+
+
+def _reranker(
+    folder: Path, settings: Settings, clock: Clock, cooldowns: Cooldowns
+) -> Reranker | None:
+    if not settings.rerank_kind:
+        return None
+    from truespan.providers import rerank
+
+    model, seconds = settings.rerank_model.strip(), float(settings.rerank_timeout_seconds)
+    path, threads = folder / settings.rerank_folder, settings.embedding_threads or None
+    if settings.rerank_kind == "onnx":
+        return rerank.OnnxReranker(path, threads=threads, clock=clock, seconds=seconds)
+    if settings.rerank_kind == "fastembed":
+        return rerank.FastembedReranker(
+            model or rerank.FASTEMBED_MODEL,
+            cache_dir=model_cache() / "fastembed",
+            folder=path if settings.rerank_folder else None,
+            threads=threads,
+            clock=clock,
+            seconds=seconds,
+        )
+    # A server of one's own seldom needs a key, so it gets one only if one is configured for it.
+    keyless = not any(key.provider == "rerank" for key in settings.keys)
+    return rerank.HttpReranker(
+        rerank.find_server(settings.rerank_url, settings.rerank_shape or None, model),
+        keys=key_ring("rerank", settings, clock, cooldowns, keyless=keyless),
+        clock=clock,
+        seconds=seconds,
+        in_flight=settings.rerank_concurrency,
+    )
 
 
 def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:

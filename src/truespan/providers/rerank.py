@@ -1,0 +1,372 @@
+"""Rerankers: HTTP servers of the common protocols, and cross-encoders on this machine.
+
+Owns: the requests and replies of rerank servers, and running cross-encoders of fastembed or of a
+folder.
+Does not own: which texts are scored, and what a failure means for the order of a result.
+Must hold: a score belongs to the text with its index, every call ends in time or when it is
+cancelled, a text is scored independently of the others, and a key goes into one header only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from truespan.cancel import check_cancelled, current_cancel_token
+from truespan.errors import (
+    InvalidConfiguration,
+    ModelUnavailable,
+    ProviderBadReply,
+    ProviderUnavailable,
+)
+from truespan.protocols import Clock
+from truespan.providers.concurrency import sending_query
+from truespan.providers.fastembed import INSTALL
+from truespan.providers.http import JsonClient, Reply, sendable
+from truespan.providers.keys import KeyRing
+from truespan.providers.onnx import (
+    FolderFiles,
+    disable_telemetry,
+    open_session,
+    require_known_inputs,
+    run_tokens,
+)
+from truespan.providers.outbound import Bounds, read_target
+from truespan.types.token import Secret
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+Shape = Literal["jina", "cohere", "tei", "llama.cpp"]
+
+_PATHS: dict[Shape, str] = {
+    "jina": "/v1/rerank",
+    "cohere": "/v2/rerank",
+    "tei": "/rerank",
+    "llama.cpp": "/v1/rerank",
+}
+"""Where servers of each protocol answer, if the URL names no path."""
+_NEED_MODEL = ("jina", "cohere")
+_REPLY_BYTES = 8 << 20
+"""Some servers return the texts beside the scores."""
+
+
+class RerankServer(NamedTuple):
+    """Where a rerank server answers, and in which protocol."""
+
+    url: str
+    shape: Shape
+    model: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.shape}/{self.model}" if self.model else self.shape
+
+
+def find_server(url: str, shape: Shape | None, model: str) -> RerankServer:
+    """Return the endpoint of a rerank server; without a `shape`, the path of the URL tells it.
+
+    Raises:
+        InvalidConfiguration: the URL is invalid, its path tells no protocol, or a model is missing.
+    """
+    target = read_target(url)
+    found = shape or _shape_of(target.path)
+    if found is None:
+        raise InvalidConfiguration(
+            "The path of rerank_url does not tell the protocol of the rerank server.",
+            advice="Set rerank_shape to 'jina', 'cohere', 'tei' or 'llama.cpp'.",
+        )
+    if found in _NEED_MODEL and not model:
+        raise InvalidConfiguration(
+            f"A rerank server of the shape {found!r} needs rerank_model.",
+            advice="Set it, or set rerank_shape to 'llama.cpp' for a server with one model.",
+        )
+    path = "" if target.path else _PATHS[found]
+    return RerankServer(target.url + path, found, model)
+
+
+def _shape_of(path: str) -> Shape | None:
+    """Return the protocol that is usual at a path: version 1 is Jina's, version 2 Cohere's."""
+    parts = path.lower().split("/")
+    if parts[-1] not in ("rerank", "reranking"):
+        return None
+    return {"v1": "jina", "v2": "cohere"}.get(parts[-2], "tei")  # type: ignore[return-value]
+
+
+class _Scored(msgspec.Struct):
+    index: int
+    relevance_score: float
+
+
+class _Results(msgspec.Struct):
+    results: list[_Scored]
+
+
+class _TeiScored(msgspec.Struct):
+    index: int
+    score: float
+
+
+class HttpReranker:
+    """Scores through a rerank server. All texts go in one request."""
+
+    def __init__(
+        self,
+        server: RerankServer,
+        *,
+        keys: KeyRing,
+        clock: Clock,
+        seconds: float,
+        in_flight: int | None = None,
+    ) -> None:
+        self.name = server.name
+        self._server = server
+        self._keys = keys
+        self._clock = clock
+        self._seconds = seconds
+        self._client = JsonClient(
+            server.url,
+            label="The rerank server",
+            clock=clock,
+            bounds=Bounds(
+                connect_seconds=min(Bounds().connect_seconds, seconds),
+                read_seconds=seconds,
+                total_seconds=seconds,
+                body_bytes=_REPLY_BYTES,
+            ),
+            in_flight=in_flight,
+            start_advice="Check that it runs, and that rerank_url is its URL.",
+        )
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score for each text; see `Reranker`."""
+        payload = self._payload(sendable(query), [sendable(text) for text in texts])
+        deadline = self._clock.monotonic() + self._seconds
+
+        def post(key: Secret | None) -> Reply:
+            headers = {} if key is None else {"Authorization": f"Bearer {key.reveal()}"}
+            return self._client.post("", payload, headers=headers, deadline=deadline)
+
+        with sending_query():
+            reply = self._keys.send(self._server.model, post)
+        if not reply.succeeded:
+            raise reply.size_refusal() or reply.failure()
+        if self._server.shape == "tei":
+            found = [(item.index, item.score) for item in reply.read(list[_TeiScored])]
+        else:
+            found = [(item.index, item.relevance_score) for item in reply.read(_Results).results]
+        if sorted(index for index, _ in found) != list(range(len(texts))):
+            raise ProviderBadReply(
+                f"{self._client.server} did not return exactly one score for each text."
+            )
+        return [score for _, score in sorted(found)]
+
+    def _payload(self, query: str, texts: list[str]) -> dict[str, Any]:
+        if self._server.shape == "tei":
+            # Without it a text that is too long for the model fails the whole request.
+            return {"query": query, "texts": texts, "truncate": True}
+        payload: dict[str, Any] = {"query": query, "documents": texts, "top_n": len(texts)}
+        if self._server.model:
+            payload["model"] = self._server.model
+        if self._server.shape == "jina":
+            payload["return_documents"] = False
+        return payload
+
+
+FASTEMBED_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
+
+
+class FastembedReranker:
+    """Scores on this machine with a cross-encoder that the package `fastembed` knows.
+
+    The model is looked for in `cache_dir`, or is the one in `folder`; nothing is downloaded. It is
+    loaded with the first texts, which is not part of the time limit.
+    """
+
+    def __init__(
+        self,
+        model: str = FASTEMBED_MODEL,
+        *,
+        cache_dir: Path,
+        clock: Clock,
+        seconds: float,
+        folder: Path | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.name = f"fastembed/{model}"
+        self._model = model
+        self._cache_dir = cache_dir
+        self._folder = folder
+        self._threads = threads
+        self._clock = clock
+        self._seconds = seconds
+        self._loading = Lock()
+        self._network: Any = None
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score for each text; see `Reranker`."""
+        with self._loading:
+            if self._network is None:
+                self._network = self._open()
+        deadline = self._clock.monotonic() + self._seconds
+        # One text in a run: quantised models scale over a batch, and the time is checked between.
+        found: Iterator[float] = iter(
+            self._network.rerank(sendable(query), [sendable(t) for t in texts], batch_size=1)
+        )
+        scores: list[float] = []
+        for _ in texts:
+            check_cancelled()
+            _require_time(self._clock, deadline)
+            scores += [float(score) for score in [next(found, None)] if score is not None]
+        return scores
+
+    def _open(self) -> Any:
+        disable_telemetry()  # The package runs its models with onnxruntime.
+        try:
+            from fastembed.rerank.cross_encoder import (  # pyright: ignore[reportMissingImports]
+                TextCrossEncoder,
+            )
+        except ImportError:
+            raise ModelUnavailable(
+                "The package fastembed is not installed.", advice=f"Install it: {INSTALL}"
+            ) from None
+        known = {str(entry["model"]).lower() for entry in TextCrossEncoder.list_supported_models()}
+        if self._model.lower() not in known:
+            raise ModelUnavailable(f"The package fastembed has no reranker {self._model!r}.")
+        options: dict[str, Any] = {"local_files_only": True}
+        if self._folder is not None:
+            options["specific_model_path"] = str(self._folder)
+        cache = str(self._cache_dir)
+        try:
+            return TextCrossEncoder(self._model, cache_dir=cache, threads=self._threads, **options)
+        except Exception as failure:  # The package raises nothing narrower.
+            call = f"TextCrossEncoder({self._model!r}, cache_dir={cache!r})"
+            raise ModelUnavailable(
+                f"The reranker {self._model!r} is not on this machine, or cannot be loaded.",
+                advice="Check the folder that the settings name for it."
+                if self._folder
+                else "Get it: python -c "
+                f'"from fastembed.rerank.cross_encoder import TextCrossEncoder; {call}"',
+            ) from failure
+
+
+_USUAL_TOKENS = 512
+_MOST_TOKENS = 8192
+_MOST_THREADS = 8
+
+
+class OnnxReranker:
+    """Scores on this machine with a cross-encoder in ONNX format from a folder.
+
+    The folder holds the network and `tokenizer.json`. The network must give one number for a pair
+    of query and text. A pair that is longer than the model reads is cut at the end of the longer
+    text. The files are loaded with the first texts, which is not part of the time limit.
+    """
+
+    def __init__(
+        self, folder: Path, *, clock: Clock, seconds: float, threads: int | None = None
+    ) -> None:
+        self.name = f"onnx/{folder.name}"
+        self._files = FolderFiles(folder)
+        self._clock = clock
+        self._seconds = seconds
+        self._threads = threads or min(os.cpu_count() or 1, _MOST_THREADS)
+        self._loading = Lock()
+        self._loaded: tuple[InferenceSession, Tokenizer, ThreadPoolExecutor] | None = None
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score for each text; see `Reranker`."""
+        from concurrent.futures import CancelledError
+
+        session, tokenizer, pool = self._load()
+        deadline = self._clock.monotonic() + self._seconds
+        pairs = [(sendable(query), sendable(text)) for text in texts]
+        # Each pair has a run of its own: quantised networks scale over all they are given at once.
+        runs = [pool.submit(_run, session, tokenizer, *pair) for pair in pairs]
+
+        def stop() -> None:
+            for run in runs:
+                run.cancel()
+
+        token = current_cancel_token()
+        try:
+            token.add_callback(stop)
+            return [run.result(_require_time(self._clock, deadline)) for run in runs]
+        except CancelledError:
+            token.check()
+            raise
+        except TimeoutError:
+            raise _too_slow() from None
+        finally:
+            token.remove_callback(stop)
+            stop()
+
+    def _load(self) -> tuple[InferenceSession, Tokenizer, ThreadPoolExecutor]:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._loading:
+            if self._loaded is None:
+                pool = ThreadPoolExecutor(self._threads, "truespan-rerank")
+                self._loaded = self._open_network(), self._open_tokenizer(), pool
+            return self._loaded
+
+    def _open_network(self) -> InferenceSession:
+        session = open_session(self._files)
+        require_known_inputs(session, self._files)
+        # A name in place of a number is a size that only a run can tell.
+        shape = session.get_outputs()[0].shape
+        if any(isinstance(size, int) and size != 1 for size in shape[1:]):
+            raise ModelUnavailable(
+                f"The network {self._files.path(self._files.network)} does not give one score for "
+                "a pair of texts.",
+                advice="Use a cross-encoder, exported for sequence classification.",
+            )
+        return session
+
+    def _open_tokenizer(self) -> Tokenizer:
+        shared = self._files.tokenizer()
+        known = (self._files.tokenizer_limit, self._files.positions)
+        length = min([limit for limit in known if limit] or [_USUAL_TOKENS])
+        # A copy of our own: it cuts, and the shared one must not.
+        tokenizer = type(shared).from_str(shared.to_str())
+        tokenizer.enable_truncation(min(length, _MOST_TOKENS), strategy="longest_first")
+        # A text must not end its own part of the input by spelling out a separator.
+        tokenizer.encode_special_tokens = True
+        return tokenizer
+
+
+def _run(session: InferenceSession, tokenizer: Tokenizer, query: str, text: str) -> float:
+    """Return the score of one pair, alone in its run. Threads may share session and tokenizer."""
+    output = session.get_outputs()[0].name
+    try:
+        found = run_tokens(session, output, [tokenizer.encode(query, text)])
+    except Exception as failure:  # The runtime's own errors have no common root.
+        raise ModelUnavailable(
+            "The network of the reranker cannot be run.", advice="Export the model again."
+        ) from failure
+    if found.size != 1:
+        raise ProviderBadReply(f"The reranker gave {found.size} numbers for one pair of texts.")
+    return float(found.reshape(()))
+
+
+def _require_time(clock: Clock, deadline: float) -> float:
+    """Return the seconds that are left until a deadline; raise ProviderUnavailable if none are."""
+    left = deadline - clock.monotonic()
+    if left <= 0:
+        raise _too_slow()
+    return left
+
+
+def _too_slow() -> ProviderUnavailable:
+    return ProviderUnavailable(
+        "The reranker did not finish in time.",
+        advice="Lower rerank_candidates, or raise rerank_timeout_seconds.",
+    )

@@ -1,0 +1,100 @@
+"""A configured reranker through library, command line, HTTP and MCP, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import truespan
+from tests.interfaces.clients import CliInterface, HttpInterface, LibraryInterface, McpInterface
+from tests.interfaces.http_client import serve_library
+from tests.promises import proves
+from tests.support.providers.rerank import RerankServer
+from truespan.cli import run
+
+QUESTION = "Who had the key to the tower?"
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("search", {"query": QUESTION, "top_k": 2}),
+    ("retrieve", {"query": QUESTION, "top_k": 2}),
+    ("read", {"query": QUESTION, "reader": "ann", "top_k": 2}),
+    ("answer", {"query": QUESTION}),
+    ("read_answer", {"query": QUESTION, "reader": "ann"}),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RerankServer]:
+    with RerankServer("tei") as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def configured(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    monkeypatch.setenv("TRUESPAN_RERANK_KIND", "http")
+    monkeypatch.setenv("TRUESPAN_RERANK_URL", server.endpoint)
+
+
+@proves("rerank.order")
+def test_every_interface_reranks_alike(
+    library: Path, server: RerankServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with truespan.open(library) as opened, serve_library(opened) as client:
+        interfaces = [
+            LibraryInterface(opened),
+            CliInterface(library, capsys),
+            HttpInterface(client),
+            McpInterface(opened),
+        ]
+        for operation, given in REQUESTS:
+            found = {}
+            for interface in interfaces:
+                server.asked.clear()
+                found[interface.name] = interface.ask(operation, given | {"rerank": True})
+                if found[interface.name] is not None:
+                    assert [asked.content["query"] for asked in server.asked] == [QUESTION]
+            first = found["library"]
+            assert first is not None
+            assert first.code is None
+            assert {name for name, one in found.items() if one not in (None, first)} == set()
+            value = first.value
+            report = value.get("rerank") or value.get("metadata", {}).get("rerank")
+            if "answer" not in operation:
+                assert report["model"] == "tei"
+                assert report["failure"] is None
+
+
+def test_the_command_line_explains_what_moved(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library)]) == 0
+    assert "rerank" not in capsys.readouterr().out
+
+    words = ["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library), "--rerank"]
+    assert run(words) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "tei reranked" in told
+    assert ", was " in told
+
+
+@proves("rerank.failure")
+def test_the_doctor_names_the_reranker_and_whether_it_answers(
+    library: Path, server: RerankServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check() -> tuple[str, str]:
+        with truespan.open(library) as opened:
+            checks = opened._components.check_environment()
+        [found] = [check for check in checks if check.name == "reranker"]
+        return found.verdict.value, found.says
+
+    assert check() == ("ok", "reranker tei answers")
+    monkeypatch.setenv("TRUESPAN_RERANK_URL", "http://127.0.0.1:9/rerank")
+    verdict, says = check()
+    assert verdict == "problem"
+    assert "cannot be reached" in says
+    monkeypatch.delenv("TRUESPAN_RERANK_URL")
+    monkeypatch.delenv("TRUESPAN_RERANK_KIND")
+    assert check() == ("ok", "none: results are in the order of retrieval")

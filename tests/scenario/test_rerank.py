@@ -1,0 +1,420 @@
+"""Reranking in a library: what is sent, what changes, and what a failing reranker does not change.
+
+The similarity of a passage is chosen by hand, and the reranker prefers what is least similar. A
+loopback server records what readers' texts are sent to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.promises import proves
+from tests.support.answer_worlds import QUESTION, ScoreEmbedder, scored
+from tests.support.providers.cooldowns import keyless_ring
+from tests.support.providers.loopback import Answer, Asked, Reaction
+from tests.support.providers.rerank import MODEL, RerankServer
+from tests.support.reading_worlds import CHUNKINGS, frozen, stored
+from tests.support.sample_books import book
+from tests.support.worlds import (
+    HandClock,
+    Lying,
+    MemoryIndex,
+    Place,
+    WordEmbedder,
+    other_profile,
+    place,
+)
+from truespan.cancel import CancelToken, use_cancel_token
+from truespan.errors import Interrupted, InvalidSettings, ProviderUnavailable
+from truespan.library import Library
+from truespan.protocols import Reranker
+from truespan.providers.rerank import HttpReranker, find_server
+from truespan.retrieval.rerank import RerankOptions
+from truespan.serialize import to_json
+from truespan.types.answer import AnswerRules
+from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot
+from truespan.types.decision import DecisionSettings
+from truespan.types.request import Mode
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
+from truespan.world import World
+
+SCORES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
+
+
+@dataclass
+class Backwards:
+    """A reranker that likes best what comes last, and remembers what it was asked."""
+
+    name: str = "test/backwards"
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    before: Callable[[], None] | None = None
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.asked.append((query, tuple(texts)))
+        if self.before:
+            self.before()
+        return [float(place) for place in range(len(texts))]
+
+
+def reranked(here: Place, reranker: Reranker, *, candidates: int = 4) -> World:
+    """Return the world of a place whose library has a reranker."""
+    options = RerankOptions(reranker, candidates)
+    return Library(replace(here.library._components, rerank=options)).world("world")
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A world of six documents, each with its similarity to every query."""
+    made = place(tmp_path_factory.mktemp("rerank"), embedder=ScoreEmbedder())
+    files = {f"{number}__txt": scored(score) for number, score in enumerate(SCORES)}
+    made.world(**files)
+    return made
+
+
+def similarities(found: SearchResult | ContextBundle) -> list[float]:
+    if isinstance(found, SearchResult):
+        return [passage.score for passage in found.results]
+    return [chunk.relevance_score for chunk in found.retrieved_chunks]
+
+
+@proves("rerank.order")
+def test_search_returns_the_best_of_the_candidates_in_their_new_order(here: Place) -> None:
+    reranker = Backwards()
+    world = reranked(here, reranker)
+
+    found = world.search(QUESTION, top_k=2, rerank=True)
+
+    assert similarities(found) == [0.6, 0.7]
+    [(query, texts)] = reranker.asked
+    assert query == QUESTION
+    assert [scored(score).strip() for score in SCORES[:4]] == list(texts)
+    assert found.rerank is not None
+    assert (found.rerank.model, found.rerank.candidates, found.rerank.moved) == (
+        "test/backwards",
+        4,
+        4,
+    )
+    shown = [passage.rerank for passage in found.results]
+    assert [(one.score, one.before, one.after) for one in shown if one] == [
+        (3.0, 4, 1),
+        (2.0, 3, 2),
+    ]
+    assert (found.requested_k, found.effective_k, found.funnel.returned) == (2, 2, 2)
+    assert (found.funnel.verified, found.warnings) == (4, ())
+    assert found.context.startswith("A passage. (score 0.6")
+
+
+@proves("rerank.order")
+def test_results_past_the_candidates_follow_in_the_order_of_retrieval(here: Place) -> None:
+    world = reranked(here, Backwards())
+
+    found = world.search(QUESTION, top_k=6, rerank=True)
+    plain = world.search(QUESTION, top_k=6)
+
+    assert similarities(found) == [0.6, 0.7, 0.8, 0.9, 0.5, 0.4]
+    assert [passage.rerank is None for passage in found.results] == [False] * 4 + [True] * 2
+    assert similarities(plain) == list(SCORES)
+    unranked = {replace(passage, rerank=None) for passage in found.results}
+    assert unranked == set(plain.results)
+
+
+@proves("rerank.order")
+def test_retrieve_packs_the_new_order_and_explains_it(here: Place) -> None:
+    world = reranked(here, Backwards())
+
+    bundle = world.retrieve(QUESTION, top_k=2, rerank=True, language_constraint=None)
+
+    assert bundle.status is BundleStatus.SUCCESS
+    assert similarities(bundle) == [0.6, 0.7]
+    notes = [note.rerank for note in bundle.metadata.sources]
+    assert [(note.before, note.after) for note in notes if note] == [(4, 1), (3, 2)]
+    assert bundle.metadata.rerank is not None
+    assert bundle.metadata.rerank.moved == 4
+    assert "reranked" in bundle.metadata.trace
+    assert bundle.metadata.funnel.verified == 4
+    chunk = bundle.retrieved_chunks[0].chunk_id
+    plain = world.retrieve(QUESTION, top_k=2, language_constraint=None)
+    assert "reranked" not in plain.metadata.trace
+    assert plain.metadata.rerank is None
+    asked: dict[str, Any] = {"top_k": 2, "language_constraint": None}
+    assert world.why_not(chunk, QUESTION, **asked).code is WhyNot.OUTRANKED
+    assert world.why_not(chunk, QUESTION, rerank=True, **asked).code is WhyNot.RETURNED
+
+
+@proves("rerank.order")
+def test_an_answer_uses_the_new_order_and_decides_as_without_it(here: Place) -> None:
+    rules = AnswerRules(decision=DecisionSettings(max_chunks=2))
+    options = RerankOptions(Backwards(), 4)
+    parts = replace(here.library._components, rerank=options, answers=rules)
+    world = Library(parts).world("world")
+
+    plain, found = (world.answer(QUESTION, rerank=rerank) for rerank in (False, True))
+
+    assert found.mode is plain.mode
+    assert found.decision_explain["max_score"] == plain.decision_explain["max_score"]
+    for answer, used in ((plain, [0.9, 0.8]), (found, [0.7, 0.6])):
+        notes = answer.retrieved_chunks_metadata
+        assert [note.similarity for note in notes if note.verdict is WhyNot.RETURNED] == used
+        assert [note.similarity for note in notes] == list(SCORES)
+
+
+@proves("rerank.order")
+def test_a_reranker_is_asked_only_when_it_is_wanted(here: Place) -> None:
+    reranker = Backwards()
+    world = reranked(here, reranker)
+
+    for wanted in (None, False):
+        world.search(QUESTION, rerank=wanted)
+        world.retrieve(QUESTION, rerank=wanted, language_constraint=None)
+        world.answer(QUESTION, rerank=wanted)
+    world.search(QUESTION, top_k=0, rerank=True)
+    world.retrieve(QUESTION, rerank=True, language_constraint="zz")
+
+    assert reranker.asked == []
+
+
+@proves("rerank.order")
+def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(here: Place) -> None:
+    plain, world = here.library.world("world"), reranked(here, Backwards())
+    reader = plain.reader("ann")
+    for call, said in (
+        (lambda: plain.search(QUESTION, rerank=True), r"No reranker.*\[rerank\]"),
+        (lambda: plain.retrieve(QUESTION, rerank=True), "No reranker"),
+        (lambda: plain.answer(QUESTION, rerank=True), "No reranker"),
+        (lambda: reader.retrieve(QUESTION, rerank=True), "No reranker"),
+        (lambda: reader.answer(QUESTION, rerank=True), "No reranker"),
+        (lambda: world.retrieve(selected_text="A passage.", rerank=True), "give one"),
+        (lambda: world.search(QUESTION, rerank=1), "true or false"),  # type: ignore[arg-type]
+        (lambda: world.retrieve(QUESTION, rerank="yes"), "true or false"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidSettings, match=said):
+            call()
+    assert plain.search(QUESTION, rerank=False).rerank is None
+    assert world.retrieve(selected_text="A passage.", rerank=False).metadata.rerank is None
+
+
+@proves("rerank.order")
+def test_an_evaluation_grades_the_new_order_and_a_failed_reranker_fails_its_query(
+    here: Place,
+) -> None:
+    golden = b'{"id": "q", "query": "who?", "expected": ["3.txt"]}\n'
+    reranker = Backwards()
+    world = reranked(here, reranker)
+
+    plain, found = (world.evaluate(golden, rerank=rerank) for rerank in (False, True))
+
+    assert plain.results[0].documents[3].document == found.results[0].documents[0].document
+    assert "reranked" in found.name
+
+    def fail() -> None:
+        raise InvalidSettings("no")
+
+    reranker.before = fail
+    assert world.evaluate(golden, rerank=True).results[0].error
+
+
+# Failures
+
+
+def broken(kind: str) -> Callable[[], None]:
+    def before() -> None:
+        if kind == "unavailable":
+            raise ProviderUnavailable("The rerank server at secret.host:1 did not answer in time.")
+        raise ZeroDivisionError("secret.host")
+
+    return before
+
+
+@proves("rerank.failure")
+def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(here: Place) -> None:
+    reranker = Backwards()
+    world = reranked(here, reranker)
+    calls: list[Callable[[bool], Any]] = [
+        lambda rerank: world.search(QUESTION, top_k=2, rerank=rerank).results,
+        lambda rerank: (
+            world.retrieve(
+                QUESTION, top_k=2, rerank=rerank, language_constraint=None
+            ).retrieved_chunks
+        ),
+        lambda rerank: world.answer(QUESTION, rerank=rerank).used_chunks,
+    ]
+    plain = [call(False) for call in calls]
+    for kind, code in (("unavailable", "provider_unavailable"), ("bug", "internal_error")):
+        reranker.before = broken(kind)
+
+        assert [call(True) for call in calls] == plain
+
+        found = world.search(QUESTION, rerank=True)
+        bundle = world.retrieve(QUESTION, rerank=True, language_constraint=None)
+        answer = world.answer(QUESTION, rerank=True)
+        for report, warnings in (
+            (found.rerank, found.warnings),
+            (bundle.metadata.rerank, bundle.metadata.warnings),
+            (None, answer.warnings),
+        ):
+            assert report is None or (report.failure, report.moved) == (code, 0)
+            [warning] = [notice for notice in warnings if notice.code == "rerank_failed"]
+            assert code in warning.message
+        assert "secret" not in to_json(found) + to_json(bundle) + to_json(answer)
+
+
+@proves("rerank.failure")
+def test_a_cancelled_request_ends_and_is_no_failure_of_the_reranker(here: Place) -> None:
+    token = CancelToken()
+
+    def react(_: Asked) -> Reaction:
+        token.cancel()
+        return Answer(pieces=iter([b"{}"]))
+
+    with RerankServer() as server:
+        server.fault = react
+        world = reranked(here, http_reranker(server))
+        with use_cancel_token(token), pytest.raises(Interrupted):
+            world.search(QUESTION, rerank=True)
+
+
+@proves("rerank.failure", "search.one-state")
+def test_a_world_that_changes_meanwhile_does_not_multiply_requests(tmp_path: Path) -> None:
+    here = place(tmp_path, embedder=ScoreEmbedder())
+    here.world(a__txt=scored(0.9), b__txt=scored(0.8))
+    reranker = Backwards()
+    world = reranked(here, reranker)
+    left = [scored(0.1, f"Number {number}.") for number in range(3)]
+
+    def change() -> None:
+        if left:
+            world.ingest(here.write(f"{len(left)}.txt", left.pop()))
+
+    here.embedder.before = None
+    reranker.before = change
+    found = world.search(QUESTION, top_k=2, rerank=True, floor=0.5)
+
+    assert similarities(found) == [0.8, 0.9]
+    assert len(reranker.asked) == 1
+
+
+# What is sent
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RerankServer]:
+    with RerankServer("jina") as started:
+        yield started
+
+
+def http_reranker(server: RerankServer) -> HttpReranker:
+    clock = HandClock()
+    found = find_server(server.endpoint, None, MODEL)
+    return HttpReranker(found, keys=keyless_ring(clock), clock=clock, seconds=30.0)
+
+
+@proves("rerank.visible-text", "search.text-from-store")
+def test_text_that_cannot_be_verified_is_never_sent(tmp_path: Path, server: RerankServer) -> None:
+    here = place(tmp_path, embedder=ScoreEmbedder())
+    here.world(a__txt=scored(0.9), b__txt=scored(0.8, "A secret."), c__txt=scored(0.7))
+    here.sql("UPDATE chunks SET text = 'A forged secret.' WHERE text LIKE 'A secret%'")
+    server.asked.clear()
+
+    found = reranked(here, http_reranker(server)).search(QUESTION, rerank=True)
+
+    assert len(found.results) == 2
+    assert found.skipped
+    assert "secret" not in server.asked[-1].body.decode()
+
+
+@proves("rerank.visible-text")
+def test_filters_decide_what_is_sent(here: Place) -> None:
+    reranker = Backwards()
+    world = reranked(here, reranker)
+
+    world.retrieve(QUESTION, documents=["1.txt", "4.txt"], rerank=True, language_constraint=None)
+
+    [(_, texts)] = reranker.asked
+    assert list(texts) == [scored(SCORES[1]).strip(), scored(SCORES[4]).strip()]
+
+
+QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra")
+
+
+def sent_for_reader(world: World, server: RerankServer) -> tuple[list[bytes], list[str]]:
+    """Return the requests for a reader, byte for byte, and what the reader gets."""
+    server.asked.clear()
+    reader = world.reader("ann")
+    told: list[str] = []
+    for query in QUERIES:
+        for mode in Mode:
+            asked: dict[str, Any] = {"mode": mode, "rerank": True}
+            told += [frozen(reader.retrieve(query, top_k=k, **asked)) for k in (1, 5)]
+            answer = json.loads(to_json(reader.answer(query, **asked)))
+            told.append(json.dumps([answer["answer"], answer["used_chunks"], answer["warnings"]]))
+    return [asked.body for asked in server.asked], told
+
+
+@proves("rerank.visible-text", "reading.non-interference", "reading.never-past-position")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_for_a_reader_neither_requests_nor_results_depend_on_what_is_unread(
+    tmp_path: Path, server: RerankServer, chunking: str
+) -> None:
+    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
+    world = here.library.create_world("world")
+    whole = book(31, "txt", 12)
+    path = here.write("book.txt", whole)
+    world.ingest(path, kind="book", chunking=chunking)
+    texts = stored(here, world, 1).texts
+    position = len(texts) // 2
+    world.reader("ann").set("book.txt", sid=position)
+    asking = reranked(here, http_reranker(server), candidates=6)
+
+    before = sent_for_reader(asking, server)
+
+    end = whole.index(texts[position]) + len(texts[position])
+    here.write("book.txt", f"{whole[:end]} But the zebra lit every lamp of the harbour that night.")
+    world.ingest(path, kind="book", chunking=chunking)
+    world.reader("ann").set("book.txt", sid=position)
+    after = sent_for_reader(asking, server)
+
+    assert before[0]
+    assert before == after
+    read = " ".join(texts[: position + 1])
+    for body in before[0]:
+        for text in json.loads(body)["documents"]:
+            assert " ".join(text.split()) in " ".join(read.split())
+    assert "rerank_failed" not in "".join(before[1])
+
+
+class Spoiling(Lying):
+    """An index that gives a reader everything there is, read or not."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda found, _: found)
+
+    def search(self, scope: Scope, *args: Any, **settings: Any) -> list[Hit]:
+        return MemoryIndex.search(self, replace(scope, position=None), *args, **settings)
+
+
+@proves("rerank.visible-text", "reading.never-past-position")
+def test_an_index_that_lies_gets_no_unread_text_to_the_reranker(
+    tmp_path: Path, server: RerankServer
+) -> None:
+    here = place(tmp_path, index=Spoiling())
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.txt", book(31, "txt", 12)), kind="book")
+    texts = stored(here, world, 1).texts
+    position = len(texts) // 3
+    world.reader("ann").set("book.txt", sid=position)
+
+    requests, _ = sent_for_reader(reranked(here, http_reranker(server)), server)
+
+    unread = set(texts[position + 1 :]) - set(texts[: position + 1])
+    assert requests
+    for body in requests:
+        sent = " ".join(json.loads(body)["documents"])
+        assert [text for text in unread if text in sent] == []

@@ -1,0 +1,254 @@
+"""The stage that reranks: the order it gives, and what it makes of failures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.promises import proves
+from tests.support.worlds import HandClock
+from truespan.errors import (
+    Interrupted,
+    ModelUnavailable,
+    ProviderBadReply,
+    ProviderUnavailable,
+    TruespanError,
+)
+from truespan.observer import NULL_OBSERVER
+from truespan.retrieval.pack import pack, pack_reranked, require_candidates
+from truespan.retrieval.pipeline import Attempt
+from truespan.retrieval.rerank import RerankOptions, RerankStage, check_scores, reorder
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId, hash_text
+from truespan.types.trust import Visible
+
+
+def chunk(number: int, *, tokens: int = 1, score: float = 0.5) -> Visible:
+    text = f"text {number}"
+    return Visible(
+        chunk_id=ChunkId(f"chunk-{number}"),
+        document=1,
+        source="a.txt",
+        title="a",
+        revision=1,
+        index=number,
+        start=number * 100,
+        end=number * 100 + len(text),
+        first_sid=number,
+        last_sid=number,
+        chapter="a",
+        section="a",
+        kind=ChunkKind.TEXT,
+        text=text,
+        text_hash=hash_text(text),
+        tokens=tokens,
+        score=score,
+    )
+
+
+@dataclass
+class Scripted:
+    """A reranker that answers as it is told, and remembers what it was asked."""
+
+    answer: Callable[[Sequence[str]], Any]
+    name: str = "test/scripted"
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.asked.append((query, tuple(texts)))
+        return self.answer(texts)
+
+
+def stage_of(reranker: Scripted, **options: Any) -> RerankStage:
+    clock = options.pop("clock", None) or HandClock()
+    return RerankStage(RerankOptions(reranker, **options), "query", clock)
+
+
+@proves("rerank.order")
+@given(
+    scores=st.lists(st.sampled_from([-1e9, -1.0, 0.0, -0.0, 0.5, 7]), max_size=8),
+    more=st.integers(0, 3),
+)
+def test_order_is_by_score_then_by_the_earlier_place_and_the_rest_follows(
+    scores: list[float], more: int
+) -> None:
+    ranked = [chunk(number) for number in range(len(scores) + more)]
+
+    ordered = reorder(ranked, scores, "test")
+
+    first, rest = ordered[: len(scores)], ordered[len(scores) :]
+    assert rest == ranked[len(scores) :]
+    keys = [(-scores[part.index], part.index) for part in first]
+    assert keys == sorted(keys)
+    assert sorted(part.index for part in first) == list(range(len(scores)))
+    for after, part in enumerate(first, 1):
+        assert part.rerank is not None
+        assert (part.rerank.before, part.rerank.after) == (part.index + 1, after)
+        assert (part.rerank.model, part.rerank.score) == ("test", scores[part.index])
+    assert all(part.score == 0.5 for part in ordered)
+
+
+NONSENSE: list[tuple[str, Any]] = [
+    ("nothing", None),
+    ("text", "123"),
+    ("bytes", b"123"),
+    ("a number", 7.0),
+    ("a mapping", {0: 1.0, 1: 0.5, 2: 0.1}),
+    ("fewer", [1.0, 0.5]),
+    ("more", [1.0, 0.5, 0.1, 0.0]),
+    ("none", []),
+    ("text for a score", [1.0, 0.5, "0.1"]),
+    ("null for a score", [1.0, 0.5, None]),
+    ("true for a score", [1.0, 0.5, True]),
+    ("a list for a score", [1.0, 0.5, [0.1]]),
+    ("a complex number", [1.0, 0.5, 1j]),
+    ("NaN", [1.0, 0.5, math.nan]),
+    ("infinity", [1.0, 0.5, math.inf]),
+    ("minus infinity", [1.0, 0.5, -math.inf]),
+    ("an endless number", [1.0, 0.5, 10**400]),
+    ("NaN of numpy", [1.0, 0.5, numpy.float32("nan")]),
+]
+
+
+@proves("rerank.failure")
+def test_scores_that_cannot_be_right_are_refused() -> None:
+    for name, scores in NONSENSE:
+        with pytest.raises(ProviderBadReply):
+            print(name, check_scores(scores, 3))
+    assert check_scores([1, numpy.float32(0.5), numpy.float64(-2)], 3) == [1.0, 0.5, -2.0]
+    assert check_scores((1.0,), 1) == [1.0]
+
+
+def fail(error: BaseException) -> Callable[[Sequence[str]], Any]:
+    def answer(_: Sequence[str]) -> Any:
+        raise error
+
+    return answer
+
+
+@proves("rerank.failure")
+def test_any_failure_leaves_the_order_and_says_so_without_its_message() -> None:
+    rows: list[tuple[Callable[[Sequence[str]], Any], str]] = [
+        (fail(ProviderUnavailable("secret.host did not answer.")), "provider_unavailable"),
+        (fail(ModelUnavailable("secret.host")), "model_unavailable"),
+        (fail(ValueError("secret.host")), "internal_error"),
+        (fail(MemoryError("secret.host")), "internal_error"),
+        (fail(OSError(28, "secret.host")), "storage_full"),
+        (fail(RecursionError("secret.host")), "internal_error"),
+        *((lambda _, value=value: value, "provider_bad_reply") for _, value in NONSENSE),
+    ]
+    ranked = [chunk(number) for number in range(3)]
+    for answer, code in rows:
+        stage = stage_of(Scripted(answer))
+
+        ordered, report, [warning] = stage.order(ranked)
+
+        assert ordered == ranked, code
+        assert (report.candidates, report.moved, report.failure) == (3, 0, code)
+        assert warning.code == "rerank_failed"
+        assert code in warning.message
+        assert "secret" not in warning.message
+
+
+@proves("rerank.failure")
+def test_what_stops_a_request_is_no_failure_of_the_reranker() -> None:
+    for error in (Interrupted(), KeyboardInterrupt(), SystemExit()):
+        with pytest.raises(type(error)):
+            stage_of(Scripted(fail(error))).order([chunk(0)])
+
+
+def test_only_the_first_candidates_are_sent_and_nothing_for_none() -> None:
+    reranker = Scripted(lambda texts: list(range(len(texts))))
+    stage = stage_of(reranker, candidates=2)
+
+    ordered, report, warnings = stage.order([chunk(number) for number in range(4)])
+    nothing, empty, _ = stage.order([])
+
+    assert [part.index for part in ordered] == [1, 0, 2, 3]
+    assert (report.candidates, report.moved, report.failure, warnings) == (2, 2, None, [])
+    assert reranker.asked == [("query", ("text 0", "text 1"))]
+    assert (nothing, empty.candidates) == ([], 0)
+
+
+def test_the_same_texts_are_sent_once_in_a_request() -> None:
+    reranker = Scripted(lambda texts: list(range(len(texts))))
+    stage, ranked = stage_of(reranker), [chunk(number) for number in range(3)]
+
+    assert stage.order(ranked) == stage.order(ranked)
+    stage.order(ranked[::-1])
+
+    assert len(reranker.asked) == 2
+
+
+@proves("rerank.failure")
+def test_a_reranker_that_failed_or_used_up_its_time_is_not_asked_again() -> None:
+    failing = Scripted(fail(ProviderUnavailable("no")))
+    stage = stage_of(failing)
+    for number in range(3):
+        assert stage.order([chunk(number)])[1].failure == "provider_unavailable"
+    assert len(failing.asked) == 1
+
+    clock = HandClock()
+
+    def take_long(texts: Sequence[str]) -> list[float]:
+        clock.time += 4
+        return [0.0 for _ in texts]
+
+    slow = Scripted(take_long)
+    stage = stage_of(slow, clock=clock, seconds=10.0)
+    failures = [stage.order([chunk(number)])[1].failure for number in range(5)]
+    assert failures == [None, None, None, "provider_unavailable", "provider_unavailable"]
+    assert len(slow.asked) == 3
+
+
+# Packing
+
+
+def test_candidates_are_missing_until_there_are_enough_to_rerank() -> None:
+    ranked = [chunk(number, score=1 - number / 10) for number in range(4)]
+    packed = pack(ranked, k=2, budget=100)
+
+    assert require_candidates(packed, ranked, 0) is packed
+    assert require_candidates(packed, ranked, 6).missing == 2
+    assert require_candidates(packed, ranked, 6).last is None
+    assert require_candidates(packed, ranked, 4).last == ranked[3].score
+    assert require_candidates(packed, ranked, 1).last == ranked[1].score
+    lacking = pack(ranked, k=9, budget=100)
+    assert require_candidates(lacking, ranked, 2).missing == 5
+
+
+@proves("rerank.order")
+def test_packing_chooses_by_the_new_order_among_what_it_would_have_looked_at() -> None:
+    ranked = [chunk(number, score=1 - number / 10, tokens=5) for number in range(6)]
+    ranked[1] = chunk(1, score=0.9, tokens=50)
+    attempt = Attempt()
+    backwards = stage_of(Scripted(lambda texts: list(range(len(texts)))), candidates=3)
+    limits: dict[str, Any] = {"k": 2, "budget": 10, "trace": NULL_OBSERVER}
+
+    packed = pack_reranked(attempt, backwards, ranked, **limits)
+
+    assert [part.index for part in packed.chosen] == [2, 0]
+    assert packed.last == ranked[2].score
+    assert attempt.rerank is not None
+    assert attempt.rerank.moved == 2
+    plain = pack_reranked(attempt, None, ranked, **limits)
+    assert plain == pack(ranked, k=2, budget=10)
+    # Chunks that were only fetched because others had to be skipped are out of reach.
+    few = stage_of(Scripted(lambda texts: [0.0] * len(texts)), candidates=1)
+    assert pack_reranked(attempt, few, ranked, **limits).seen <= 3
+
+
+def test_a_failed_reranker_leaves_what_packing_alone_would_choose() -> None:
+    ranked = [chunk(number, score=1 - number / 10, tokens=5) for number in range(6)]
+    failing = stage_of(Scripted(fail(TruespanError("no"))), candidates=4)
+
+    packed = pack_reranked(Attempt(), failing, ranked, k=2, budget=10, trace=NULL_OBSERVER)
+
+    assert packed.chosen == pack(ranked, k=2, budget=10).chosen

@@ -1,0 +1,119 @@
+"""The reranker comes from `[rerank]` or the environment, and costs nothing before it is asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.onnx_maker import reranker_folder
+from tests.support.providers.rerank import MODEL, RerankServer
+from truespan.errors import InvalidConfiguration
+from truespan.retrieval.rerank import RerankOptions
+from truespan.wiring import open_library
+
+KEY = "rerank-canary-key"
+
+
+class Own:
+    """A reranker of one's own."""
+
+    name = "own/first-come"
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [0.0 for _ in texts]
+
+
+def options_of(folder: Path, text: str = "", own: Own | None = None) -> RerankOptions | None:
+    """Return the reranker of a library with this settings file."""
+    folder.mkdir(exist_ok=True)
+    (folder / "truespan.toml").write_text(text, encoding="utf-8")
+    with open_library(folder, create=True, reranker=own) as library:
+        return library._components.rerank
+
+
+def test_there_is_no_reranker_unless_one_is_configured(tmp_path: Path) -> None:
+    assert options_of(tmp_path) is None
+
+
+def test_a_table_configures_a_server_and_a_key_goes_to_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RerankServer("cohere", keys=(KEY,)) as server:
+        table = f'[rerank]\nkind = "http"\nurl = "{server.endpoint}"\nmodel = "{MODEL}"\n'
+        monkeypatch.setenv("RERANK_API_KEY", KEY)
+        monkeypatch.setenv("TRUESPAN_RERANK_CANDIDATES", "7")
+        options = options_of(tmp_path, table + "timeout_seconds = 3\ncandidates = 9\n")
+        assert options is not None
+        assert (options.candidates, options.seconds) == (7, 3)
+        assert options.reranker.name == f"cohere/{MODEL}"
+        assert len(options.reranker.scores("a query", ["one", "two"])) == 2
+
+        monkeypatch.delenv("RERANK_API_KEY")
+        monkeypatch.setenv("MINE", KEY)
+        key = '[[keys]]\nprovider = "rerank"\nenv = "MINE"\n'
+        named = options_of(tmp_path, table + key)
+        assert named is not None
+        named.reranker.scores("a query", ["one"])
+        headers = [asked.headers["authorization"] for asked in server.asked]
+        assert headers == [f"Bearer {KEY}"] * 2
+
+
+def test_models_of_this_machine_are_found_below_the_library(tmp_path: Path) -> None:
+    reranker_folder(tmp_path / "models" / "tiny")
+
+    options = options_of(tmp_path, '[rerank]\nkind = "onnx"\nfolder = "models/tiny"\n')
+    fastembed = options_of(tmp_path, '[rerank]\nkind = "fastembed"\n')
+
+    assert options is not None
+    assert options.reranker.name == "onnx/tiny"
+    one, two = options.reranker.scores("the tide", ["the tide comes in", "nothing"])
+    assert one > two
+    assert fastembed is not None
+    assert fastembed.reranker.name == "fastembed/Xenova/ms-marco-MiniLM-L-6-v2"
+
+
+def test_a_reranker_of_one_s_own_comes_before_the_configured_one(tmp_path: Path) -> None:
+    own = Own()
+
+    options = options_of(tmp_path, "rerank_candidates = 5\n", own)
+
+    assert options == RerankOptions(own, 5, 10)
+
+
+def test_settings_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+    rows = [
+        ('[rerank]\nkind = "http"\n', "needs the setting rerank_url"),
+        ('[rerank]\nkind = "onnx"\n', "needs the setting rerank_folder"),
+        ('[rerank]\nkind = "torch"\n', "must be one of"),
+        ('[rerank]\nurl = "http://127.0.0.1/rerank"\n', "has no use with rerank_kind ''"),
+        ('[rerank]\nkind = "fastembed"\nurl = "http://127.0.0.1/rerank"\n', "has no use"),
+        ('[rerank]\nkind = "onnx"\nfolder = "x"\nmodel = "y"\n', "has no use"),
+        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/mine"\n', "rerank_shape"),
+        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/v1/rerank"\n', "rerank_model"),
+        ('[rerank]\nkind = "http"\nurl = "http://u:secret@127.0.0.1/rerank"\n', "rerank_url"),
+        ("[rerank]\ncandidates = 0\n", "rerank_candidates"),
+        ("[rerank]\ncandidates = 201\n", "rerank_candidates"),
+        ('[rerank]\nkey = "secret"\n', "unknown field"),
+        ('rerank = "http"\n', "unknown field"),
+        ("rerank_candidates = 3\n[rerank]\ncandidates = 4\n", "given twice"),
+    ]
+    for text, said in rows:
+        with pytest.raises(InvalidConfiguration) as caught:
+            options_of(tmp_path, text)
+        assert said in str(caught.value), text
+        assert "secret" not in str(caught.value)
+
+
+def test_nothing_is_imported_for_a_reranker_that_nobody_configured(tmp_path: Path) -> None:
+    program = (
+        "import sys; from truespan.wiring import open_library\n"
+        f"open_library({str(tmp_path)!r}, create=True).close()\n"
+        "assert 'truespan.providers.rerank' not in sys.modules\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
