@@ -41,6 +41,7 @@ def test_without_a_calibration_the_closest_are_the_scale(score: float, expected:
     for calibration in (None, useless):
         scale = scale_of([0.6, 0.5, 0.4], 1.0, 1.0, calibration)
         assert scale.by_similarity(score) == pytest.approx(expected)
+        assert scale_of([0.6], 8.0, 18.0, calibration).by_words(8.0) == 1.0
 
 
 def test_one_similarity_alone_counts_fully_and_none_counts_nothing() -> None:

@@ -77,4 +77,5 @@ def scale_of(
         related = unrelated + RELATED * (calibration.threshold_high - unrelated)
         return Scale(unrelated, related, best_words, possible_words)
     lowest, highest = (closest[-1], closest[0]) if closest else (0.0, 0.0)
-    return Scale(lowest, highest, best_words, possible_words, calibrated=False)
+    # What is closest counts 1 here, so the best by words does too.
+    return Scale(lowest, highest, best_words, best_words, calibrated=False)
