@@ -164,6 +164,8 @@ def test_an_answer_uses_the_new_order_and_decides_as_without_it(here: Place) -> 
         notes = answer.retrieved_chunks_metadata
         assert [note.similarity for note in notes if note.verdict is WhyNot.RETURNED] == used
         assert [note.similarity for note in notes] == list(SCORES)
+    places = [note.rerank and note.rerank.after for note in found.retrieved_chunks_metadata]
+    assert places == [4, 3, 2, 1, None, None]
 
 
 @proves("rerank.order")

@@ -21,12 +21,13 @@ from truespan.errors import (
     ProviderUnavailable,
     TruespanError,
 )
-from truespan.observer import NULL_OBSERVER
+from truespan.observer import NULL_OBSERVER, NullObserver
 from truespan.retrieval.pack import pack, pack_reranked, require_candidates
 from truespan.retrieval.pipeline import Attempt
 from truespan.retrieval.rerank import RerankOptions, RerankStage, check_scores, reorder
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, hash_text
+from truespan.types.telemetry import CounterName, known_code
 from truespan.types.trust import Visible
 
 
@@ -66,9 +67,22 @@ class Scripted:
         return self.answer(texts)
 
 
+class Counting(NullObserver):
+    """Remembers what was counted."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: list[tuple[str, int, str]] = []
+
+    def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
+        self.counts.append((counter.value, amount, known_code(counter, code)))
+
+
 def stage_of(reranker: Scripted, **options: Any) -> RerankStage:
     clock = options.pop("clock", None) or HandClock()
-    return RerankStage(RerankOptions(reranker, **options), "query", clock)
+    trace = options.pop("trace", NULL_OBSERVER)
+    return RerankStage(RerankOptions(reranker, **options), "query", clock, trace)
 
 
 @proves("rerank.order")
@@ -206,6 +220,16 @@ def test_a_reranker_that_failed_or_used_up_its_time_is_not_asked_again() -> None
     failures = [stage.order([chunk(number)])[1].failure for number in range(5)]
     assert failures == [None, None, None, "provider_unavailable", "provider_unavailable"]
     assert len(slow.asked) == 3
+
+
+def test_every_call_is_counted_by_its_outcome() -> None:
+    trace = Counting()
+    for answer in (lambda texts: [0.0] * len(texts), fail(ProviderUnavailable("no"))):
+        stage = stage_of(Scripted(answer), trace=trace)
+        for _ in range(2):
+            stage.order([chunk(0)])
+
+    assert trace.counts == [("reranks", 1, "reranked"), ("reranks", 1, "provider_unavailable")]
 
 
 # Packing

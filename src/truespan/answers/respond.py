@@ -223,6 +223,7 @@ def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[Retrieve
             kind=chunk.kind,
             text=preview(chunk.text),
             verdict=verdict,
+            rerank=chunk.rerank,
         )
         for chunk, verdict in pairs
     )

@@ -33,6 +33,7 @@ MEANINGS = {
     CounterName.CONTEXT_TOKENS: "Tokens of the passages in bundles",
     CounterName.BUNDLES: "Bundles, by status",
     CounterName.QUERY_CACHE: "Query vectors found in the cache or not",
+    CounterName.RERANKS: "Calls of a reranker, by outcome",
     CounterName.ANSWERS: "Answers, by mode",
     CounterName.DOCUMENTS: "Ingested sources, by outcome",
     CounterName.CHUNKS: "Chunks created",

@@ -27,7 +27,7 @@ from truespan.errors import (
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Reranker
 from truespan.types.bundle import Notice, RerankReport
-from truespan.types.telemetry import Stage
+from truespan.types.telemetry import RERANKED, CounterName, Stage
 from truespan.types.trust import RerankScore, Visible
 
 CANDIDATES = 30
@@ -138,9 +138,11 @@ class RerankStage(Struct):
             # Whatever went wrong, the passages are verified and their order is known.
             known = error if isinstance(error, TruespanError) else resource_error(error)
             self.failure = known or InternalError(type(error).__name__)
+            self.trace.count(CounterName.RERANKS, 1, self.failure.code)
             return None
         finally:
             self._spent += self.clock.monotonic() - began
+        self.trace.count(CounterName.RERANKS, 1, RERANKED)
         return self._known[texts]
 
 

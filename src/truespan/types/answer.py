@@ -16,7 +16,7 @@ from truespan.types.decision import AnswerMode, DecisionSettings, SourcesUsed, U
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile
 from truespan.types.scope import Scope, World
-from truespan.types.trust import VerificationFailure, Visible
+from truespan.types.trust import RerankScore, VerificationFailure, Visible
 
 
 class Role(StrEnum):
@@ -126,6 +126,7 @@ class RetrievedNote(Struct, frozen=True):
     kind: ChunkKind
     text: str
     verdict: WhyNot
+    rerank: RerankScore | None = None
 
 
 class Answer(Struct, frozen=True):

@@ -91,6 +91,8 @@ class CounterName(StrEnum):
     CONTEXT_TOKENS = "context_tokens"
     BUNDLES = "bundles"
     QUERY_CACHE = "query_cache"
+    RERANKS = "reranks"
+    """Calls of a reranker."""
     ANSWERS = "answers"
     DOCUMENTS = "documents"
     CHUNKS = "chunks"
@@ -108,6 +110,10 @@ class CacheOutcome(StrEnum):
 
     HIT = "hit"
     MISS = "miss"
+
+
+RERANKED = "reranked"
+"""The outcome of a call of a reranker that did not fail; otherwise it is the code of the error."""
 
 
 class VectorOrigin(StrEnum):
@@ -136,15 +142,17 @@ class Event(StrEnum):
     """A line of another library, without the values filled in."""
 
 
+_ERROR_CODES = frozenset(kind.code for kind in errors.error_types())
 _CODES: dict[CounterName, tuple[str, frozenset[str]]] = {
     CounterName.SKIPPED: ("code", frozenset(FailureKind) | frozenset(WhyNot)),
     CounterName.BUNDLES: ("status", frozenset(BundleStatus)),
     CounterName.QUERY_CACHE: ("outcome", frozenset(CacheOutcome)),
+    CounterName.RERANKS: ("outcome", _ERROR_CODES | {RERANKED}),
     CounterName.ANSWERS: ("mode", frozenset(AnswerMode)),
     CounterName.DOCUMENTS: ("state", frozenset(DocumentState)),
     CounterName.VECTORS: ("origin", frozenset(VectorOrigin)),
     CounterName.REPAIRS: ("deed", frozenset(RepairAction)),
-    CounterName.ERRORS: ("code", frozenset(kind.code for kind in errors.error_types())),
+    CounterName.ERRORS: ("code", _ERROR_CODES),
 }
 """The label of a counter's codes and the codes themselves, for counters with codes."""
 LABELS = {counter: label for counter, (label, _) in _CODES.items()}

@@ -17,6 +17,7 @@ function ofChunk(chunk, note) {
     hash: note.text_hash,
     generation: note.generation,
     fused: note.fused,
+    rerank: note.rerank,
   };
 }
 
@@ -59,6 +60,7 @@ function ofPassage(one) {
     hash: one.receipt.text_hash,
     generation: one.receipt.generation,
     fused: one.fused,
+    rerank: one.rerank,
     figure: one.kind === "figure" ? one : null,
   };
 }

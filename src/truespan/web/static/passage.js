@@ -34,6 +34,7 @@ function foot(one) {
     one.page !== null && one.page !== undefined && make("span", {}, `page ${one.page}`),
     make("span", {}, words.many(one.tokens, "token")),
     one.fused && make("span", {}, `words ${one.fused.bm25.toFixed(2)}`),
+    one.rerank && make("span", { title: one.rerank.model }, `reranked, was ${one.rerank.before}`),
   );
 }
 
