@@ -325,9 +325,11 @@ class RecordsContract:
         assert here.store.postings(scope, "x" * 300).packed[4:] == b"\xff\xff"
         held = here.store.revision_words(scope, world, ref)
         assert (held.key, held.recipe, held.fresh) == (entry.key, "recipe", True)
-        assert (held.seen_from, held.lengths) == ({0: 0}, {0: 3})
+        [chunk] = held.chunks.values()
+        assert (chunk.index, chunk.seen_from, chunk.trusted, chunk.words) == (0, 0, True, 3)
+        assert list(held.chunks) == here.store.chunk_ids(scope, ref)
         words = here.store.revision_postings(scope, entry.key, ["harbour", "x" * 300, "none"])
-        assert words == {"harbour": {0: 1}, "x" * 300: {0: 0xFFFF}}
+        assert words == {"harbour": bytes([0, 0, 0, 0, 1, 0]), "x" * 300: b"\0\0\0\0\xff\xff"}
         assert here.store.revision_postings(scope, entry.key + 1, ["harbour"]) == {}
         here.store.tombstone(scope, 1)
         here.store.purge(scope, ref)
@@ -439,7 +441,7 @@ class RecordsContract:
         assert here.store.find_token(text) == (token, bytes(32))
         assert here.store.postings(scope, text).packed
         key = here.store.postings(scope, text).keys[0]
-        assert here.store.revision_postings(scope, key, [text]) == {text: {0: 1}}
+        assert here.store.revision_postings(scope, key, [text]) == {text: bytes([0, 0, 0, 0, 1, 0])}
         for lookup in (
             lambda: here.store.read_chunks(scope, [ChunkId(text)]),
             lambda: here.store.vectors(scope, [TextHash(text)]),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.promises import proves
@@ -20,8 +23,12 @@ from truespan.reader import Reader
 from truespan.retrieval import fused
 from truespan.serialize import to_json
 from truespan.types.bundle import ContextBundle
+from truespan.types.chunk import Vector
+from truespan.types.ids import TextHash
+from truespan.types.profile import Distance
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
+from truespan.vectors import similarities_of, similarity_of
 from truespan.world import World
 
 QUERIES = ("who lit the lamp?", "zq00009x of the harbour", "the clock, the clock", "absent")
@@ -101,6 +108,52 @@ def scores_of(bundle: ContextBundle, text: str) -> list[tuple[int, float]]:
     """Return where each result starts, and its score by words, in the order of the results."""
     found = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
     return [(text.index(chunk.content), note.fused.bm25) for chunk, note in found if note.fused]
+
+
+@proves("reading.fused")
+def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    read = "The lamp was old. It was an old lamp.\n\nNobody lit the old lamp. It was lit.\n\n"
+    text = f"{read * 3}{plain_book(30)}\n\nThe old lamp fell.\n\nThe old lamp broke."
+    world.ingest(here.write("book.md", text), kind="book", chunking="sentences", language="en")
+    texts = stored(here, world, 1).texts
+    for sid, reader in readers_at(world, (2, 7, 20, 40)):
+        for mode in FUSED:
+            bundle = reader.retrieve('who lit "the old lamp"?', mode=mode)
+            shown = [chunk.content.casefold() for chunk in bundle.retrieved_chunks]
+            assert all("the old lamp" in content for content in shown)
+            assert bool(shown) == any("the old lamp" in text for text in texts[: sid + 1])
+
+
+@proves("reading.fused", "repair.stale-point")
+def test_a_stale_point_of_the_index_is_repaired_and_changes_no_result(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", BEGINNING), kind="book")
+    [(_, reader)] = readers_at(world, [25])
+    before = reader.retrieve("zq00009x", mode="auto")
+    points = here.index._of(here.scope(world))
+    stale = next(id for id, point in points.items() if point.pos_reach <= 25)
+    points[stale] = msgspec.structs.replace(points[stale], text_hash=TextHash("0" * 64))
+
+    assert frozen(reader.retrieve("zq00009x", mode="auto")) == frozen(before)
+    [repair] = here.store.repairs(here.scope(world))
+    assert repair.failure.chunk_id == stale
+
+
+@pytest.mark.parametrize("distance", Distance)
+def test_a_similarity_depends_on_no_other_vector(distance: Distance) -> None:
+    rng = Random(5)
+    vectors = [
+        Vector(array("f", [rng.gauss(0, 0.05) for _ in range(384)]).tobytes()) for _ in range(70)
+    ]
+    query, *others = vectors
+    alone = [similarities_of(query, [other], distance)[0] for other in others]
+    for count in (0, 1, 2, 3, 8, 17, 69):
+        assert similarities_of(query, others[:count], distance) == alone[:count]
+    pairs = [similarity_of(query, other, distance) for other in others]
+    assert alone == pytest.approx(pairs, abs=1e-12)
 
 
 # What lies ahead

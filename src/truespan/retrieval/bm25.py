@@ -61,6 +61,25 @@ class ChunkScores(Struct, frozen=True):
         rows[rows == len(self.places)] = 0
         return np.where(self.places[rows] == places, self.values[rows], 0.0).tolist()
 
+    def top(self, count: int, decimals: int) -> list[int]:
+        """Return the best places, best first.
+
+        Scores are compared as shares of the best, so that those which blend alike are all among
+        them or none is.
+        """
+        import numpy as np
+
+        if not len(self.values):
+            return []
+        shares = (self.values / self.best).round(decimals)
+        if count < len(shares):
+            least = np.partition(shares, len(shares) - count)[len(shares) - count]
+            chosen = (shares >= least).nonzero()[0]
+        else:
+            chosen = np.arange(len(shares))
+        ordered = chosen[np.argsort(-shares[chosen], kind="stable")]
+        return self.places[ordered].tolist()
+
 
 def rarity_of(chunks: int, containing: int) -> float:
     """Return how much a word counts that so many of all chunks contain."""

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from math import inf
+from collections.abc import Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound
-from truespan.retrieval import fused
-from truespan.retrieval.blend import scale_of
 from truespan.retrieval.fetch import (
-    SLACK,
     Fetched,
-    HitPager,
-    drop_invalid_hits,
     fetch_by_similarity,
-    fetch_pages,
 )
 from truespan.retrieval.pack import (
     BundleAttempt,
@@ -29,10 +22,10 @@ from truespan.retrieval.pack import (
     why_not_packed,
 )
 from truespan.retrieval.pipeline import Attempt, Pipeline
-from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
-from truespan.retrieval.reading_words import ReadScores, score_read
+from truespan.retrieval.reading_fused import ROUNDING, Found, FusedBookSearch, Select
+from truespan.retrieval.reading_words import score_read
 from truespan.retrieval.search import Rules, candidates_of
-from truespan.retrieval.stages import rank_visible, reveal, verify, visible_chunk_id
+from truespan.retrieval.stages import rank_visible, reveal, visible_chunk_id
 from truespan.retrieval.tail import TailMaker
 from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
@@ -45,16 +38,12 @@ from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import (
     FailureKind,
-    FusedScore,
-    Hit,
     VerificationFailure,
     Verified,
     Visible,
 )
 from truespan.vectors import similarity_of
 
-ROUNDING = 2e-6
-"""How far the single precision of an index may be off from the scores that count."""
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing of this book is readable."
 )
@@ -207,36 +196,15 @@ class ReaderRetriever(Struct, frozen=True):
             for chunk in tail
             if chunk.vector is not None
         ]
-        book = BookSearch(self.pipeline, scope, vector, parts)
         mode = request.mode or DEFAULT_MODE
         if mode is Mode.MEANING:
-            return book
+            return BookSearch(self.pipeline, scope, vector, parts)
         with self.pipeline.trace.stage(Stage.WORDS):
             texts = [part.text for part in parts]
             words = score_read(store, scope, world, position, texts, request.query)
         weight = 1.0 if mode is Mode.WORDS else self.pipeline.deps.fused_weight
-        return FusedBookSearch(book, words, weight, words_only=mode is Mode.WORDS)
-
-
-class Found(Struct, frozen=True):
-    """What a reader may see of what was fetched, by rank, with the tail."""
-
-    visible: list[Visible]
-    fetched: Fetched
-    fused: bool = False
-
-    def down_to(self, last: float | None) -> tuple[int, Fetched]:
-        """Return how many chunks score at least as much as the last result, and what failed there.
-
-        In a fused search, all candidates count, and no failure but those among them was kept.
-        """
-        least = -inf if last is None else _rounded(last)
-        seen = sum(
-            _rounded(part.score) >= least
-            or (part.fused is not None and part.fused.blend is not None)
-            for part in self.visible
-        )
-        return seen, self.fetched if self.fused else self.fetched.down_to(last)
+        only = mode is Mode.WORDS
+        return FusedBookSearch(self.pipeline, scope, vector, parts, words, weight, only)
 
 
 class BookSearch(Struct, frozen=True):
@@ -252,12 +220,7 @@ class BookSearch(Struct, frozen=True):
     _known: dict[ChunkId, Visible | None] = field(default_factory=dict)
     _without_vector: set[ChunkId] = field(default_factory=set)
 
-    def find(
-        self,
-        k: int,
-        floor: float | None,
-        select: Callable[[list[Visible]], Packed | Shortlist],
-    ) -> Found:
+    def find(self, k: int, floor: float | None, select: Select) -> Found:
         """Fetch and verify until nothing is missing that could be among the best `k`."""
 
         def missing(verified: list[Verified], seen_down_to: float) -> int:
@@ -309,155 +272,6 @@ class BookSearch(Struct, frozen=True):
                 self._without_vector.add(found.chunk.chunk_id)
             self._known[found.chunk.chunk_id] = part
         return [part for found in verified if (part := self._known[found.chunk.chunk_id])]
-
-
-class FusedBookSearch(Struct, frozen=True):
-    """One query against the read part of a book, by its words and by similarity.
-
-    Candidates are the best by similarity and the best by words of what the reader may see, as in
-    the search of a whole world. Chunks past them follow by similarity.
-    """
-
-    book: BookSearch
-    words: ReadScores
-    weight: float
-    words_only: bool
-    """Whether only chunks with a word of the query are candidates, and none follow."""
-
-    def find(
-        self,
-        k: int,
-        floor: float | None,
-        select: Callable[[list[Visible]], Packed | Shortlist],
-    ) -> Found:
-        """Fetch and verify until no candidate is missing, nor what follows among the best `k`."""
-        book, deps, scope = self.book, self.book.pipeline.deps, self.book.scope
-        least = None if floor is None else max(floor - ROUNDING, 0.0)
-        ids, best_of_tail = self.words.top(fused.POOL, SCORE_DECIMALS)
-        limit = 1 if self.words_only else max(fused.POOL, k) + SLACK
-        wanted, named = frozenset(ids), list[Hit]()
-
-        def first(limit: int) -> list[Hit]:
-            """Query for the closest hits and, in the same request, for the best by words."""
-            query = scope, book.vector
-            hits, found = deps.index.search_with(*query, limit=limit, floor=least, ids=ids)
-            named.extend(hit for hit in drop_invalid_hits(found, least) if hit.chunk_id in wanted)
-            return hits
-
-        with deps.trace.stage(Stage.HITS):
-            pager = HitPager(deps.index, scope, book.vector, least, limit=limit, first=first)
-        with deps.trace.stage(Stage.VERIFIED):
-            named_ids = [hit.chunk_id for hit in named]
-            records = dict(deps.store.read_chunks(scope, named_ids)) if named_ids else {}
-            by_words = verify(named, records)
-        best = {part.chunk_id for part in book.reveal(by_words.verified)}
-        best |= {book.tail[number].chunk_id for number in best_of_tail}
-        pool = FusedPool()
-
-        def missing(verified: list[Verified], seen_down_to: float) -> int:
-            nonlocal pool
-            pool = self._fill_pool([*by_words.verified, *verified], best, floor)
-            if pool.least is None:
-                return pool.lacking
-            selected = select(rank_visible(pool.blended))
-            last = pool.least
-            if selected.last is None:
-                selected = select(rank_visible([*pool.blended, *pool.past]))
-                if selected.last is None:
-                    return selected.missing
-                last = selected.last
-            # The index computes in single precision, hence the margin.
-            return int(seen_down_to >= last - ROUNDING)
-
-        near = Fetched()
-        if self.words_only:
-            pool = self._fill_pool(by_words.verified, best, floor)
-        else:
-            near = fetch_pages(deps, scope, pager, k=fused.POOL, missing=missing, records=records)
-        with deps.trace.stage(Stage.RANKED):
-            bound, visible = pool.least, rank_visible(pool.blended)
-            # How far past the candidates was fetched depends on what had to be skipped, so they
-            # follow only where they are needed.
-            if select(visible).last is None and not self.words_only:
-                visible = rank_visible([*pool.blended, *pool.past])
-                bound = select(visible).last
-        verified = [*by_words.verified, *near.verified]
-        failures = [*by_words.failures, *near.failures, *book.find_unranked(verified)]
-        kept = self._keep_failures(failures, frozenset(named_ids), bound)
-        return Found(visible, Fetched(verified, kept), fused=True)
-
-    def _fill_pool(
-        self, verified: Sequence[Verified], best: Set[ChunkId], floor: float | None
-    ) -> FusedPool:
-        """Return the candidates with their blend, and what follows them.
-
-        Similarities are measured against the model's, or those of the closest visible chunks, and
-        words against visible ones, so that nothing unread moves a blend.
-        """
-        stored = {part.chunk_id: part for part in self.book.reveal(verified)}
-        scored = [(part, self.words.of(part.index)) for part in stored.values()]
-        scored += [(part, self.words.of_tail(n)) for n, part in enumerate(self.book.tail)]
-        if floor is not None:
-            scored = [pair for pair in scored if reaches(pair[0].score, floor)]
-        scored.sort(key=lambda pair: -pair[0].score)
-        least = scored[fused.POOL - 1][0].score if len(scored) >= fused.POOL else None
-        close = [] if self.words_only else scored
-        if least is not None:
-            close = [pair for pair in close if _rounded(pair[0].score) >= _rounded(least)]
-        scale = scale_of(
-            [part.score for part, _ in close[: fused.POOL]],
-            self.words.best,
-            self.words.scores.possible,
-            model_calibration(self.book.pipeline.store, self.book.scope),
-        )
-        candidates = best | {part.chunk_id for part, _ in close}
-        pool = FusedPool(least=least, lacking=fused.POOL - len(scored))
-        for part, bm25 in scored:
-            blend = None
-            if part.chunk_id in candidates:
-                blend = scale.blend(self.weight, bm25, part.score)
-            chunk = replace(part, fused=FusedScore(_rounded(bm25), blend))
-            if blend is not None:
-                pool.blended.append(chunk)
-            elif not self.words_only:
-                pool.past.append(chunk)
-        return pool
-
-    def _keep_failures(
-        self, failures: Sequence[VerificationFailure], named: Set[ChunkId], bound: float | None
-    ) -> list[VerificationFailure]:
-        """Keep failures of chunks that were read, down to the similarity that was looked at.
-
-        How many others were fetched depends on what had to be skipped, and on the index.
-        """
-        if not failures:
-            return []
-        readable = {self.words.chunk_id(index) for index in self.words.readable}
-        least = -inf if bound is None else _rounded(bound)
-        kept = {
-            failed.chunk_id: failed
-            for failed in failures
-            if failed.chunk_id in readable
-            and (failed.chunk_id in named or _rounded(failed.score) >= least)
-        }
-        return list(kept.values())
-
-
-class FusedPool(Struct, frozen=True):
-    """The candidates with their blend, and the chunks that follow them.
-
-    `least` is the similarity at which the closest end, None if there are fewer than wanted; then
-    `lacking` says how many are missing.
-    """
-
-    blended: list[Visible] = field(default_factory=list)
-    past: list[Visible] = field(default_factory=list)
-    least: float | None = None
-    lacking: int = 0
-
-
-def _rounded(score: float) -> float:
-    return round(score, SCORE_DECIMALS)
 
 
 def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float) -> Visible:

@@ -8,9 +8,10 @@ of a chunk depend on its own text alone, and unread chunks are left out before a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -18,60 +19,100 @@ from truespan.errors import StorageFull, StoreBusy
 from truespan.ingest.language import SAMPLE, detect_language
 from truespan.retrieval.bm25 import ChunkScores, WordMatches, score_chunks
 from truespan.retrieval.coverage import WordRarity, measure_rarity
+from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.terms import recipe_of, stemmer_of, terms
 from truespan.retrieval.word_counts import count_revision
-from truespan.retrieval.word_query import match_words, parse_query
-from truespan.types.document import RevisionWords
-from truespan.types.ids import ChunkId, chunk_id
+from truespan.retrieval.word_query import WordQuery, match_words, parse_query
+from truespan.types.document import RevisionChunk, RevisionWords
+from truespan.types.ids import ChunkId
 from truespan.types.reading import Position
 from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope, World
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from truespan.store import Store
 
 
-class ReadScores(Struct, frozen=True):
-    """The BM25 scores of what a reader may see.
+NOT_COUNTED = -1
+"""In place of a length: the chunk is no text, was not read, or its words are not counted."""
 
-    The place of a stored chunk is its index; those of the tail follow from `tail` on.
-    """
+Matches: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
+"""Places of chunks, and how often a term is in each."""
 
-    scope: Scope
-    position: Position
-    scores: ChunkScores
-    rarity: WordRarity
-    tail: int
-    readable: frozenset[int]
-    """The indexes of stored chunks whose rows say that they were read, whether intact or not."""
+
+class ReadPart(Struct, frozen=True):
+    """The stored chunks of a revision up to a position. A chunk's place is its index."""
+
+    chunks: Mapping[ChunkId, RevisionChunk]
+    ids: Mapping[int, ChunkId]
+    """The ids of `chunks` by their places."""
+    damaged: frozenset[ChunkId]
+    """Chunks that claim to have been read, but whose rows cannot be trusted."""
+    texts: frozenset[int]
+    """The places of text, whose words count."""
+    uncounted: frozenset[int]
+    """Those of them that the store has no counts of."""
+    lengths: NDArray[np.int64]
+    """The words at each place, as far as the store has counted them."""
 
     @property
-    def best(self) -> float:
-        return self.scores.best
+    def end(self) -> int:
+        """Return the first place after the stored chunks."""
+        return len(self.lengths)
 
-    def of(self, index: int) -> float:
-        """Return the score of a stored chunk."""
-        return self.scores.of(index) if index < self.tail else 0.0
 
-    def of_tail(self, number: int) -> float:
-        """Return the score of the n-th part of the tail, from 0 on."""
-        return self.scores.of(self.tail + number)
+@lru_cache(maxsize=32)
+def read_part(known: RevisionWords, position: int) -> ReadPart:
+    """Return what was read of a revision at a position."""
+    import numpy as np
 
-    def top(self, count: int, decimals: int) -> tuple[list[ChunkId], set[int]]:
-        """Return the best by words, ties at the end included: stored chunks, parts of the tail."""
-        values = self.scores.values
-        if not len(values):
-            return [], set()
-        least = round(sorted(values.tolist())[-min(count, len(values))], decimals)
-        places = self.scores.places[values.round(decimals) >= least].tolist()
-        stored = [self.chunk_id(place) for place in places if place < self.tail]
-        return stored, {place - self.tail for place in places if place >= self.tail}
+    read = {id: chunk for id, chunk in known.chunks.items() if chunk.seen_from <= position}
+    # A row says whether its chunk was read, so only those that are intact take part.
+    chunks = {id: chunk for id, chunk in read.items() if chunk.trusted}
+    ids = {chunk.index: id for id, chunk in chunks.items()}
+    lengths = np.full(max(ids, default=-1) + 1, NOT_COUNTED, np.int64)
+    texts = [chunk for chunk in chunks.values() if chunk.is_text]
+    for chunk in texts:
+        lengths[chunk.index] = NOT_COUNTED if chunk.words is None else chunk.words
+    return ReadPart(
+        chunks,
+        ids,
+        frozenset(read.keys() - chunks.keys()),
+        frozenset(chunk.index for chunk in texts),
+        frozenset(chunk.index for chunk in texts if chunk.words is None),
+        lengths,
+    )
 
-    def chunk_id(self, index: int) -> ChunkId:
-        """Return the id under which the store has a chunk."""
-        scope, ref = self.scope, self.position.ref
-        return chunk_id(scope.world, scope.generation.number, ref.document, ref.revision, index)
+
+class ReadScores(Struct, frozen=True):
+    """The BM25 scores of what a reader may see. The places of the tail follow those of `part`."""
+
+    part: ReadPart
+    query: WordQuery
+    language: str
+    scores: ChunkScores
+    rarity: WordRarity
+    places: Mapping[str, NDArray[np.int64]]
+    """Where each term of the query occurs."""
+
+    @property
+    def tail(self) -> int:
+        """Return the place of the first part of the tail."""
+        return self.part.end
+
+    def with_phrases(self) -> list[int]:
+        """Return the places that have every term of the query's phrases, best first.
+
+        Counts have no positions: whether the terms follow one another is for the text to say.
+        """
+        wanted = {term for phrase in self.query.phrases for term in terms(phrase, self.language)}
+        kept = [frozenset(self.places[term].tolist()) for term in wanted]
+        ranked = self.scores.top(len(self.scores.places), SCORE_DECIMALS)
+        return [place for place in ranked if all(place in having for having in kept)]
 
 
 def score_read(
@@ -84,32 +125,31 @@ def score_read(
     parsed = parse_query(query, [stemmer_of(language)])
     wanted = sorted({term for word in parsed.words for term in word.forms.values()})
     known = store.revision_words(scope, world, position.ref)
-    readable = {index for index, since in known.seen_from.items() if since <= position.sid}
-    # Only chunks whose rows are intact take part, since the row says whether a chunk was read.
-    visible = readable & known.lengths.keys()
-    lengths, counts = _read_counts(store, scope, position, language, known, visible, wanted)
-    first = max(lengths, default=-1) + 1
-    for place, text in enumerate(tail, first):
-        found = Counter(terms(text, language))
-        lengths[place] = found.total()
-        for term in wanted:
-            if found[term]:
-                counts[term][place] = found[term]
+    part = read_part(known, position.sid)
+    lengths, stored = _read_counts(store, scope, position, language, known, part, wanted)
+    counted = [Counter(terms(text, language)) for text in tail]
+    lengths = np.append(lengths, np.array([found.total() for found in counted], np.int64))
+    matches: dict[str, WordMatches] = {}
+    for term in wanted:
+        having = [(part.end + n, found[term]) for n, found in enumerate(counted) if found[term]]
+        more = np.array(having, np.int64).reshape(-1, 2)
+        places, counts = stored[term]
+        matches[term] = WordMatches(np.append(places, more[:, 0]), np.append(counts, more[:, 1]))
 
     def find(forms: Mapping[str, str]) -> WordMatches:
         [term] = forms.values()
-        places = counts[term]
-        return WordMatches(
-            np.array(list(places), np.int64), np.array(list(places.values()), np.int64)
-        )
+        return matches[term]
 
-    by_place = np.zeros(first + len(tail), np.int64)
-    by_place[list(lengths)] = list(lengths.values())
-    scores = score_chunks(
-        match_words(parsed, find), by_place, chunks=len(lengths), total=sum(lengths.values())
+    takes_part = lengths != NOT_COUNTED
+    chunks, total = int(takes_part.sum()), int(lengths[takes_part].sum())
+    return ReadScores(
+        part,
+        parsed,
+        language,
+        score_chunks(match_words(parsed, find), lengths, chunks=chunks, total=total),
+        measure_rarity(parsed, find, chunks),
+        {term: found.places for term, found in matches.items()},
     )
-    rarity = measure_rarity(parsed, find, len(lengths))
-    return ReadScores(scope, position, scores, rarity, first, frozenset(readable))
 
 
 def language_read(store: Store, scope: Scope, position: Position) -> str:
@@ -135,47 +175,44 @@ def _read_counts(
     position: Position,
     language: str,
     known: RevisionWords,
-    visible: Set[int],
+    part: ReadPart,
     wanted: Sequence[str],
-) -> tuple[dict[int, int], dict[str, dict[int, int]]]:
-    """Return the words of each visible chunk, and how often the wanted terms are in which.
+) -> tuple[NDArray[np.int64], dict[str, Matches]]:
+    """Return the words at each place of what was read, and where the wanted terms occur.
 
     What is missing, damaged or of another recipe is counted again, for this revision alone.
     """
-    held = None
+    import numpy as np
+
+    lengths, held, counted = part.lengths, None, None
     if known.fresh and known.recipe == recipe_of(language):
         held = store.revision_postings(scope, known.key, wanted)
     if held is None:
         own = language == position.language
         # In another language than the book's, the counts serve this request alone.
-        counted = count_revision(
-            store, scope, position.ref, language, only=None if own else visible
-        )
+        only = None if own else part.texts
+        counted = count_revision(store, scope, position.ref, language, only=only)
         if own:
             # Without room to keep them, the counts still serve this request.
             with suppress(StorageFull, StoreBusy):
                 store.keep_words(scope, [counted])
-        return _only(visible, counted.lengths, counted.terms, wanted)
-    lengths, counts = _only(visible, known.lengths, held, wanted)
-    if uncounted := visible - lengths.keys():
+        lengths, held = np.full(part.end, NOT_COUNTED, np.int64), {}
+    elif part.uncounted:
         # They were damaged, or set aside, when the others were counted.
-        counted = count_revision(store, scope, position.ref, language, only=uncounted)
-        more, places = _only(visible, counted.lengths, counted.terms, wanted)
-        lengths |= more
-        for term in wanted:
-            counts[term] |= places[term]
-    return lengths, counts
-
-
-def _only(
-    visible: Set[int],
-    lengths: Mapping[int, int | None],
-    counts: Mapping[str, Mapping[int, int]],
-    wanted: Sequence[str],
-) -> tuple[dict[int, int], dict[str, dict[int, int]]]:
-    """Leave out every chunk that is not visible, and every term that is not wanted."""
-    seen = {index: n for index, n in lengths.items() if index in visible and n is not None}
-    return seen, {
-        term: {index: count for index, count in counts.get(term, {}).items() if index in seen}
-        for term in wanted
-    }
+        counted = count_revision(store, scope, position.ref, language, only=part.uncounted)
+    if counted is not None:
+        lengths = lengths.copy()
+        for place, length in counted.lengths.items():
+            if place in part.texts:
+                lengths[place] = length
+    found: dict[str, Matches] = {}
+    for term in wanted:
+        pairs = np.frombuffer(held.get(term, b""), [("index", "<u4"), ("count", "<u2")])
+        more = counted.terms.get(term, {}) if counted is not None else {}
+        places = np.append(pairs["index"].astype(np.int64), np.array([*more], np.int64))
+        counts = np.append(pairs["count"].astype(np.int64), np.array([*more.values()], np.int64))
+        # Nothing of a chunk that was not read goes any further.
+        kept = places < part.end
+        kept[kept] = lengths[places[kept]] != NOT_COUNTED
+        found[term] = places[kept], counts[kept]
+    return lengths, found

@@ -45,24 +45,8 @@ class WordScores(Struct, frozen=True):
         return 0.0 if place is None else self.scores.of(place)
 
     def top(self, count: int, decimals: int) -> list[ChunkId]:
-        """Return the ids of the best chunks with a word of the query, best first.
-
-        Scores are compared as shares of the best, so that those which blend alike are all among
-        them or none is.
-        """
-        import numpy as np
-
-        values = self.scores.values
-        if not len(values):
-            return []
-        shares = (values / self.best).round(decimals)
-        if count < len(shares):
-            least = np.partition(shares, len(shares) - count)[len(shares) - count]
-            chosen = (shares >= least).nonzero()[0]
-        else:
-            chosen = np.arange(len(shares))
-        ordered = chosen[np.argsort(-shares[chosen], kind="stable")]
-        places = self.scores.places[ordered].tolist()
+        """Return the ids of the best chunks with a word of the query, best first."""
+        places = self.scores.top(count, decimals)
         return [self.layout.chunk_id(self.scope, place) for place in places]
 
     def with_phrases(self, store: Store) -> WordScores:

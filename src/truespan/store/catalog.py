@@ -31,12 +31,13 @@ from truespan.types.document import (
     CountedRevision,
     DocumentCatalog,
     Postings,
+    RevisionChunk,
     RevisionRef,
     RevisionWords,
     WordCatalog,
     WordEntry,
 )
-from truespan.types.ids import TextHash, WorldId
+from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.scope import Scope, World, admits
 
 T = TypeVar("T")
@@ -227,21 +228,18 @@ class Catalogs(Part):
 
     def revision_postings(
         self, scope: Scope, key: int, terms: Sequence[str]
-    ) -> dict[str, dict[int, int]] | None:
-        """Return how often each term is in which chunks of one revision, by their indexes; None if
-        what is held does not match its checksum."""
+    ) -> dict[str, bytes] | None:
+        """Return where each term occurs in one revision, packed as in `Postings`; None if what is
+        held does not match its checksum."""
         rows = self._db.at(scope, key=key, terms=list(terms)).all(
             """SELECT term, postings FROM words
                WHERE world_id = :world AND generation = :generation AND revision = :key
                  AND term IN LIST(:terms)"""
         )
-        found = {}
-        for term, stored in rows:
-            packed = stored[:-_SEAL]
-            if stored != _seal(packed, "words", scope.world, scope.generation.number, term):
-                return None
-            found[term] = dict(_PAIR.iter_unpack(packed))
-        return found
+        found = {term: stored[:-_SEAL] for term, stored in rows}
+        identity = "words", scope.world, scope.generation.number
+        intact = all(stored == _seal(found[term], *identity, term) for term, stored in rows)
+        return found if intact else None
 
     def _clear_words(self) -> None:
         self._word_catalogs.clear()
@@ -386,18 +384,21 @@ def _read_revision_words(
 ) -> RevisionWords:
     _, texts, _ = cells = counted or (None, None, None)
     recipe, known = _read_lengths(scope, ref, *cells)
-    hashes, seen_from, lengths = list[tuple[int, str]](), dict[int, int](), dict[int, int | None]()
+    hashes, chunks = list[tuple[int, str]](), dict[ChunkId, RevisionChunk]()
     for state, recorded, *values in rows:
-        index, _, kind, *_, last_sid, reach, _, text_hash = values[:11]
-        seen_from[index] = max(last_sid, reach)
-        if kind != ChunkKind.TEXT:
-            continue
+        index, chunk_id, kind, *_, last_sid, reach, _, text_hash = values[:11]
+        intact = recorded == chunk_checksum(scope.world, scope.generation.number, ref, values)
+        chunks[ChunkId(chunk_id)] = RevisionChunk(
+            index,
+            max(last_sid, reach),
+            TextHash(text_hash),
+            trusted=intact and state == ChunkState.EMBEDDED,
+            is_text=kind == ChunkKind.TEXT,
+            words=known.get(index),
+        )
         if index in known:
             hashes.append((index, text_hash))
-        intact = recorded == chunk_checksum(scope.world, scope.generation.number, ref, values)
-        if intact and state == ChunkState.EMBEDDED:
-            lengths[index] = known.get(index)
-    return RevisionWords(key, recipe, texts == _digest_texts(hashes), seen_from, lengths)
+    return RevisionWords(key, recipe, texts == _digest_texts(hashes), chunks)
 
 
 def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:

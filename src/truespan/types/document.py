@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from truespan.types.chunk import FigureRecord, NewChunk
-from truespan.types.ids import TextHash
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Generation, Unlimited
 from truespan.types.source import DocumentKind, DocumentOptions
@@ -336,20 +336,33 @@ class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
     entries: tuple[WordEntry, ...]
 
 
-class RevisionWords(Struct, frozen=True):
-    """The words of one revision, as a reader's search needs them.
+class RevisionChunk(Struct, frozen=True):
+    """A chunk of a revision, as its row says.
+
+    `seen_from` is the position from which on it is read whole. `trusted` says whether the row
+    matches its checksum and the chunk is embedded; otherwise nothing else of it can be believed.
+    `words` is how many it has, None if they were not counted, as those of a figure never are.
+    """
+
+    index: int
+    seen_from: int
+    text_hash: TextHash
+    trusted: bool
+    is_text: bool
+    words: int | None
+
+
+class RevisionWords(Struct, frozen=True, eq=False, weakref=True):
+    """The chunks and the words of one revision, as a reader's search needs them; itself and no
+    equal.
 
     `recipe` is that of a `WordEntry`; `fresh` is false when a counted chunk has another text now.
-    `seen_from` says for each chunk, by its index, from which position on its row claims to be read
-    whole. `lengths` has only chunks whose row matches its checksum, so that it can be believed.
     """
 
     key: int
     recipe: str | None
     fresh: bool
-    seen_from: Mapping[int, int]
-    lengths: Mapping[int, int | None]
-    """Words of each chunk that is embedded and of kind text; None for one that was not counted."""
+    chunks: Mapping[ChunkId, RevisionChunk]
 
 
 class CountableChunk(Struct, frozen=True):

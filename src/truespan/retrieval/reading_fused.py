@@ -1,0 +1,329 @@
+"""Fused search of the read part of a book: by words and by similarity, of visible chunks alone.
+
+    counts of one revision, and the tail ──BM25──┐
+                                                 ├─> candidates ──blend──> order ──verify──> result
+    hits of the index ──stored vectors───────────┘
+
+Candidates, order and scale are as in the search of a whole world. Whatever decides them comes from
+chunks that this reader may see: the index only says which of these may be close. Their similarity
+is computed from the stored vectors, so that neither a hit from ahead nor a wrong score counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
+from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from truespan.retrieval import fused
+from truespan.retrieval.blend import Scale, scale_of
+from truespan.retrieval.fetch import SLACK, Fetched, HitPager
+from truespan.retrieval.pack import Packed
+from truespan.retrieval.pipeline import Pipeline
+from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
+from truespan.retrieval.reading_words import ReadScores
+from truespan.retrieval.stages import complete_until, reveal, verify
+from truespan.types.answer import Shortlist
+from truespan.types.bundle import Skipped
+from truespan.types.chunk import ChunkRecord, Vector
+from truespan.types.ids import ChunkId
+from truespan.types.profile import reaches
+from truespan.types.scope import Scope
+from truespan.types.telemetry import Stage
+from truespan.types.trust import FailureKind, FusedScore, Hit, VerificationFailure, Visible
+from truespan.vectors import similarities_of
+
+ROUNDING = 2e-6
+"""How far the single precision of an index may be off from the scores that count."""
+
+Select: TypeAlias = Callable[[list[Visible]], Packed | Shortlist]
+"""Chooses from chunks by rank; says how many it lacks, and at which score it had enough."""
+
+
+class Found(Struct, frozen=True):
+    """What a reader may see of what was fetched, by rank, with the tail."""
+
+    visible: list[Visible]
+    fetched: Fetched
+
+    def down_to(self, last: float | None) -> tuple[int, Fetched]:
+        """Return how many chunks score at least as much as the last result, and what failed there.
+
+        In a fused search, everything that was looked at counts.
+        """
+        if isinstance(self.fetched, ReadFetched):
+            return len(self.visible), self.fetched.counted()
+        least = -inf if last is None else round(last, SCORE_DECIMALS)
+        seen = sum(round(part.score, SCORE_DECIMALS) >= least for part in self.visible)
+        return seen, self.fetched.down_to(last)
+
+
+class Candidate(Struct, frozen=True):
+    """A stored chunk or a part of the tail, by its place, with all that ranks it."""
+
+    place: int
+    index: int
+    score: float
+    bm25: float
+    blend: float | None = None
+
+
+class FusedBookSearch(Struct, frozen=True):
+    """One query against the read part of a book, by its words and by similarity."""
+
+    pipeline: Pipeline
+    scope: Scope
+    vector: Vector
+    tail: list[Visible]
+    words: ReadScores
+    weight: float
+    words_only: bool
+    """Whether only chunks with a word of the query are candidates, and none follow."""
+    _scores: dict[int, float | None] = field(default_factory=dict)
+    """The similarity at each place; None where the vector is missing or damaged."""
+    _records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
+    _failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
+    _repairs: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
+
+    def find(self, k: int, floor: float | None, select: Select) -> Found:
+        """Rank what may be among the best, and verify it in this order until there is enough."""
+        if self.words.query.phrases:
+            visible = self._find_phrases(k, floor, select)
+        elif self.words_only:
+            visible = self._find_words(k, floor, select)
+        else:
+            visible = self._find_blended(k, floor, select)
+        only_repaired = self._repairs.keys() - self._failures.keys()
+        failures = {**self._repairs, **self._failures}
+        fetched = ReadFetched([], list(failures.values()), frozenset(only_repaired))
+        return Found(visible, fetched)
+
+    def _find_blended(self, k: int, floor: float | None, select: Select) -> list[Visible]:
+        """Rank the best by words and the closest, and then what follows by similarity."""
+        words = self.words
+        named = words.scores.top(fused.POOL, SCORE_DECIMALS)
+        scored, hits = self._score_closest(named, floor)
+        least = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else None
+        bound = -inf if least is None else _rounded(least)
+        seen = [hit for hit in hits if _rounded(hit.score) >= bound]
+        near = [
+            words.part.chunks[hit.chunk_id].index
+            for hit in seen
+            if hit.chunk_id in words.part.chunks
+        ]
+        self._note_failures(seen, {*near, *named})
+        close = [part for part in scored if _rounded(part.score) >= bound]
+        scale = self._scale([part.score for part in close[: fused.POOL]], words.scores.best)
+        chosen = {part.place for part in close}.union(named)
+        candidates = [part for part in scored if part.place in chosen]
+        visible = self._verify_best([], self._rank(candidates, scale), k, select)
+        if least is None or select(visible).last is not None:
+            return visible
+        places = {*words.part.ids, *(words.tail + n for n in range(len(self.tail)))}
+        following = self._score(places - chosen, floor)
+        following.sort(key=lambda part: (-_rounded(part.score), part.index))
+        return self._verify_best(visible, following, k, select)
+
+    def _find_words(self, k: int, floor: float | None, select: Select) -> list[Visible]:
+        """Rank by words alone; similarity decides only what the floor leaves out."""
+        scores = self.words.scores
+        scale = self._scale([], scores.best)
+        count = max(fused.POOL, k)
+        while True:
+            places = scores.top(min(count, fused.MOST_BY_WORDS), SCORE_DECIMALS)
+            ordered = self._rank(self._score(places, floor), scale)
+            self._note_failures([], places)
+            visible = self._verify_best([], ordered, k, select)
+            exhausted = count >= min(len(scores.places), fused.MOST_BY_WORDS)
+            if exhausted or select(visible).last is not None:
+                return visible
+            count *= 4
+
+    def _find_phrases(self, k: int, floor: float | None, select: Select) -> list[Visible]:
+        """Rank the chunks whose text has every phrase of the query."""
+        words = self.words
+        places = words.with_phrases()[: fused.MOST_BY_WORDS]
+        self._read([words.part.ids[place] for place in places if place < words.tail])
+
+        def occurs(place: int) -> bool:
+            if place >= words.tail:
+                text = self.tail[place - words.tail].text
+            else:
+                record = self._records.get(words.part.ids[place])
+                if record is None or record.chunk is None or not record.is_intact():
+                    return False
+                text = record.chunk.data.decode()
+            return words.query.occurs_in(text, words.language)
+
+        places = list(filter(occurs, places))
+        scored = self._score(places, floor)
+        self._note_failures([], places)
+        best = max((part.bm25 for part in scored), default=0.0)
+        scale = self._scale([part.score for part in scored[: fused.POOL]], best)
+        return self._verify_best([], self._rank(scored, scale), k, select)
+
+    def _score_closest(
+        self, named: Iterable[int], floor: float | None
+    ) -> tuple[list[Candidate], list[Hit]]:
+        """Return the closest visible chunks, the `named` ones and the tail, and the hits seen.
+
+        All that are as close as the last of the pool are among them, however many hits of other
+        chunks there are.
+        """
+        deps, chunks = self.pipeline.deps, self.words.part.chunks
+        least = None if floor is None else max(floor - ROUNDING, 0.0)
+        with deps.trace.stage(Stage.HITS):
+            limit = fused.POOL + SLACK
+            pager = HitPager(deps.index, self.scope, self.vector, least, limit=limit)
+        places = {self.words.tail + number for number in range(len(self.tail))}.union(named)
+        # One more than the pool shows where the pool ends, in nearly every search.
+        wanted = fused.POOL + 1
+        while True:
+            length = complete_until(pager.hits, wanted, exhausted=pager.exhausted)
+            if length is None:
+                with deps.trace.stage(Stage.HITS):
+                    pager.extend(wanted)
+                continue
+            hits = pager.hits[:length]
+            near = {chunks[hit.chunk_id].index for hit in hits if hit.chunk_id in chunks}
+            scored = self._score(near | places, floor)
+            lacking = fused.POOL - len(scored)
+            if pager.exhausted and length == len(pager.hits):
+                return scored, hits
+            # The index computes in single precision, hence the margin.
+            if lacking <= 0 and hits[-1].score < scored[fused.POOL - 1].score - ROUNDING:
+                return scored, hits
+            wanted = length + max(lacking, 1)
+
+    def _score(self, places: Iterable[int], floor: float | None) -> list[Candidate]:
+        """Return what is at these places and reaches the floor, by falling similarity."""
+        words, places = self.words, list(places)
+        unknown = [place for place in places if place not in self._scores]
+        hashes = {
+            place: words.part.chunks[words.part.ids[place]].text_hash
+            for place in unknown
+            if place < words.tail
+        }
+        vectors = self.pipeline.store.vectors(self.scope, [*hashes.values()]) if hashes else {}
+        ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
+        similarities = similarities_of(
+            self.vector,
+            [vectors[hashes[place]] for place in ranked],
+            self.scope.profile.distance,
+        )
+        self._scores.update(dict.fromkeys(hashes))
+        self._scores.update(zip(ranked, similarities, strict=True))
+        self._scores.update((words.tail + n, part.score) for n, part in enumerate(self.tail))
+        found = [
+            Candidate(place, self._index(place), score, bm25)
+            for place, bm25 in zip(places, words.scores.of_each(places), strict=True)
+            if (score := self._scores[place]) is not None
+            and (floor is None or reaches(score, floor))
+        ]
+        return sorted(found, key=lambda part: -part.score)
+
+    def _index(self, place: int) -> int:
+        return place if place < self.words.tail else self.tail[place - self.words.tail].index
+
+    def _scale(self, closest: Sequence[float], best_words: float) -> Scale:
+        """Return the scale of visible chunks; a calibration for readers is that of the model."""
+        calibration = model_calibration(self.pipeline.store, self.scope)
+        return scale_of(closest, best_words, self.words.scores.possible, calibration)
+
+    def _rank(self, candidates: Iterable[Candidate], scale: Scale) -> list[Candidate]:
+        """Return candidates with their blend, best first; ties by place."""
+        blended = [
+            replace(part, blend=scale.blend(self.weight, part.bm25, part.score))
+            for part in candidates
+        ]
+        return sorted(blended, key=lambda part: (-(part.blend or 0.0), part.index))
+
+    def _verify_best(
+        self, visible: Sequence[Visible], ordered: Sequence[Candidate], k: int, select: Select
+    ) -> list[Visible]:
+        """Add candidates to what is visible, from the best on, until enough can be selected."""
+        added = [*visible]
+        start, end = 0, k
+        while start < len(ordered):
+            added += self._reveal(ordered[start:end])
+            with self.pipeline.trace.stage(Stage.ENOUGH):
+                selected = select(added)
+            if selected.last is not None:
+                break
+            start, end = end, end + max(selected.missing, 1)
+        return added
+
+    def _reveal(self, candidates: Sequence[Candidate]) -> Iterator[Visible]:
+        """Yield the candidates whose text is verified and visible, in their order."""
+        words = self.words
+        ids = {
+            part.place: words.part.ids[part.place] for part in candidates if part.place < words.tail
+        }
+        hits = [
+            # The hash is that of the text whose stored vector was compared.
+            Hit(chunk, part.score, words.part.chunks[chunk].text_hash)
+            for part in candidates
+            if (chunk := ids.get(part.place))
+        ]
+        self._read(list(ids.values()))
+        with self.pipeline.trace.stage(Stage.VERIFIED):
+            outcome = verify(hits, self._records)
+        self._failures.update({failed.chunk_id: failed for failed in outcome.failures})
+        verified = {found.chunk.chunk_id: found for found in outcome.verified}
+        for part in candidates:
+            score = FusedScore(_rounded(part.bm25), part.blend)
+            if part.place >= words.tail:
+                yield replace(self.tail[part.place - words.tail], fused=score)
+            elif (found := verified.get(ids[part.place])) and (seen := reveal(found, self.scope)):
+                yield replace(seen, fused=score)
+
+    def _read(self, ids: Sequence[ChunkId]) -> None:
+        if unread := [chunk for chunk in ids if chunk not in self._records]:
+            with self.pipeline.trace.stage(Stage.VERIFIED):
+                self._records.update(self.pipeline.store.read_chunks(self.scope, unread))
+
+    def _note_failures(self, hits: Sequence[Hit], places: Iterable[int]) -> None:
+        """Remember what is wrong with hits and places that were looked at.
+
+        Rows that cannot be trusted and vectors that are missing are left out of the result. A
+        point in the index with another text is only repaired: the stored vector ranks its chunk.
+        """
+        words = self.words
+        damaged = [hit for hit in hits if hit.chunk_id in words.part.damaged]
+        self._read([hit.chunk_id for hit in damaged])
+        for failed in verify(damaged, self._records).failures:
+            self._failures[failed.chunk_id] = failed
+        for hit in hits:
+            known = words.part.chunks.get(hit.chunk_id)
+            if known is not None and known.text_hash != hit.text_hash:
+                hashes = hit.text_hash, known.text_hash
+                self._repairs[hit.chunk_id] = VerificationFailure(
+                    FailureKind.STALE, hit.chunk_id, *hashes, hit.score
+                )
+        for place in places:
+            if place < words.tail and self._scores[place] is None:
+                chunk = words.part.ids[place]
+                text_hash = words.part.chunks[chunk].text_hash
+                self._failures[chunk] = VerificationFailure(
+                    FailureKind.STALE, chunk, text_hash, text_hash
+                )
+
+
+class ReadFetched(Fetched, frozen=True):
+    """What failed in a fused search of a book; what is only repaired was not left out."""
+
+    repairs: frozenset[ChunkId] = frozenset()
+
+    def counted(self) -> Fetched:
+        kept = [failed for failed in self.failures if failed.chunk_id not in self.repairs]
+        return Fetched([], kept)
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        return self.counted().skipped()
+
+
+def _rounded(score: float) -> float:
+    return round(score, SCORE_DECIMALS)
