@@ -18,8 +18,11 @@ from truespan.types.request import (
     DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
+    LONGEST_NAME,
     LONGEST_QUERY,
     LONGEST_SELECTION,
+    MOST_CONTEXT_TOKENS,
+    MOST_NEIGHBOURS,
     MOST_TOP_K,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
@@ -30,11 +33,15 @@ LONGEST_NAME_SHOWN = 60
 Value = TypeVar("Value", bound="Arguments")
 
 
-def _text(description: str, longest: int = LONGEST_QUERY) -> Meta:
+def _text(description: str, longest: int = LONGEST_NAME) -> Meta:
     return Meta(min_length=1, max_length=longest, description=description)
 
 
-Query = Annotated[str, _text("What to search for.")]
+# The engine itself refuses a query that is too long, with the same error everywhere.
+_LENGTH = {"maxLength": LONGEST_QUERY}
+Query = Annotated[
+    str, Meta(min_length=1, description="What to search for.", extra_json_schema=_LENGTH)
+]
 SearchMode = Annotated[
     Literal["auto", "meaning", "words"],
     Meta(
@@ -68,7 +75,45 @@ class PositionArguments(Arguments, frozen=True, kw_only=True):
     book: Book | None = None
 
 
-class ReadingArguments(Arguments, frozen=True, kw_only=True):
+class PassageFields(Arguments, frozen=True, kw_only=True):
+    """How much of what is found is returned."""
+
+    neighbours: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MOST_NEIGHBOURS,
+            description="How many sentences before and after each passage to add, if they fit.",
+        ),
+    ] = 0
+    granularity: Annotated[
+        Literal["passage", "sentence"],
+        Meta(description="Whether to return whole passages, or only their best sentences."),
+    ] = "passage"
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                description="The token budget; null for the default. The operator sets the limit.",
+                extra_json_schema={"maximum": MOST_CONTEXT_TOKENS},
+            ),
+        ]
+        | None
+    ) = None
+    include_boilerplate: (
+        Annotated[
+            bool,
+            Meta(
+                description="Whether licences, lists of chapters and page numbers rank like other "
+                "text instead of after it; null for the default of the world."
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ReadingArguments(PassageFields, frozen=True, kw_only=True):
     """A query to the part of a book that the reader has read."""
 
     query: Query
@@ -84,17 +129,17 @@ Language = Annotated[str, _text("Only this language; null for any.")]
 Version = Annotated[str, _text("Only this version; null for any.")]
 
 
-class SearchArguments(Arguments, frozen=True, kw_only=True):
+class SearchArguments(PassageFields, frozen=True, kw_only=True):
     """A query, the maximum number of results, and their minimum similarity."""
 
-    query: Annotated[str, Meta(description="What to search for.")]
+    query: Annotated[str, Meta(description="What to search for.", extra_json_schema=_LENGTH)]
     top_k: Annotated[int, Meta(ge=0, description="Maximum number of passages.")] = DEFAULT_TOP_K
     floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Minimum similarity.")] = DEFAULT_FLOOR
     mode: SearchMode | None = None
     rerank: Rerank | None = None
 
 
-class FilterFields(Arguments, frozen=True, kw_only=True):
+class FilterFields(PassageFields, frozen=True, kw_only=True):
     """Filters as HTTP and MCP take them. All of them must match; null means any."""
 
     chapter_filter: Annotated[str, _text("Only this chapter, by its full title.")] | None = None

@@ -31,14 +31,20 @@ from truespan.protocols import (
 from truespan.retrieval.rerank import RerankOptions
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
+from truespan.types.chunk import Vector
+from truespan.types.ids import TextHash
 from truespan.types.job import MOST_CRASHES
 from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT
+from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
     from truespan.store import Store
+
+
+INSTRUCTION_ROOM = 32
+"""Tokens left free for a model's query instruction when a long text is split."""
 
 
 class OtherEmbedder(Struct, frozen=True):
@@ -75,6 +81,8 @@ class Components(Struct, frozen=True):
     """Checks files, settings and models for the doctor, without changing anything."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
+    most_tokens: int = MOST_CONTEXT_TOKENS
+    """The largest token budget that a request may ask for."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """How answers are decided, and what the usage log records."""
     backups: Backups | None = None
@@ -116,10 +124,31 @@ class Components(Struct, frozen=True):
             self.embedder_for,
             self.clock,
             start_repair,
+            self._split_query,
+            self._embed,
             self.fused_weight,
+            self.most_tokens,
             trace,
             self.rerank,
         )
+
+    def _split_query(self, text: str, limit: int) -> list[str]:
+        from truespan.ingest.chunking import split_text
+
+        return split_text(text, self.counter, limit - INSTRUCTION_ROOM)
+
+    def _embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
+        from truespan.ingest.embed import embed_texts
+
+        batches = embed_texts(
+            self.embedder_for(scope.profile),
+            texts,
+            self.limits,
+            self.clock,
+            counter=self.counter,
+            on_token_limit=self.preparation.on_token_limit,
+        )
+        return {known: vector for batch in batches for known, vector in batch.vectors.items()}
 
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
         """Return the embedder of a generation's profile; the default one if no other has it.

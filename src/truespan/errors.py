@@ -132,13 +132,16 @@ class BlankQuery(CallerError):
     advice = "Pass a question or some words."
 
 
-class QueryTooLong(CallerError):
+class QueryTooLong(InvalidSettings):
+    """The query has more tokens than the model reads, or more characters than are allowed."""
+
     code = "query_too_long"
     advice = "Shorten the query."
 
-    def __init__(self, tokens: int, limit: int) -> None:
-        super().__init__(f"The query has {tokens} tokens; the embedding model accepts {limit}.")
-        self.tokens, self.limit = tokens, limit
+    def __init__(self, count: int, limit: int, unit: str = "tokens") -> None:
+        by = "the embedding model accepts" if unit == "tokens" else "the limit is"
+        super().__init__(f"The query has {count} {unit}; {by} {limit}.")
+        self.count, self.limit, self.unit = count, limit, unit
 
 
 class NotFound(CallerError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 from msgspec import Struct
 
@@ -28,7 +28,14 @@ from truespan.types.reading import (
     StoredImage,
     wanted_image,
 )
-from truespan.types.request import READING_TOP_K, Mode, ReadingRequest, check_mode
+from truespan.types.request import (
+    READING_TOP_K,
+    Mode,
+    PassageArguments,
+    ReadingRequest,
+    check_mode,
+    passage_options,
+)
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
@@ -150,17 +157,21 @@ class Reader(Struct, frozen=True):
         top_k: int = READING_TOP_K,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        **options: Unpack[PassageArguments],
     ) -> ContextBundle:
         """Return context for a query from what was read of the book, in reading order.
 
         With `rerank`, the configured reranker gets what was read and chooses among it.
+        The options are those of `PassageArguments`: how much of what is found is returned.
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before the provider is asked.
             DocumentNotFound: no document has this name. A caller who may not see the documents
                 gets the same result as for a book without a position.
         """
-        request = ReadingRequest(query, top_k, book, check_mode(mode), rerank)
+        request = ReadingRequest(
+            query, top_k, book, check_mode(mode), rerank, passage_options(options)
+        )
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retriever(trace).retrieve(request)
 
@@ -171,6 +182,7 @@ class Reader(Struct, frozen=True):
         *,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        **options: Unpack[PassageArguments],
     ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
 
@@ -181,7 +193,7 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: as `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
         """
-        return final_answer(self.answer_stream(query, book, mode=mode, rerank=rerank))
+        return final_answer(self.answer_stream(query, book, mode=mode, rerank=rerank, **options))
 
     def answer_stream(
         self,
@@ -190,9 +202,16 @@ class Reader(Struct, frozen=True):
         *,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        **options: Unpack[PassageArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece, as `World.answer_stream` does."""
-        request = ReadingRequest(query, book=book, mode=check_mode(mode), rerank=rerank)
+        request = ReadingRequest(
+            query,
+            book=book,
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=passage_options(options),
+        )
         access = self._access
         answerer = Answerer(access.components, access.authority, query)
 
@@ -201,12 +220,24 @@ class Reader(Struct, frozen=True):
 
         return answerer.events(find, reading=True)
 
-    def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:
+    def why_not(
+        self,
+        chunk_id: str,
+        query: str,
+        *,
+        book: str | None = None,
+        top_k: int = READING_TOP_K,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **options: Unpack[PassageArguments],
+    ) -> Reason:
         """Return why a chunk is not among what `retrieve` returns for the same arguments.
 
         A chunk that was not read yet gets the same reason as one that does not exist.
         """
-        request = ReadingRequest(query, **settings)
+        request = ReadingRequest(
+            query, top_k, book, check_mode(mode), rerank, passage_options(options)
+        )
         with self._access.components.observer.request(Request.READING_WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 

@@ -38,12 +38,15 @@ from truespan.types.request import (
     DEFAULT_TOP_K,
     RETRIEVAL_FILTERS,
     RETRIEVAL_TOP_K,
-    FilterArguments,
     Filters,
     Mode,
+    PassageArguments,
+    QueryArguments,
     RetrievalRequest,
     SearchRequest,
     check_mode,
+    passage_options,
+    split_arguments,
 )
 from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.scope import World as WorldRecord
@@ -72,8 +75,6 @@ if TYPE_CHECKING:
     OnProgress = Callable[[Progress], None]
 
 USAGE_LIMIT = 50
-INSTRUCTION_ROOM = 32
-"""Tokens left free for a model's query instruction when a long selection is split."""
 
 
 class World:
@@ -158,11 +159,13 @@ class World:
         floor: float = DEFAULT_FLOOR,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        **options: Unpack[PassageArguments],
     ) -> SearchResult:
         """Find the chunks closest to a query, each verified against the store as it is read.
 
         `mode` is one of `Mode`, by default the world's. With `rerank`, the configured reranker
-        orders the first candidates; if it fails, a warning says so.
+        orders the first candidates; if it fails, a warning says so. The options are those of
+        `PassageArguments`: how much of what is found is returned.
 
         Raises:
             InvalidSettings: before anything is read.
@@ -171,7 +174,9 @@ class World:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: the provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
-        request = SearchRequest(query, top_k, floor, check_mode(mode), rerank)
+        request = SearchRequest(
+            query, top_k, floor, check_mode(mode), rerank, passage_options(options)
+        )
         with self._components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 
@@ -184,11 +189,12 @@ class World:
         near_misses: bool = False,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
-        **filters: Unpack[FilterArguments],
+        **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
 
-        `mode` and `rerank` are as in `search`. The filters are those of `FilterArguments`; None
+        `mode` and `rerank` are as in `search`. Further arguments are those of `PassageArguments`,
+        such as `neighbours` and `max_tokens`, and the filters of `FilterArguments`; None
         stands for any. Language and version default to "en" and "1.0". If
         the provider, the index or the store fails, the bundle has the status `error`.
 
@@ -196,8 +202,7 @@ class World:
             InvalidSettings: before anything is read.
             BlankQuery, QueryTooLong: before the provider is asked.
         """
-        narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
-        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode), rerank)
+        request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
         with self._components.observer.request(Request.RETRIEVE) as trace:
             return self._retriever(trace).retrieve(request, near_misses=near_misses)
 
@@ -210,11 +215,10 @@ class World:
         top_k: int = RETRIEVAL_TOP_K,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
-        **filters: Unpack[FilterArguments],
+        **arguments: Unpack[QueryArguments],
     ) -> Reason:
         """Return why a chunk is not among what `retrieve` returns for the same arguments."""
-        narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
-        request = RetrievalRequest(query, selected_text, top_k, narrowed, check_mode(mode), rerank)
+        request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
         with self._components.observer.request(Request.WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
@@ -224,7 +228,7 @@ class World:
         *,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
-        **filters: Unpack[FilterArguments],
+        **arguments: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
 
@@ -235,7 +239,7 @@ class World:
         """
         from truespan.answering import final_answer
 
-        return final_answer(self.answer_stream(query, mode=mode, rerank=rerank, **filters))
+        return final_answer(self.answer_stream(query, mode=mode, rerank=rerank, **arguments))
 
     def answer_stream(
         self,
@@ -243,7 +247,7 @@ class World:
         *,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
-        **filters: Unpack[FilterArguments],
+        **arguments: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece: `Started` once the mode is decided, `Piece`s, then `Finished`.
 
@@ -253,9 +257,13 @@ class World:
 
         if not isinstance(query, str):
             raise InvalidSettings("The query must be a string.")
-        narrowed = Filters().with_arguments(filters)
+        options, filters = split_arguments(arguments)
         request = RetrievalRequest(
-            query=query, filters=narrowed, mode=check_mode(mode), rerank=rerank
+            query=query,
+            filters=Filters().with_arguments(filters),
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=options,
         )
         answerer = Answerer(self._components, self.authority, query)
         return answerer.events(
@@ -533,10 +541,19 @@ class World:
         return world
 
     def _retriever(self, trace: RequestTrace) -> Retriever:
-        from truespan.ingest.chunking import split_text
+        return Retriever(self.access.pipeline(trace))
 
-        counter = self._components.counter
-        return Retriever(
-            self.access.pipeline(trace),
-            lambda text, limit: split_text(text, counter, limit - INSTRUCTION_ROOM),
-        )
+
+def _retrieval_request(
+    query: str | None,
+    selected_text: str | None,
+    top_k: int,
+    mode: Mode | str | None,
+    rerank: bool | None,
+    arguments: QueryArguments,
+) -> RetrievalRequest:
+    options, filters = split_arguments(arguments)
+    narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
+    return RetrievalRequest(
+        query, selected_text, top_k, narrowed, check_mode(mode), rerank, options
+    )

@@ -406,10 +406,10 @@ class WorldEvaluation(Struct, frozen=True):
         # Spread evenly over the generation, and always the same ones.
         step = max(1, store.status(scope).embedded // SAMPLED_PASSAGES)
         sample = list(islice(embedded, 0, None, step))
-        pipeline, scores = self._access.pipeline(), []
+        pipeline, world, scores = self._access.pipeline(), self._access.record(), []
         for query in golden[:: max(1, -(-len(golden) // SAMPLED_QUERIES))]:
             expected = {names.key_of(item.document) for item in query.expected if item.grade}
-            [vector] = pipeline.vectors(scope, query.query.strip())
+            vector = pipeline.query_vector(scope, world, query.query.strip())
             # Where only phrases are expected, most passages are still about something else.
             scores.extend(
                 similarity_of(vector, other, scope.profile.distance)

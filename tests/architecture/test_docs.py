@@ -64,7 +64,12 @@ from truespan.types.document import Derivable, DomainRecord, GenerationRecord
 from truespan.types.job import DocumentState, Job, JobCounts, JobState
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import ReadingPosition
-from truespan.types.request import FILTER_ARGUMENTS, ReadingRequest, RetrievalRequest
+from truespan.types.request import (
+    FILTER_ARGUMENTS,
+    PassageArguments,
+    ReadingRequest,
+    RetrievalRequest,
+)
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
 from truespan.types.trust import FailureKind
@@ -326,6 +331,10 @@ def test_the_pages_list_every_argument_with_its_default(
                 name: getattr(entry.default, FILTER_ARGUMENTS[name]) for name in FILTER_ARGUMENTS
             }
             defaults |= given
+        elif entry.name == "passages":
+            defaults |= {
+                name: getattr(entry.default, name) for name in PassageArguments.__annotations__
+            }
         else:
             defaults[entry.name] = entry.default
     assert [row[0] for row in rows] == [*defaults, *others]

@@ -190,7 +190,7 @@ def test_a_query_at_the_limit_passes_and_one_token_more_is_never_sent(tmp_path: 
         error = failure_of(lambda: world.search(words(41)), QueryTooLong)
 
         assert isinstance(error, QueryTooLong)
-        assert (error.tokens, error.limit) == (41, 40)
+        assert (error.count, error.limit) == (41, 40)
         assert (server.counts, server.embeds) == ([words(41)], [])
         assert here.index.calls.count("search") == searched
 

@@ -150,8 +150,11 @@ _OPTIONS = {
     "chapter_filter": "--chapter", "section_filter": "--section", "documents": "--document",
     "language_constraint": "--language", "version_constraint": "--version", "tags": "--tag",
     "mode": "--mode", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
-    "rerank": "--rerank", "no_such": "--no-such",
+    "rerank": "--rerank", "no_such": "--no-such", "neighbours": "--neighbours",
+    "granularity": "--granularity", "max_tokens": "--max-tokens",
+    "include_boilerplate": "--include-boilerplate",
 }  # fmt: skip
+_FLAGS = ("near_misses", "include_boilerplate")
 _COMMANDS = {
     "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
     "read": ["read", "ask"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
@@ -182,7 +185,7 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
             if one is None:
                 spelled += [option, "any"]
             elif one is True:
-                spelled += [option] if name == "near_misses" else [option, "True"]
+                spelled += [option] if name in _FLAGS else [option, "True"]
             else:
                 spelled += [option, str(one)]
     return spelled

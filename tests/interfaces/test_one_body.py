@@ -22,7 +22,7 @@ from tests.interfaces.mcp_clients import command, session
 from tests.promises import proves
 
 QUESTION = "Who had the key to the tower?"
-LONG = "lamp " * 201
+LONG = "lamp " * 2001
 GOOD: list[tuple[str, dict[str, Any]]] = [
     ("search", {"query": QUESTION}),
     ("search", {"query": QUESTION, "top_k": 1, "floor": 0.5}),
@@ -42,6 +42,13 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("retrieve", {"query": QUESTION, "section_filter": "two: the storm"}),
     ("retrieve", {"query": QUESTION, "documents": ["lamp.md"], "mode": "auto"}),
     ("retrieve", {"query": QUESTION, "tags": ["unknown"]}),
+    ("search", {"query": QUESTION, "neighbours": 2, "granularity": "sentence", "max_tokens": 90}),
+    ("retrieve", {"query": QUESTION, "neighbours": 2, "max_tokens": 90}),
+    ("retrieve", {"query": QUESTION, "granularity": "sentence", "include_boilerplate": True}),
+    ("read", {"query": QUESTION, "reader": "ann", "neighbours": 1, "max_tokens": 60}),
+    ("read", {"query": QUESTION, "reader": "ann", "granularity": "sentence"}),
+    ("answer", {"query": QUESTION, "neighbours": 2, "max_tokens": 500}),
+    ("read_answer", {"query": QUESTION, "reader": "ann", "granularity": "sentence"}),
     ("retrieve", {"query": QUESTION, "language_constraint": "de"}),
     ("retrieve", {"query": QUESTION, "near_misses": True}),
     ("read", {"query": QUESTION, "reader": "ann"}),
@@ -63,7 +70,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": " "}, "blank_query"),
     ("search", {"query": ""}, "blank_query"),
-    ("search", {"query": "lamp " * 2000}, "query_too_long"),
+    ("search", {"query": LONG}, "query_too_long"),
     ("search", {"query": QUESTION, "top_k": -1}, "invalid_settings"),
     ("search", {"query": QUESTION, "top_k": True}, "invalid_settings"),
     ("search", {"query": QUESTION, "top_k": 1.5}, "invalid_settings"),
@@ -92,8 +99,18 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": QUESTION, "world": "absent"}, "world_not_found"),
     ("search", {"query": QUESTION, "domain": "absent"}, "domain_not_found"),
     ("retrieve", {}, "invalid_settings"),
-    ("retrieve", {"query": LONG}, "invalid_settings"),
+    ("retrieve", {"query": LONG}, "query_too_long"),
     ("retrieve", {"query": "  "}, "blank_query"),
+    ("search", {"query": "\u200b\ufeff"}, "blank_query"),
+    ("retrieve", {"query": "\u200b"}, "blank_query"),
+    ("search", {"query": QUESTION, "neighbours": 11}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "neighbours": -1}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "granularity": "word"}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "max_tokens": 0}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "max_tokens": 32001}, "invalid_settings"),
+    ("read", {"query": QUESTION, "reader": "ann", "max_tokens": 32001}, "invalid_settings"),
+    ("read", {"query": LONG, "reader": "ann"}, "query_too_long"),
+    ("answer", {"query": QUESTION, "max_tokens": 32001}, "invalid_settings"),
     ("retrieve", {"query": QUESTION, "top_k": 21}, "invalid_settings"),
     ("retrieve", {"query": QUESTION, "top_k": 0}, "invalid_settings"),
     ("retrieve", {"query": QUESTION, "top_k": False}, "invalid_settings"),
@@ -109,7 +126,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("read", {"query": QUESTION, "reader": " "}, "invalid_settings"),
     ("read", {"query": QUESTION, "reader": "r" * 201}, "invalid_settings"),
     ("answer", {"query": " "}, "blank_query"),
-    ("answer", {"query": LONG}, "invalid_settings"),
+    ("answer", {"query": LONG}, "query_too_long"),
     ("answer", {"query": QUESTION, "world": "absent"}, "world_not_found"),
     ("read_answer", {"query": QUESTION, "reader": "ann", "book": "no.md"}, "document_not_found"),
     ("position", {"reader": "nobody"}, "no_reading_position"),

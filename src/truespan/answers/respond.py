@@ -27,6 +27,7 @@ from truespan.types.answer import (
     AnswerEvent,
     Citation,
     Finished,
+    Fitted,
     Message,
     Piece,
     Quote,
@@ -98,12 +99,13 @@ class Responder(Struct, frozen=True):
         for chunk in self.retrieved.chunks:
             # Of two that a reader cannot distinguish, the first.
             chunks.setdefault(chunk.chunk_id, chunk)
-        evidence, reply = self._evidence(chunks.values()), None
+        evidence, reply, fitted = self._evidence(chunks.values()), None, None
         try:
             while (decision := decide(evidence)).step in (Step.ASK_PRIMARY, Step.ASK_FALLBACK):
                 with self.trace.stage(Stage.MODEL):
                     if decision.step is Step.ASK_PRIMARY:
-                        sources = self._sources(decision, chunks)
+                        fitted = self._fit(decision, chunks)
+                        sources = fitted.sources
                         messages = grounded_messages(
                             self.question, sources, mode=decision.mode, reading=self.reading
                         )
@@ -114,7 +116,9 @@ class Responder(Struct, frozen=True):
                         reply = _ask(self.models.fallback, messages, self.question)
                         evidence = replace(evidence, fallback=reply.outcome)
             yield Started(decision.mode, decision.used_llm)
-            sources, pieces = self._sources(decision, chunks), []
+            if fitted is None or not decision.used_chunks:
+                fitted = self._fit(decision, chunks)
+            sources, pieces = fitted.sources, []
             for piece in _pieces(decision, sources, reply):
                 pieces.append(piece)
                 yield Piece(piece)
@@ -137,7 +141,13 @@ class Responder(Struct, frozen=True):
                 used_chunks=decision.used_chunks,
                 sources_used=decision.sources_used,
                 decision_explain=decision.to_json(),
-                warnings=(*self.retrieved.warnings, *warnings, *remarks, *problems),
+                warnings=(
+                    *self.retrieved.warnings,
+                    *warnings,
+                    *fitted.warnings,
+                    *remarks,
+                    *problems,
+                ),
                 record=record,
                 processing_time_ms=milliseconds,
             )
@@ -169,10 +179,15 @@ class Responder(Struct, frozen=True):
             effective_query=self.question,
         )
 
-    def _sources(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> list[Visible]:
-        """Return the chunks behind an answer by rank; for a reader in the order of the book."""
+    def _fit(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> Fitted:
+        """Return the sources of an answer by rank; for a reader in the order of the book."""
         used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
-        return sorted(used, key=lambda chunk: (chunk.start, chunk.end)) if self.reading else used
+        settings = self.settings
+        fitted = self.retrieved.fit(used, settings.max_chunks, settings.max_context_chars)
+        if not self.reading:
+            return fitted
+        order = sorted(fitted.sources, key=lambda chunk: (chunk.start, chunk.end))
+        return replace(fitted, sources=tuple(order))
 
     def _check(
         self, decision: Decision, sources: Sequence[Visible], text: str

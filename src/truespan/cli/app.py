@@ -17,7 +17,7 @@ from truespan.strict_json import parse_number, parse_whole_number
 
 if TYPE_CHECKING:
     from truespan.library import Library
-    from truespan.types.request import FilterArguments
+    from truespan.types.request import FilterArguments, PassageArguments
     from truespan.world import World
 
 app = Typer(
@@ -98,6 +98,29 @@ def whole_number_between(least: int, most: int) -> Callable[[str | int], int]:
     return read
 
 
+Neighbours = Annotated[
+    int,
+    Option(
+        help="How many sentences before and after each passage to add, if they fit; 0 to 10.",
+        parser=whole_number,
+    ),
+]
+Granularity = Annotated[
+    str, Option(help="Show whole passages (passage), or only their best sentences (sentence).")
+]
+MaxTokens = Annotated[
+    int | None, Option(help="The token budget; default: 4000.", parser=whole_number)
+]
+Boilerplate = Annotated[
+    bool | None,
+    Option(
+        "--include-boilerplate/--boilerplate-last",
+        help="Rank licences, lists of chapters and page numbers like other text, or after it; "
+        "default: that of the world.",
+    ),
+]
+
+
 def decimal_number(text: str | float) -> float:
     """Return the number of an option; `nan` and `inf` are none."""
     number = parse_number(text) if isinstance(text, str) else text
@@ -154,6 +177,18 @@ def chosen_worlds(library: Library, world: str | None) -> list[World]:
     """Return the world that is named, or all."""
     names = [entry.id for entry in library.worlds()] if world is None else [world]
     return [library.world(name) for name in names]
+
+
+def options_from(
+    neighbours: int, granularity: str, max_tokens: int | None, include_boilerplate: bool | None
+) -> PassageArguments:
+    """Return the options of passages as the library takes them."""
+    return {
+        "neighbours": neighbours,
+        "granularity": granularity,
+        "max_tokens": max_tokens,
+        "include_boilerplate": include_boilerplate,
+    }
 
 
 def filters_from(

@@ -35,12 +35,17 @@ def search(
     ] = 0.15,
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
+    neighbours: cli.Neighbours = 0,
+    granularity: cli.Granularity = "passage",
+    max_tokens: cli.MaxTokens = None,
+    include_boilerplate: cli.Boilerplate = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
+    options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
     with cli.open_world(library, world, domain) as chosen:
-        result = chosen.search(query, top_k=top_k, floor=floor, mode=mode, rerank=rerank)
+        result = chosen.search(query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **options)
     if as_json:
         echo(to_json(result))
     elif context:
@@ -73,6 +78,10 @@ def retrieve(
     ] = False,
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
+    neighbours: cli.Neighbours = 0,
+    granularity: cli.Granularity = "passage",
+    max_tokens: cli.MaxTokens = None,
+    include_boilerplate: cli.Boilerplate = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
@@ -85,6 +94,7 @@ def retrieve(
             near_misses=near_misses,
             mode=mode,
             rerank=rerank,
+            **cli.options_from(neighbours, granularity, max_tokens, include_boilerplate),
             **cli.filters_from(chapter, section, language, version, documents, tags),
         )
     return _print_bundle(bundle, context=context, as_json=as_json)
@@ -107,6 +117,10 @@ def ask(
     version: Annotated[str | None, Option(help="Only this version label.")] = None,
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
+    neighbours: cli.Neighbours = 0,
+    granularity: cli.Granularity = "passage",
+    max_tokens: cli.MaxTokens = None,
+    include_boilerplate: cli.Boilerplate = None,
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
@@ -116,15 +130,18 @@ def ask(
     from truespan.cli.output import print_answer
 
     filters = cli.filters_from(chapter, section, language, version, documents, tags)
+    options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
     with cli.open_world(library, world, domain) as chosen:
         if reader is None:
             if book is not None:
                 raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
-            events = chosen.answer_stream(question, mode=mode, rerank=rerank, **filters)
+            events = chosen.answer_stream(question, mode=mode, rerank=rerank, **options, **filters)
         else:
             if any(filters.values()):
                 raise InvalidSettings("Filters cannot be combined with --reader.")
-            events = chosen.reader(reader).answer_stream(question, book, mode=mode, rerank=rerank)
+            events = chosen.reader(reader).answer_stream(
+                question, book, mode=mode, rerank=rerank, **options
+            )
         print_answer(events, as_json=as_json, stream=stream)
 
 
@@ -241,14 +258,18 @@ def ask_book(
     ] = 20,
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
+    neighbours: cli.Neighbours = 0,
+    granularity: cli.Granularity = "passage",
+    max_tokens: cli.MaxTokens = None,
+    include_boilerplate: cli.Boilerplate = None,
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
     """Find what a book says up to where the reader is, and nothing past it."""
+    options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
     with cli.open_world(library, world) as chosen:
-        bundle = chosen.reader(reader).retrieve(
-            query, book=book, top_k=top_k, mode=mode, rerank=rerank
-        )
+        found = chosen.reader(reader)
+        bundle = found.retrieve(query, book=book, top_k=top_k, mode=mode, rerank=rerank, **options)
     return _print_bundle(bundle, context=context, as_json=as_json)
 
 

@@ -11,6 +11,7 @@ from truespan.arguments import (
     Book,
     DefaultFilterFields,
     FilterFields,
+    PassageFields,
     Query,
     ReadingArguments,
     Rerank,
@@ -124,7 +125,7 @@ class ChatQuestion(Question, frozen=True, kw_only=True):
     world: Label | None = None
 
 
-class ReaderQuestion(Arguments, frozen=True, kw_only=True):
+class ReaderQuestion(PassageFields, frozen=True, kw_only=True):
     """A question about the part of a book that the reader has read."""
 
     query: Query

@@ -25,7 +25,7 @@ from truespan.types.bundle import (
     SearchResult,
     SourceNote,
 )
-from truespan.types.request import FILTER_ARGUMENTS
+from truespan.types.request import FILTER_ARGUMENTS, PassageArguments
 
 if TYPE_CHECKING:
     from truespan.world import World
@@ -85,8 +85,8 @@ class Retrieval:
         settings None is a value.
         """
         known = [name for name in signature(self.call).parameters if name != "query"]
-        if "filters" in known:
-            known[known.index("filters") :] = FILTER_ARGUMENTS
+        filters = FILTER_ARGUMENTS if known.pop() == "arguments" else ()
+        known += [*PassageArguments.__annotations__, *filters]
         merged: dict[str, Any] = {}
         for name, value in (*self.settings.items(), *changes.items()):
             if (name, value) == ("top_k", None):

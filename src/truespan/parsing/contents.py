@@ -8,6 +8,7 @@ further on must not matter: that would itself reveal what follows.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from unicodedata import normalize
 
 from msgspec import Struct, field
@@ -228,6 +229,21 @@ def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool
         for line in lines
     )
     return entries >= max(_FEWEST_LINES, _MOST_LISTED * len(lines))
+
+
+def is_list_of_chapters(lines: Sequence[str]) -> bool:
+    """Return whether lines without white space around them are the contents of a book, or a part.
+
+    Where nothing announces them, they must be chapters by their numbers or have dots to a page.
+    """
+    if len(lines) < _FEWEST_LINES or any(len(line) > _LONGEST_LINE for line in lines):
+        return False
+    announced = announced_list(lines[0]) is not None
+    # Nearly all texts are prose, and their first lines show it.
+    if not announced and not any(map(_is_entry, lines[:_FEWEST_LINES])):
+        return False
+    entries = sum(_is_entry(line) or (announced and _is_title(line)) for line in lines[announced:])
+    return entries >= max(_FEWEST_LINES, _MOST_LISTED * (len(lines) - announced))
 
 
 class ContentsFinder(Struct):

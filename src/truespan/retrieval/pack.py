@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from msgspec import Struct, field
 
 from truespan.errors import CallerError, ScopeViolation, TruespanError
+from truespan.ingest.boilerplate import is_boilerplate
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import Fetched
 from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
 from truespan.retrieval.query_vector import round_score
 from truespan.retrieval.rerank import RerankStage
+from truespan.retrieval.stages import MOST_ASIDE
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -94,26 +96,30 @@ class Packed(Struct):
     last: float | None = None
     """The score at which choosing ended; None if there was nothing left to choose from."""
 
-    @property
-    def seen(self) -> int:
-        """Return how many chunks were looked at."""
-        return len(self.chosen) + sum(map(len, self.left_out.values()))
+    seen: int = 0
+    """How many chunks were looked at."""
 
 
 def pack(
     ranked: Sequence[Visible],
     *,
     k: int,
-    budget: int,
+    budget: float,
     excluded: Collection[ChunkKind] = (ChunkKind.FIGURE,),
+    boilerplate_last: bool = False,
 ) -> Packed:
     """Take the best that fit, at most `k` and `budget` tokens in all.
+
+    With `boilerplate_last`, licences, lists of chapters and page numbers come after all else.
 
     A chunk that is too large is skipped, and the next ones are tried; none is cut to fit. A chunk
     that lies wholly within earlier ones is a repetition.
     """
     packed, covered, left = Packed(), CoveredText(), budget
-    for part in ranked:
+
+    def is_full(part: Visible) -> bool:
+        """Take a part if it fits; return whether choosing has ended."""
+        nonlocal left
         uncovered = covered.uncovered(part.document, part.start, part.end)
         if part.kind in excluded:
             reason = EXCLUDED
@@ -128,10 +134,23 @@ def pack(
             left -= part.tokens
         if reason is not None:
             packed.left_out.setdefault(reason, []).append(part)
-        if len(packed.chosen) == k or len(packed.left_out.get(OVER_BUDGET, ())) == PATIENCE:
+        return len(packed.chosen) == k or len(packed.left_out.get(OVER_BUDGET, ())) == PATIENCE
+
+    aside: list[Visible] = []
+    for packed.seen, part in enumerate(ranked, 1):
+        if boilerplate_last and is_boilerplate(part.text):
+            aside.append(part)
+            if len(aside) == MOST_ASIDE:
+                packed.last = part.score
+                break
+        elif is_full(part):
             packed.last = part.score
             return packed
-    packed.missing = k - len(packed.chosen)
+    packed.missing = k - len(packed.chosen) if packed.last is None else 0
+    # Only once there is nothing else; they do not count as found, so that the search goes on.
+    for part in aside:
+        if is_full(part):
+            break
     return packed
 
 
@@ -150,8 +169,9 @@ def pack_reranked(
     ranked: Sequence[Visible],
     *,
     k: int,
-    budget: int,
+    budget: float,
     trace: RequestTrace,
+    boilerplate_last: bool = False,
 ) -> Packed:
     """Rerank the first candidates and pack; without a reranker, pack them as they are.
 
@@ -159,13 +179,13 @@ def pack_reranked(
     many were fetched beyond those depends on what had to be skipped on the way.
     """
     with trace.stage(Stage.PACKED):
-        packed = pack(ranked, k=k, budget=budget)
+        packed = pack(ranked, k=k, budget=budget, boilerplate_last=boilerplate_last)
     if stage is None:
         return packed
     end = len(ranked) if packed.last is None else max(packed.seen, stage.candidates)
     ordered = attempt.reorder(stage, ranked[:end])
     with trace.stage(Stage.PACKED):
-        reranked = pack(ordered, k=k, budget=budget)
+        reranked = pack(ordered, k=k, budget=budget, boilerplate_last=boilerplate_last)
     reranked.last = None if len(ranked) < end or packed.last is None else ranked[end - 1].score
     return reranked
 
@@ -185,6 +205,8 @@ class BundleAttempt(Attempt, kw_only=True):
     query_type: str
     top_k: int
     floor: float | None
+    budget: int
+    """How many tokens the context may have."""
     steps: list[str] = field(default_factory=lambda: ["received"])
     packed: Packed = field(default_factory=Packed)
     fetched_count: int = 0

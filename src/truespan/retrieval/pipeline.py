@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 from msgspec import NODEFAULT, Struct, field
 from msgspec.structs import fields, replace
 
-from truespan.errors import BlankQuery, InvalidSettings, NotAllowed, StorageFull, StoreBusy
+from truespan.errors import (
+    BlankQuery,
+    InvalidSettings,
+    NotAllowed,
+    QueryTooLong,
+    StorageFull,
+    StoreBusy,
+)
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
 from truespan.retrieval.fused import fetch_fused
@@ -26,10 +33,21 @@ from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stabl
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.chunk import Vector
 from truespan.types.document import CatalogEntry, DocumentCatalog
-from truespan.types.request import DEFAULT_LANGUAGE, DEFAULT_MODE, DEFAULT_VERSION, Filters, Mode
+from truespan.types.request import (
+    CONTRACT_QUERY,
+    DEFAULT_LANGUAGE,
+    DEFAULT_MODE,
+    DEFAULT_VERSION,
+    Filters,
+    Mode,
+    PassageOptions,
+    check_query,
+    is_blank,
+)
 from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
+from truespan.vectors import mean_of
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -99,8 +117,19 @@ class Pipeline(Struct, frozen=True):
     def trace(self) -> RequestTrace:
         return self.deps.trace
 
-    def admit(self, action: str, *texts: str | None, reader: str | None = None) -> World:
-        """Return the world, if the caller may read all of it or may read as `reader`."""
+    def admit(
+        self,
+        action: str,
+        query: str | None,
+        *texts: str | None,
+        reader: str | None = None,
+        longest: int = CONTRACT_QUERY,
+    ) -> World:
+        """Return the world, if the caller may read all of it or may read as `reader`.
+
+        Raises BlankQuery if the query or a further text has no visible character, and QueryTooLong
+        if the query has more than `longest` characters and the defaults are `contract`.
+        """
         with self.trace.stage(Stage.ADMITTED):
             world = require_world(self.store, self.authority, self.world, self.generation)
             if reader is None:
@@ -109,8 +138,10 @@ class Pipeline(Struct, frozen=True):
                 allowed = self.authority.may_follow(reader, world.id)
             if not allowed:
                 raise NotAllowed(action)
-            if any(text is not None and not text.strip() for text in texts):
+            if any(text is not None and is_blank(text) for text in (query, *texts)):
                 raise BlankQuery
+            if follows_contract(world):
+                check_query(query, longest)
             return world
 
     def rerank_stage(self, wanted: bool | None, query: str | None) -> RerankStage | None:
@@ -172,10 +203,35 @@ class Pipeline(Struct, frozen=True):
             attempt.warnings.append(APPROXIMATE)
         return scope
 
-    def vectors(self, scope: Scope, *texts: str) -> list[Vector]:
-        """Return the vectors of query texts, in order."""
+    def query_vector(self, scope: Scope, world: World, query: str) -> Vector:
+        """Return the vector of a query; of a long one, the mean of the vectors of its parts.
+
+        With the defaults `contract`, a query that is longer than the model reads is refused.
+        """
         with self.trace.stage(Stage.VECTOR):
-            return [query_vector(self.deps, scope, text) for text in texts]
+            return self._query_vector(scope, world, query)
+
+    def vectors(
+        self, scope: Scope, world: World, query: str | None, parts: Sequence[str]
+    ) -> tuple[Vector, list[Vector]]:
+        """Return the vector of a query, and those of the parts of a selection.
+
+        Without a query it is the mean of the parts.
+        """
+        with self.trace.stage(Stage.VECTOR):
+            selection = [query_vector(self.deps, scope, part) for part in parts]
+            if query is None:
+                return mean_of(selection), selection
+            return self._query_vector(scope, world, query), selection
+
+    def _query_vector(self, scope: Scope, world: World, query: str) -> Vector:
+        try:
+            return query_vector(self.deps, scope, query)
+        except QueryTooLong:
+            parts = self.deps.split(query, scope.profile.input_limit)
+            if follows_contract(world) or len(parts) == 1:
+                raise
+        return mean_of([query_vector(self.deps, scope, part) for part in parts])
 
     def fetch(
         self,
@@ -195,6 +251,23 @@ class Pipeline(Struct, frozen=True):
             return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
         words = world, vector, query
         return fetch_fused(self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=chosen)
+
+
+def follows_contract(world: World) -> bool:
+    """Return whether the requests of a world do as the seeds say unless they say otherwise."""
+    return getattr(world, "defaults", "contract") == "contract"
+
+
+def mode_of(world: World, requested: Mode | None, query: str | None) -> Mode:  # noqa: ARG001
+    """Return how a request searches; without a query there are no words."""
+    return Mode.MEANING if query is None else requested or DEFAULT_MODE
+
+
+def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
+    """Return whether licences, lists of chapters and page numbers come after all else."""
+    if options.include_boilerplate is None:
+        return not follows_contract(world)
+    return not options.include_boilerplate
 
 
 def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ...]) -> None:

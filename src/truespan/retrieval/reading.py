@@ -21,11 +21,12 @@ from truespan.retrieval.pack import (
     require_candidates,
     why_not_packed,
 )
-from truespan.retrieval.pipeline import Attempt, Pipeline
+from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
+from truespan.retrieval.pipeline import Attempt, Pipeline, mode_of, ranks_boilerplate_last
 from truespan.retrieval.reading_fused import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading_words import score_read
-from truespan.retrieval.search import Rules, candidates_of
-from truespan.retrieval.stages import rank_visible, reveal, visible_chunk_id
+from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
+from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, visible_chunk_id
 from truespan.retrieval.tail import TailMaker
 from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
@@ -33,7 +34,7 @@ from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
-from truespan.types.request import DEFAULT_MODE, MAX_CONTEXT_TOKENS, Mode, ReadingRequest
+from truespan.types.request import DEFAULT_MODE, Mode, ReadingRequest
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import (
@@ -91,7 +92,8 @@ class ReaderRetriever(Struct, frozen=True):
 
     def find_candidates(self, request: ReadingRequest, rules: Rules) -> Retrieved:
         """Return the best chunks of the read part at or above the floor, for an answer."""
-        world, attempt = self._admit(request), Attempt()
+        request.passages.budget(self.pipeline.deps.most_tokens)
+        world, attempt = self._admit(request), AnswerAttempt()
         stage = self.pipeline.rerank_stage(request.rerank, request.query)
 
         def fill(latest: World) -> None:
@@ -99,17 +101,21 @@ class ReaderRetriever(Struct, frozen=True):
             if attempt.scope is None or position is None:
                 return
             settings, floor = rules(attempt.scope)
+            options = request.passages
             search = self._search(attempt, attempt.scope, latest, position, request)
 
             def select(visible: list[Visible]) -> Shortlist:
                 # Stored chunks and the tail are scored alike, so the floor applies only here.
-                above = (part for part in visible if reaches(part.score, floor))
+                above = [part for part in visible if reaches(part.score, floor)]
+                if ranks_boilerplate_last(latest, options):
+                    above = drop_boilerplate(above)
                 return shortlist(above, ANSWER_TOP_K, settings.exclude_chunk_types_from_llm)
 
             found = search.find(min(ANSWER_TOP_K, attempt.in_scope), floor, select)
             attempt.fetched = found.fetched
             # Only their order changes: what is decided from similarities is decided alike.
             attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
+            attempt.fitter = self._fitter(attempt.scope, latest, request, search.vector)
 
         self.pipeline.run(world, attempt, fill)
         return candidates_of(self.pipeline, world, attempt)
@@ -118,7 +124,10 @@ class ReaderRetriever(Struct, frozen=True):
         return self.pipeline.admit("read as this reader", request.query, reader=self.reader)
 
     def _begin(self, request: ReadingRequest) -> tuple[World, BundleAttempt]:
-        attempt = BundleAttempt(query_type="standard", top_k=request.top_k, floor=None)
+        budget = request.passages.budget(self.pipeline.deps.most_tokens)
+        attempt = BundleAttempt(
+            query_type="standard", top_k=request.top_k, floor=None, budget=budget
+        )
         return self._admit(request), attempt
 
     def _run(self, world: World, attempt: BundleAttempt, request: ReadingRequest) -> None:
@@ -131,21 +140,34 @@ class ReaderRetriever(Struct, frozen=True):
                 return
             search = self._search(attempt, attempt.scope, latest, position, request)
             attempt.steps.append("vectorized")
-            k = min(request.top_k, attempt.in_scope)
+            options = request.passages
+            k = packing_count(options, request.top_k, attempt.in_scope)
+
+            budget = packing_budget(options, attempt.budget)
+            last = ranks_boilerplate_last(latest, options)
 
             def select(visible: list[Visible]) -> Packed:
-                packed = pack(visible, k=k, budget=MAX_CONTEXT_TOKENS)
+                packed = pack(visible, k=k, budget=budget, boilerplate_last=last)
                 return require_candidates(packed, visible, candidates)
 
             most = min(max(k, candidates), attempt.in_scope)
             found = search.find(most, None, select)
             attempt.fetched = found.fetched
             attempt.steps += ["searched", "filtered", "ranked"]
-            budget, trace = MAX_CONTEXT_TOKENS, self.pipeline.trace
-            packed = pack_reranked(attempt, stage, found.visible, k=k, budget=budget, trace=trace)
+            trace = self.pipeline.trace
+            packed = pack_reranked(
+                attempt,
+                stage,
+                found.visible,
+                k=k,
+                budget=budget,
+                boilerplate_last=last,
+                trace=trace,
+            )
             attempt.packed = packed
             attempt.steps += ["reranked"] if stage else []
             attempt.count(*found.down_to(packed.last))
+            fit_packed(attempt, self._fitter(attempt.scope, latest, request, search.vector))
 
         self.pipeline.run(world, attempt, fill)
 
@@ -176,6 +198,13 @@ class ReaderRetriever(Struct, frozen=True):
             attempt.warnings.append(NO_POSITION)
             return None
 
+    def _fitter(
+        self, scope: Scope, world: World, request: ReadingRequest, vector: Vector
+    ) -> PassageFitter:
+        mode = mode_of(world, request.mode, request.query)
+        options, query = request.passages, request.query
+        return PassageFitter(self.pipeline.deps, scope, options, vector, query, mode)
+
     def _search(
         self,
         attempt: Attempt,
@@ -185,7 +214,7 @@ class ReaderRetriever(Struct, frozen=True):
         request: ReadingRequest,
     ) -> BookSearch | FusedBookSearch:
         """Embed the query and build the tail, which completes what the index can return."""
-        [vector] = self.pipeline.vectors(scope, request.query.strip())
+        vector = self.pipeline.query_vector(scope, world, request.query.strip())
         store, ref = self.pipeline.store, position.ref
         with self.pipeline.trace.stage(Stage.TAIL):
             tail = self.tails.tail(scope, ref, position.sid, position.chunking)

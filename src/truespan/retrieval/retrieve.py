@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,7 +19,8 @@ from truespan.retrieval.pack import (
     why_not_packed,
 )
 from truespan.retrieval.pages import find_passage
-from truespan.retrieval.pipeline import APPROXIMATE, Pipeline
+from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
+from truespan.retrieval.pipeline import APPROXIMATE, Pipeline, mode_of, ranks_boilerplate_last
 from truespan.retrieval.query_vector import (
     LOW_FLOOR,
     floor_discriminates,
@@ -32,11 +33,11 @@ from truespan.types.bundle import ContextBundle, Located, NearMiss, Reason, WhyN
 from truespan.types.chunk import ChunkState, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
-from truespan.types.request import MAX_CONTEXT_TOKENS, RELEVANCE_FLOOR, RetrievalRequest
+from truespan.types.request import RELEVANCE_FLOOR, RetrievalRequest
 from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
-from truespan.vectors import mean_of, similarity_of
+from truespan.vectors import similarity_of
 
 MAX_NEAR_MISSES = 5
 MAX_SEARCHED_FOR_SELECTION = 50
@@ -44,10 +45,9 @@ MAX_SEARCHED_FOR_SELECTION = 50
 
 
 class Retriever(Struct, frozen=True):
-    """Retrieval for one caller. `split` cuts a long text at sentence ends, within a token limit."""
+    """Retrieval for one caller."""
 
     pipeline: Pipeline
-    split: Callable[[str, int], list[str]]
 
     def retrieve(self, request: RetrievalRequest, *, near_misses: bool = False) -> ContextBundle:
         """Return the bundle for a request; see `World.retrieve`."""
@@ -66,18 +66,26 @@ class Retriever(Struct, frozen=True):
             reason = Reason(WhyNot.UNRELATED)
         if reason is None and world.generation is not None:
             whole = Scope(self.pipeline.authority, world.id, world.generation)
-            reason = self._why_not_found(whole, attempt.scope or whole, request, chunk_id)
+            reason = self._why_not_found(whole, attempt.scope or whole, world, request, chunk_id)
         inexact = tuple(notice for notice in attempt.warnings if notice == APPROXIMATE)
         return replace(reason or Reason(WhyNot.ABSENT), warnings=inexact)
 
     def _begin(self, request: RetrievalRequest) -> tuple[World, BundleAttempt]:
         texts = request.query, request.selected_text
+        budget = request.passages.budget(self.pipeline.deps.most_tokens)
         world = self.pipeline.admit("retrieve without a reader", *texts)
         kind, top_k = request.query_type, request.top_k
-        return world, BundleAttempt(query_type=kind, top_k=top_k, floor=RELEVANCE_FLOOR)
+        return world, BundleAttempt(
+            query_type=kind, top_k=top_k, floor=RELEVANCE_FLOOR, budget=budget
+        )
 
     def _why_not_found(
-        self, whole: Scope, scope: Scope, request: RetrievalRequest, chunk_id: ChunkId
+        self,
+        whole: Scope,
+        scope: Scope,
+        world: World,
+        request: RetrievalRequest,
+        chunk_id: ChunkId,
     ) -> Reason:
         store = self.pipeline.store
         record = store.read_chunks(whole, [chunk_id]).get(chunk_id)
@@ -95,7 +103,7 @@ class Retriever(Struct, frozen=True):
         stored = store.vectors(whole, [part.text_hash]).get(part.text_hash)
         if stored is None:
             return Reason(WhyNot.NOT_EMBEDDED)
-        ranking, selection = self._vectors(scope, request)
+        ranking, selection = self._vectors(scope, world, request)
         score = similarity_of(ranking, stored, scope.profile.distance)
         if float32(score) < float32(RELEVANCE_FLOOR):
             return Reason(WhyNot.BELOW_FLOOR, round_score(score))
@@ -113,7 +121,7 @@ class Retriever(Struct, frozen=True):
             scope = pipeline.scope(attempt, latest, request.filters)
             if scope is None:
                 return
-            ranking, selection = self._vectors(scope, request)
+            ranking, selection = self._vectors(scope, latest, request)
             attempt.steps.append("vectorized")
             self._choose(attempt, scope, latest, request, ranking, selection, stage)
             attempt.discriminates = floor_discriminates(pipeline.store, scope, attempt.floor)
@@ -127,15 +135,16 @@ class Retriever(Struct, frozen=True):
 
         self.pipeline.run(world, attempt, fill)
 
-    def _vectors(self, scope: Scope, request: RetrievalRequest) -> tuple[Vector, list[Vector]]:
+    def _vectors(
+        self, scope: Scope, world: World, request: RetrievalRequest
+    ) -> tuple[Vector, list[Vector]]:
         """Return the vector to rank by, and the vectors of the parts of the selection."""
         parts = []
         if request.selected_text is not None:
-            parts = self.split(request.selected_text, scope.profile.input_limit)
-        queries = [] if request.query is None else [request.query.strip()]
-        vectors = self.pipeline.vectors(scope, *parts, *queries)
-        selection = vectors[: len(parts)]
-        return vectors[-1] if queries else mean_of(selection), selection
+            split = self.pipeline.deps.split
+            parts = split(request.selected_text, scope.profile.input_limit)
+        query = None if request.query is None else request.query.strip()
+        return self.pipeline.vectors(scope, world, query, parts)
 
     def _choose(
         self,
@@ -148,7 +157,8 @@ class Retriever(Struct, frozen=True):
         stage: RerankStage | None,
     ) -> None:
         """Search, verify and pack, fetching more while candidates have to be skipped."""
-        k = min(request.top_k, attempt.in_scope)
+        options = request.passages
+        k = packing_count(options, request.top_k, attempt.in_scope)
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
 
         candidates = stage.candidates if stage else 0
@@ -160,9 +170,12 @@ class Retriever(Struct, frozen=True):
             with trace.stage(Stage.RANKED):
                 return rank_visible(kept)
 
+        last = ranks_boilerplate_last(world, options)
+        budget = packing_budget(options, attempt.budget)
+
         def missing(verified: list[Verified], _: float) -> int:
             ranked = rank_verified(verified, NULL_OBSERVER)
-            packed = pack(ranked, k=k, budget=MAX_CONTEXT_TOKENS)
+            packed = pack(ranked, k=k, budget=budget, boilerplate_last=last)
             return require_candidates(packed, ranked, candidates).missing
 
         attempt.fetched = self.pipeline.fetch(
@@ -177,9 +190,19 @@ class Retriever(Struct, frozen=True):
         )
         attempt.steps += ["searched", "filtered", "ranked"]
         ranked = rank_verified(attempt.fetched.verified, self.pipeline.trace)
-        budget, trace = MAX_CONTEXT_TOKENS, self.pipeline.trace
-        attempt.packed = pack_reranked(attempt, stage, ranked, k=k, budget=budget, trace=trace)
+        attempt.packed = pack_reranked(
+            attempt,
+            stage,
+            ranked,
+            k=k,
+            budget=budget,
+            boilerplate_last=last,
+            trace=self.pipeline.trace,
+        )
         attempt.steps += ["reranked"] if stage else []
+        mode, deps = mode_of(world, request.mode, request.query), self.pipeline.deps
+        fitter = PassageFitter(deps, scope, options, ranking, request.query, mode)
+        fit_packed(attempt, fitter)
         counted = attempt.fetched.down_to(attempt.packed.last)
         readable = sum(1 for found in counted.verified if reveal(found, scope))
         attempt.count(readable, counted)

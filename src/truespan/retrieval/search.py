@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.pack import render
-from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
+from truespan.retrieval.passages import Budget, PassageFitter, packing_count
+from truespan.retrieval.pipeline import (
+    Attempt,
+    Pipeline,
+    count_funnel,
+    mode_of,
+    ranks_boilerplate_last,
+)
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
-from truespan.retrieval.stages import parent_id, rank, rank_visible, reveal
-from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
+from truespan.retrieval.stages import (
+    Best,
+    choose_best,
+    drop_boilerplate,
+    parent_id,
+    put_boilerplate_last,
+    rank,
+    rank_visible,
+    reveal,
+)
+from truespan.types.answer import ANSWER_TOP_K, Fitted, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
-from truespan.types.request import Filters, Mode, RetrievalRequest, SearchRequest
+from truespan.types.request import (
+    LONGEST_QUERY,
+    MAX_CONTEXT_TOKENS,
+    Filters,
+    Mode,
+    RetrievalRequest,
+    SearchRequest,
+)
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Verified, Visible
@@ -32,49 +56,57 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     the index.
     """
     clock, trace = pipeline.deps.clock, pipeline.trace
-    began, query = clock.monotonic(), request.query.strip()
-    world = pipeline.admit("search without a reader", query if request.top_k else None)
+    began, query, options = clock.monotonic(), request.query.strip(), request.passages
+    # Checked before anything is read; without `max_tokens` a search has no budget.
+    budget = inf if options.max_tokens is None else options.budget(pipeline.deps.most_tokens)
+    wanted = query if request.top_k else None
+    world = pipeline.admit("search without a reader", wanted, longest=LONGEST_QUERY)
     stage = pipeline.rerank_stage(request.rerank, query)
-    attempt = Attempt()
-
-    def count_wanted() -> int:
-        """Return how many chunks to rank: more than are returned if they are reranked."""
-        return min(max(request.top_k, stage.candidates if stage else 0), attempt.in_scope)
+    attempt, best = Attempt(), Best([], 0, None)
 
     def fill(latest: World) -> None:
+        nonlocal best
+        best = Best([], 0, None)
         scope = pipeline.scope(attempt, latest, Filters())
         if scope is None:
             return
-        k = count_wanted()
+        shown = packing_count(options, request.top_k, attempt.in_scope)
+        # More than are returned if they are reranked.
+        k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
+        last = ranks_boilerplate_last(latest, options)
         attempt.discriminates = floor_discriminates(pipeline.store, scope, request.floor)
-        [vector] = pipeline.vectors(scope, query)
+        vector = pipeline.query_vector(scope, latest, query)
         attempt.fetched = pipeline.fetch(
             scope,
             latest,
             vector,
             k=k,
             floor=request.floor,
-            missing=lambda verified, _: k - len(verified),
+            missing=lambda verified, _: choose_best(verified, k, boilerplate_last=last).missing,
             mode=request.mode,
             query=query,
         )
-        if stage is not None:
-            ranked = rank(attempt.fetched.verified, k)
-            attempt.chunks = tuple(attempt.reorder(stage, _visible(ranked, scope)))
+        with trace.stage(Stage.RANKED):
+            best = choose_best(attempt.fetched.verified, k, boilerplate_last=last)
+        visible = attempt.reorder(stage, _visible(best.found, scope))
+        if stage is not None and last:
+            visible = put_boilerplate_last(visible)
+        mode = mode_of(latest, request.mode, query)
+        fitter = PassageFitter(pipeline.deps, scope, options, vector, query, mode)
+        attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, Budget(budget)))
+        attempt.warnings += fitter.warnings
 
     if request.top_k:
         pipeline.run(world, attempt, fill)
     k = min(request.top_k, attempt.in_scope)
-    with trace.stage(Stage.RANKED):
-        ranked = rank(attempt.fetched.verified, count_wanted())
-        last = ranked[-1].score if len(ranked) == count_wanted() > 0 else None
-        ranked = _in_order_of(attempt.chunks, ranked)[:k]
     with trace.stage(Stage.BUNDLE):
-        if not ranked and attempt.discriminates is False:
+        if not best.found and attempt.discriminates is False:
             attempt.warnings.append(LOW_FLOOR)
-        counted = attempt.fetched.down_to(last)
-        scope = attempt.scope
-        passages = tuple(_passage(found, scope) for found in ranked if scope)
+        counted, scope = attempt.fetched.down_to(best.last), attempt.scope
+        known = {found.chunk.chunk_id: found for found in best.found}
+        passages = tuple(
+            _passage(part, known[part.chunk_id], scope) for part in attempt.chunks if scope
+        )
         result = SearchResult(
             world=world.id,
             results=passages,
@@ -82,7 +114,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             requested_k=request.top_k,
             effective_k=k,
             floor=request.floor,
-            funnel=counted.funnel(attempt.in_scope, len(ranked)),
+            funnel=counted.funnel(attempt.in_scope, len(passages)),
             skipped=counted.skipped(),
             warnings=tuple(attempt.warnings),
             processing_time_ms=int((clock.monotonic() - began) * 1000),
@@ -93,12 +125,20 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     return result
 
 
+class AnswerAttempt(Attempt):
+    """A pass through the stages that ends in the candidates for an answer."""
+
+    fitter: PassageFitter | None = None
+    """Fits the chunks that a model gets to the options of the request."""
+
+
 def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
     """Return the best chunks for an answer at or above the floor, from one state of the world."""
-    query = (request.query or "").strip()
+    query, options = (request.query or "").strip(), request.passages
+    options.budget(pipeline.deps.most_tokens)
     world = pipeline.admit("answer without a reader", query)
     stage = pipeline.rerank_stage(request.rerank, query)
-    attempt = Attempt()
+    attempt = AnswerAttempt()
 
     def fill(latest: World) -> None:
         scope = pipeline.scope(attempt, latest, request.filters)
@@ -111,9 +151,12 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
                 visible = [part for found in verified if (part := reveal(found, scope))]
             with trace.stage(Stage.RANKED):
                 excluded = settings.exclude_chunk_types_from_llm
-                return shortlist(rank_visible(visible), ANSWER_TOP_K, excluded)
+                ranked = rank_visible(visible)
+                if ranks_boilerplate_last(latest, options):
+                    ranked = drop_boilerplate(ranked)
+                return shortlist(ranked, ANSWER_TOP_K, excluded)
 
-        [vector] = pipeline.vectors(scope, query)
+        vector = pipeline.query_vector(scope, latest, query)
         attempt.fetched = pipeline.fetch(
             scope,
             latest,
@@ -124,6 +167,8 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
             mode=request.mode,
             query=query,
         )
+        mode = mode_of(latest, request.mode, query)
+        attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, query, mode)
         chosen = select(attempt.fetched.verified, pipeline.trace).chunks
         # Only their order changes: what is decided from similarities is decided alike.
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
@@ -139,14 +184,28 @@ def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
         yield Notice("chunks_skipped", f"Chunks could not be verified and were left out: {kinds}.")
 
 
-def candidates_of(pipeline: Pipeline, world: World, attempt: Attempt) -> Retrieved:
+def candidates_of(pipeline: Pipeline, world: World, attempt: AnswerAttempt) -> Retrieved:
     """Return the chunks that an attempt selected for an answer, and count them."""
     failures = tuple(attempt.fetched.failures)
     pipeline.trace.count(CounterName.RETURNED, len(attempt.chunks))
     for failed in failures:
         pipeline.trace.count(CounterName.SKIPPED, 1, failed.kind)
     warnings = (*attempt.warnings, *_name_skipped(attempt))
-    return Retrieved(attempt.world or world, attempt.scope, attempt.chunks, warnings, failures)
+    chunks, fitter = attempt.chunks, attempt.fitter
+    tokens = None if fitter is None else fitter.options.max_tokens
+    if tokens is not None:
+        left = Budget(tokens)
+        chunks = tuple(part for part in chunks if left.take(part.tokens, len(part.text)))
+
+    def fit(sources: Sequence[Visible], most: int, characters: int) -> Fitted:
+        if fitter is None or fitter.options.is_plain:
+            return Fitted(tuple(sources))
+        # The sources themselves were chosen by their characters; neighbours need room beside them.
+        least = sum(part.tokens for part in sources)
+        budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters)
+        return Fitted(tuple(fitter.fit(sources, most, budget)), tuple(fitter.warnings))
+
+    return Retrieved(attempt.world or world, attempt.scope, chunks, warnings, failures, fit)
 
 
 def search_documents(
@@ -165,7 +224,7 @@ def search_documents(
     order without it is not what was to be graded.
     """
     query = query.strip()
-    world = pipeline.admit("evaluate without a reader", query)
+    world = pipeline.admit("evaluate without a reader", query, longest=LONGEST_QUERY)
     stage = pipeline.rerank_stage(rerank, query)
     attempt = Attempt()
 
@@ -178,7 +237,7 @@ def search_documents(
         scope = pipeline.scope(attempt, latest, filters)
         if scope is None:
             return
-        [vector] = pipeline.vectors(scope, query)
+        vector = pipeline.query_vector(scope, latest, query)
         attempt.fetched = pipeline.fetch(
             scope,
             latest,
@@ -213,35 +272,35 @@ def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Ve
     return [replace(found[part.chunk_id], rerank=part.rerank) for part in reranked]
 
 
-def _passage(found: Verified, scope: Scope) -> Passage:
+def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
+    """Return what is shown of a chunk: all of it, one sentence, or more than it holds."""
     chunk, document, figure = found.chunk, found.document, found.chunk.figure
-    chapter = chunk.chapter or document.title
     return Passage(
         chunk_id=chunk.chunk_id,
-        score=round_score(found.score),
+        score=round_score(part.score),
         document=document.number,
         doc_id=document.doc_id,
         source=document.name,
         title=document.title,
-        chapter=chapter,
-        section=chunk.section or chapter,
+        chapter=part.chapter,
+        section=part.section,
         index=chunk.index,
-        start=chunk.start,
-        end=chunk.end,
-        first_sid=chunk.first_sid,
-        last_sid=chunk.last_sid,
+        start=part.start,
+        end=part.end,
+        first_sid=part.first_sid,
+        last_sid=part.last_sid,
         kind=chunk.kind,
-        text=found.text,
-        overlap_text=chunk.overlap_text,
-        token_count=chunk.tokens,
+        text=part.text,
+        overlap_text=chunk.overlap_text if part.start == chunk.start else "",
+        token_count=part.tokens,
         receipt=Receipt(
-            chunk.text_hash, scope.profile.id, scope.generation.number, document.revision
+            part.text_hash, scope.profile.id, scope.generation.number, document.revision
         ),
-        page=chunk.page,
+        page=part.page,
         figure_id=figure.figure_id if figure else None,
         image_ref=figure.image_ref if figure else None,
         parent_chunk_id=parent_id(found, scope),
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
         fused=found.fused,
-        rerank=found.rerank,
+        rerank=part.rerank,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -20,7 +20,9 @@ from truespan.errors import (
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
 from truespan.retrieval.rerank import RerankOptions
-from truespan.types.request import FUSED_WEIGHT
+from truespan.types.chunk import Vector
+from truespan.types.ids import TextHash
+from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
 
 if TYPE_CHECKING:
@@ -43,7 +45,13 @@ class RetrievalDeps(Struct, frozen=True):
     embedder_for: Embedders
     clock: Clock
     start_repair: Callable[[Scope], None]
+    split: Callable[[str, int], list[str]]
+    """Cuts a long text at sentence ends into parts that a model with such a token limit reads."""
+    embed: Callable[[Scope, Mapping[TextHash, str]], dict[TextHash, Vector]]
+    """Embeds texts that are shown to the caller, by the hash of each; nothing is stored."""
     fused_weight: float = FUSED_WEIGHT
+    most_tokens: int = MOST_CONTEXT_TOKENS
+    """The largest token budget that a request may ask for."""
     trace: RequestTrace = NULL_OBSERVER
     rerank: RerankOptions | None = None
 

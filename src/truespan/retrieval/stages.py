@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from truespan.ingest.boilerplate import is_boilerplate
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.chunk import ChunkRecord, ChunkState, ParentChunk, StoredChunk
 from truespan.types.ids import ChunkId, TextHash, chunk_id, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, admits
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
+
+MOST_ASIDE = 64
+"""Candidates that may be boilerplate before the search for other text ends."""
 
 
 class Verification(Struct, frozen=True):
@@ -151,6 +155,45 @@ def rank(found: Sequence[Verified], k: int) -> list[Verified]:
     In a fused search the blend comes before the score, and chunks without a blend follow.
     """
     return sorted(found, key=lambda part: _order(part, part.document.number, part.chunk.index))[:k]
+
+
+class Best(Struct, frozen=True):
+    """The best of what was found, how many more are needed, and the score where choosing ended.
+
+    `last` is None while there was nothing left to choose from.
+    """
+
+    found: list[Verified]
+    missing: int
+    last: float | None
+
+
+def choose_best(found: Sequence[Verified], k: int, *, boilerplate_last: bool) -> Best:
+    """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if too few are left.
+
+    The search for other text ends after `MOST_ASIDE` chunks of boilerplate.
+    """
+    others: list[Verified] = []
+    aside: list[Verified] = []
+    for part in rank(found, len(found)):
+        if len(others) == k or len(aside) == MOST_ASIDE:
+            break
+        (aside if boilerplate_last and is_boilerplate(part.text) else others).append(part)
+    if len(others) == k:
+        return Best(others, 0, others[-1].score if others else None)
+    is_over = len(aside) == MOST_ASIDE
+    missing, last = (0, aside[-1].score) if is_over else (k - len(others), None)
+    return Best([*others, *aside][:k], missing, last)
+
+
+def put_boilerplate_last(ranked: Sequence[Visible]) -> list[Visible]:
+    """Return chunks in their order, boilerplate after the others."""
+    return sorted(ranked, key=lambda part: is_boilerplate(part.text))
+
+
+def drop_boilerplate(ranked: Sequence[Visible]) -> list[Visible]:
+    """Return ranked chunks without boilerplate; all of them if there is nothing else."""
+    return [part for part in ranked if not is_boilerplate(part.text)] or list(ranked)
 
 
 def rank_visible(found: Iterable[Visible]) -> list[Visible]:

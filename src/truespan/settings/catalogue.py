@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from truespan.types.job import MOST_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
-from truespan.types.request import FUSED_WEIGHT
+from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
 from truespan.types.token import ProviderKey
 
 MEBIBYTE = 1 << 20
@@ -159,6 +159,8 @@ class Settings:
 
     fused_weight: Fraction = FUSED_WEIGHT
     """Weight of words beside similarity in fused search: 0 for none, 1 for only words."""
+    retrieval_max_tokens: Positive = MOST_CONTEXT_TOKENS
+    """The largest token budget that a request may ask for."""
 
     rerank_kind: Literal["", "http", "fastembed", "onnx"] = ""
     """What reranks results: a server, fastembed or a model folder; blank for nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -34,6 +34,13 @@ class Message(Struct, frozen=True):
 ANSWER_TOP_K = 25
 
 
+class Fitted(Struct, frozen=True):
+    """Sources as a model gets them, and what the caller should know about them."""
+
+    sources: tuple[Visible, ...]
+    warnings: tuple[Notice, ...] = ()
+
+
 class Retrieved(Struct, frozen=True):
     """Visible chunks by rank, the scope they were found in, and what the caller should know.
 
@@ -45,6 +52,10 @@ class Retrieved(Struct, frozen=True):
     chunks: tuple[Visible, ...] = ()
     warnings: tuple[Notice, ...] = ()
     flaws: tuple[VerificationFailure, ...] = ()
+    fit: Callable[[Sequence[Visible], int, int], Fitted] = lambda sources, _most, _characters: (
+        Fitted(tuple(sources))
+    )
+    """Fits chosen chunks to the options of the request: at most so many, of so many characters."""
 
 
 class Shortlist(Struct, frozen=True):

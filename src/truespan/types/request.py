@@ -5,23 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
+from unicodedata import category
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidSettings, QueryTooLong
 
 DEFAULT_TOP_K = 10
 DEFAULT_FLOOR = 0.15
 
 RETRIEVAL_TOP_K = 5
 MOST_TOP_K = 20
-LONGEST_QUERY = 1000
+LONGEST_QUERY = 10_000
+"""Characters of a query. One that is longer than the model reads is embedded in parts."""
+CONTRACT_QUERY = 1000
+"""The same in a world with the defaults `contract`, except for a search. There a query that is
+longer than the model reads is refused."""
+LONGEST_NAME = 1000
+"""Characters of a filter or of the name of a book."""
 LONGEST_SELECTION = 5000
 RELEVANCE_FLOOR = 0.3
 MAX_CONTEXT_TOKENS = 4000
+MOST_CONTEXT_TOKENS = 32_000
+"""The largest token budget that a request may ask for, unless the operator sets another."""
+MOST_NEIGHBOURS = 10
 READING_TOP_K = 20
+LARGEST_NUMBER = 2**31 - 1
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 FUSED_WEIGHT = 0.5
@@ -60,6 +71,24 @@ def _check_length(name: str, value: object, longest: int) -> None:
         raise InvalidSettings(f"{name} must have between 1 and {longest} characters.")
 
 
+def check_query(query: object, longest: int = LONGEST_QUERY) -> None:
+    """Raise QueryTooLong for a text with more characters than a query may have."""
+    if isinstance(query, str) and len(query) > longest:
+        raise QueryTooLong(len(query), longest, "characters")
+
+
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that Unicode calls letters or symbols, and that show nothing."""
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text has no visible character: none but spaces, controls and the like."""
+    return all(
+        char.isspace() or char in _BLANK or category(char) in ("Cc", "Cf", "Cs", "Mn", "Me")
+        for char in text
+    )
+
+
 def check_mode(mode: object) -> Mode | None:
     """Return a mode by its name, None for the world's default; raises InvalidSettings."""
     if mode is None:
@@ -77,6 +106,63 @@ def check_rerank(rerank: object, query: str | None) -> None:
         raise InvalidSettings("Reranking compares passages with a query; give one.")
 
 
+class Granularity(StrEnum):
+    """What a result consists of."""
+
+    PASSAGE = "passage"
+    """Whole chunks."""
+    SENTENCE = "sentence"
+    """The best sentences of these chunks."""
+
+
+class PassageArguments(TypedDict, total=False):
+    """How much of what is found is returned, as the keyword arguments of library methods."""
+
+    neighbours: int
+    granularity: Granularity | str
+    max_tokens: int | None
+    include_boilerplate: bool | None
+
+
+class PassageOptions(Struct, frozen=True):
+    """How much of what is found is returned."""
+
+    neighbours: int = 0
+    """How many sentences before and after each passage are added, as far as the budget allows."""
+    granularity: Granularity = Granularity.PASSAGE
+    max_tokens: int | None = None
+    """The token budget; None for the default: 4,000 tokens of context, none for a search."""
+    include_boilerplate: bool | None = None
+    """Whether licences, lists of chapters and page numbers rank like any other text instead of
+    after it; None for the default of the world."""
+
+    def __post_init__(self) -> None:
+        check_whole("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
+        if not isinstance(self.granularity, str) or self.granularity not in set(Granularity):
+            raise InvalidSettings(f"granularity must be one of {', '.join(Granularity)}.")
+        force_setattr(self, "granularity", Granularity(self.granularity))
+        if self.max_tokens is not None:
+            check_whole("max_tokens", self.max_tokens, 1, LARGEST_NUMBER)
+        if not isinstance(self.include_boilerplate, bool | None):
+            raise InvalidSettings("include_boilerplate must be true or false.")
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether whole chunks are returned as they are."""
+        return not self.neighbours and self.granularity is Granularity.PASSAGE
+
+    def budget(self, allowed: int) -> int:
+        """Return the token budget of a context; raises InvalidSettings if it is not allowed."""
+        if self.max_tokens is None:
+            return min(MAX_CONTEXT_TOKENS, allowed)
+        if self.max_tokens > allowed:
+            raise InvalidSettings(
+                f"max_tokens must lie between 1 and {allowed}.",
+                advice="The operator can raise 'retrieval_max_tokens'.",
+            )
+        return self.max_tokens
+
+
 class SearchRequest(Struct, frozen=True):
     """A query, how many results it may give, and the least similarity they must have.
 
@@ -91,10 +177,12 @@ class SearchRequest(Struct, frozen=True):
     """How to search; None for the default of the world."""
     rerank: bool | None = None
     """Whether a reranker orders the first candidates; None for the default of the world."""
+    passages: PassageOptions = PassageOptions()
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
             raise InvalidSettings("The query must be a string.")
+        check_query(self.query)
         if isinstance(self.top_k, bool) or not isinstance(self.top_k, int):
             raise InvalidSettings("top_k must be a whole number.")
         if self.top_k < 0:
@@ -143,7 +231,7 @@ class Filters(Struct, frozen=True):
         for name, member in FILTER_ARGUMENTS.items():
             value = getattr(self, member)
             if member not in ("documents", "tags"):
-                _check_length(name, value, LONGEST_QUERY)
+                _check_length(name, value, LONGEST_NAME)
             # A string is a sequence of letters to Python, and hardly ever meant that way.
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
                 raise InvalidSettings(f"{name} must be a list of strings.")
@@ -160,6 +248,26 @@ class Filters(Struct, frozen=True):
         return replace(self, **given)
 
 
+class QueryArguments(FilterArguments, PassageArguments, total=False):
+    """Filters and options as the keyword arguments of library methods."""
+
+
+def split_arguments(arguments: QueryArguments) -> tuple[PassageOptions, FilterArguments]:
+    """Return the options among keyword arguments, checked, and the filters as they are."""
+    values: dict[str, Any] = {**arguments}
+    names = [name for name in PassageArguments.__annotations__ if name in values]
+    options = PassageOptions(**{name: values.pop(name) for name in names})
+    return options, cast("FilterArguments", values)
+
+
+def passage_options(arguments: PassageArguments) -> PassageOptions:
+    """Return options that a caller gave as keyword arguments, checked."""
+    options, unknown = split_arguments(cast("QueryArguments", arguments))
+    for name in unknown:
+        raise TypeError(f"got an unexpected keyword argument {name!r}")
+    return options
+
+
 RETRIEVAL_FILTERS = Filters(language=DEFAULT_LANGUAGE, version=DEFAULT_VERSION)
 """What a request for context is restricted to unless it says otherwise; answers have no default."""
 
@@ -173,10 +281,12 @@ class RetrievalRequest(Struct, frozen=True):
     filters: Filters = RETRIEVAL_FILTERS
     mode: Mode | None = None
     rerank: bool | None = None
+    passages: PassageOptions = PassageOptions()
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:
             raise InvalidSettings("Give a query, a selected text, or both.")
+        check_query(self.query)
         _check_length("query", self.query, LONGEST_QUERY)
         _check_length("selected_text", self.selected_text, LONGEST_SELECTION)
         check_whole("top_k", self.top_k, 1, MOST_TOP_K)
@@ -199,12 +309,14 @@ class ReadingRequest(Struct, frozen=True):
     book: str | None = None
     mode: Mode | None = None
     rerank: bool | None = None
+    passages: PassageOptions = PassageOptions()
 
     def __post_init__(self) -> None:
         if self.query is None:
             raise InvalidSettings("A query is required.")
+        check_query(self.query)
         _check_length("query", self.query, LONGEST_QUERY)
         check_whole("top_k", self.top_k, 1, MOST_TOP_K)
-        _check_length("book", self.book, LONGEST_QUERY)
+        _check_length("book", self.book, LONGEST_NAME)
         force_setattr(self, "mode", check_mode(self.mode))
         check_rerank(self.rerank, self.query)

@@ -158,6 +158,7 @@ def open_library(
             ),
             price=price if price >= 0 else None,
             fused_weight=settings.fused_weight,
+            most_tokens=settings.retrieval_max_tokens,
             others=_other_embedders(settings, make_embedder, others),
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),
             rerank=rerank,

@@ -252,10 +252,9 @@ def answer_as_reader(context: CallContext, body: schemas.ReaderQuestion) -> Repl
     Answers from the part of a book that the reader has read, or says that it cannot. Events are
     sent as for answer.
     """
-    events = _reader(context).answer_stream(
-        body.query, body.book, mode=body.mode, rerank=body.rerank
-    )
-    return answer_reply(context, events, stream=body.stream)
+    values = asdict(body)
+    stream = values.pop("stream")
+    return answer_reply(context, _reader(context).answer_stream(**values), stream=stream)
 
 
 @reading.post(_READER + "/why-not", errors=_READER_ERRORS, example=QUESTION | CHUNK)

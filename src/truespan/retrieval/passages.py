@@ -1,0 +1,376 @@
+"""Fit what was found to what is wanted: its best sentences, or the sentences around it as well.
+
+    chosen chunks ──sentences──> the best of their sentences ──widen──> with their neighbours
+
+Both read canonical text sentence by sentence, and each is checked against its digest. For a reader
+no sentence past the position is read, and only sentences that were read have a part in a choice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from math import inf
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from truespan.errors import StoreDamaged
+from truespan.retrieval.bm25 import WordMatches, score_chunks
+from truespan.retrieval.pack import BundleAttempt, CoveredText
+from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.snapshot import RetrievalDeps
+from truespan.retrieval.terms import terms
+from truespan.types.bundle import Notice
+from truespan.types.chunk import ChunkKind, Vector
+from truespan.types.document import RevisionRef
+from truespan.types.ids import TextHash, hash_text
+from truespan.types.request import Granularity, Mode, PassageOptions
+from truespan.types.scope import Scope
+from truespan.types.text import CanonicalText, Place
+from truespan.types.trust import Visible
+from truespan.vectors import similarity_of
+
+MOST_SENTENCES = 64
+"""How many sentences of a request are embedded to be compared with the query. Callers cannot change
+it: each costs the provider's time."""
+LEAST_PASSAGES = 10
+"""How many passages sentences are chosen from, if fewer sentences than that are wanted."""
+WORDS_WEIGHT = 0.5
+"""What words count for in the choice of sentences, of one, where similarity counts as well."""
+STEMMED_AS = "en"
+"""Words of queries and sentences are stemmed alike. A detected language would depend on text that a
+reader may not know."""
+DAMAGED = Notice(
+    "sentences_damaged",
+    "Sentences of a passage or around it could not be verified and were left out; "
+    "'truespan doctor' says more.",
+)
+
+
+class Budget(Struct):
+    """How many tokens, and how many characters, are left."""
+
+    tokens: float = inf
+    characters: float = inf
+
+    def take(self, tokens: int, characters: int) -> bool:
+        """Take from the budget; return False, and take nothing, if there is too little left."""
+        if tokens > self.tokens or characters > self.characters:
+            return False
+        self.tokens -= tokens
+        self.characters -= characters
+        return True
+
+
+class CheckedSentence(Struct, frozen=True):
+    """A sentence whose text matches its digest, and the place where it begins."""
+
+    sid: int
+    start: int
+    end: int
+    tokens: int
+    place: Place
+    page: int | None
+
+
+class Stretch(Struct, frozen=True):
+    """Checked sentences in a row, and the text from the first to the last of them."""
+
+    text: str
+    sentences: tuple[CheckedSentence, ...]
+
+    def between(self, start: int, end: int) -> str:
+        offset = self.sentences[0].start
+        return self.text[start - offset : end - offset]
+
+
+class PassageFitter(Struct, frozen=True):
+    """Fits the passages of one request, in rank order, to its options.
+
+    `query` has the words to choose sentences by, if there are any; `vector` is what passages were
+    ranked by.
+    """
+
+    deps: RetrievalDeps
+    scope: Scope
+    options: PassageOptions
+    vector: Vector
+    query: str | None
+    mode: Mode
+    warnings: list[Notice] = field(default_factory=list)
+
+    def fit(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
+        """Return the best sentences, or the passages themselves, with their neighbours.
+
+        What does not fit into the budget is left out.
+        """
+        if self.options.granularity is Granularity.SENTENCE:
+            found = self._best_sentences(chosen, k, budget)
+        else:
+            found = [part for part in chosen if budget.take(part.tokens, len(part.text))]
+        return self._widen(found, budget) if self.options.neighbours else found
+
+    def _best_sentences(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
+        """Return the `k` best sentences that fit; a passage that cannot be read stays whole."""
+        candidates: list[Visible] = []
+        seen: set[tuple[int, int]] = set()
+        for part in chosen:
+            stretch = None if part.kind is ChunkKind.FIGURE else self._read(part, 0)
+            if stretch is None:
+                candidates.append(part)
+                continue
+            for sentence in stretch.sentences:
+                # A sentence that two passages share belongs to the better one.
+                if (part.document, sentence.sid) not in seen and self._admits(sentence, part):
+                    seen.add((part.document, sentence.sid))
+                    candidates.append(_sentence_part(part, stretch, sentence))
+        kept: list[Visible] = []
+        for part in self._rank_sentences(candidates):
+            if len(kept) < k and budget.take(part.tokens, len(part.text)):
+                kept.append(part)
+        return kept
+
+    def _rank_sentences(self, candidates: Sequence[Visible]) -> list[Visible]:
+        """Return sentences by words and similarity; those of better passages first if equal.
+
+        `score` becomes the similarity of the sentence itself, wherever that was computed.
+        """
+        by_words = [0.0] * len(candidates)
+        if self.query is not None and self.mode is not Mode.MEANING:
+            by_words = score_words(self.query, [part.text for part in candidates])
+        order = sorted(range(len(candidates)), key=lambda place: -by_words[place])
+        if self.mode is Mode.WORDS and self.query is not None:
+            return [candidates[place] for place in order]
+        order = sorted(order[:MOST_SENTENCES])
+        vectors = self._vectors([candidates[place] for place in order])
+        distance, scored = self.scope.profile.distance, []
+        for place in order:
+            part = candidates[place]
+            vector = vectors.get(part.text_hash)
+            if vector is not None:
+                score = similarity_of(self.vector, vector, distance)
+                scored.append((replace(part, score=score), by_words[place]))
+        lowest = min((part.score for part, _ in scored), default=0.0)
+        span = max((part.score for part, _ in scored), default=0.0) - lowest
+        most = max((words for _, words in scored), default=0.0)
+        weight = WORDS_WEIGHT if most else 0.0
+
+        def blend(part: Visible, words: float) -> float:
+            near = (part.score - lowest) / span if span else 1.0
+            return weight * (words / most if most else 0.0) + (1 - weight) * near
+
+        scored.sort(key=lambda pair: -round(blend(*pair), SCORE_DECIMALS))
+        return [part for part, _ in scored]
+
+    def _vectors(self, parts: Sequence[Visible]) -> dict[TextHash, Vector]:
+        """Return the vectors of sentences: those of the store, and the others from the provider."""
+        texts = {part.text_hash: part.text for part in parts}
+        stored = self.deps.store.vectors(self.scope, list(texts)) if texts else {}
+        missing = {known: text for known, text in texts.items() if known not in stored}
+        return stored | self.deps.embed(self.scope, missing)
+
+    def _widen(self, chosen: Sequence[Visible], budget: Budget) -> list[Visible]:
+        """Return passages with their neighbours, as many as fit; the best are served first."""
+        covered = CoveredText()
+        for part in chosen:
+            covered.add(part.document, part.start, part.end)
+        widened: list[Visible] = []
+        for part in chosen:
+            stretch = None
+            if part.kind is not ChunkKind.FIGURE:
+                stretch = self._read(part, self.options.neighbours)
+            wider = part if stretch is None else self._widen_part(part, stretch, covered, budget)
+            covered.add(wider.document, wider.start, wider.end)
+            widened.append(wider)
+        return widened
+
+    def _widen_part(
+        self, part: Visible, stretch: Stretch, covered: CoveredText, budget: Budget
+    ) -> Visible:
+        """Return a passage with the sentences around it that fit, the nearest first.
+
+        They are whole sentences of the same chapter that no other passage has. If a passage begins
+        or ends within a sentence, the rest of that sentence comes first.
+        """
+        before = [item for item in stretch.sentences if item.sid <= part.first_sid][::-1]
+        after = [item for item in stretch.sentences if item.sid >= part.last_sid]
+        start, end, tokens = part.start, part.end, part.tokens
+        for distance in range(max(len(before), len(after))):
+            for side in (before, after):
+                if distance >= len(side):
+                    continue
+                sentence = side[distance]
+                if side is before:
+                    first, last = sentence.start, min(sentence.end, start)
+                else:
+                    first, last = max(sentence.start, end), sentence.end
+                if first >= last:
+                    continue
+                if (
+                    sentence.place.chapter == side[0].place.chapter
+                    and self._admits(sentence, part)
+                    and covered.uncovered(part.document, first, last) == [(first, last)]
+                    and budget.take(sentence.tokens, last - first)
+                ):
+                    start, end = min(start, first), max(end, last)
+                    tokens += sentence.tokens
+                else:
+                    del side[distance:]
+        if (start, end) == (part.start, part.end):
+            return part
+        text = "".join(_pieces(part, stretch, start, end))
+        wider = replace(
+            part,
+            start=start,
+            end=end,
+            last_sid=after[-1].sid if after else part.last_sid,
+            text=text,
+            text_hash=hash_text(text),
+            tokens=tokens,
+        )
+        if start == part.start:
+            return wider
+        first = before[-1]
+        section = first.place.section or part.chapter
+        return replace(wider, first_sid=first.sid, section=section, page=first.page)
+
+    def _read(self, part: Visible, around: int) -> Stretch | None:
+        """Read the sentences of a passage and some around it; None, with a warning, if damaged.
+
+        Nothing past a reader's position is read.
+        """
+        scope = self.scope
+        first, last = max(part.first_sid - around, 0), part.last_sid + around
+        revision = part.revision
+        if scope.position is not None:
+            last, revision = min(last, scope.position), scope.revision
+        if revision is None or first > last:
+            return None
+        try:
+            found = _read_stretch(
+                self.deps, scope, RevisionRef(part.document, revision), first, last
+            )
+            sentences = {sentence.sid: sentence for sentence in found.sentences}
+            inside = range(part.first_sid, part.last_sid + 1)
+            if any(sid not in sentences for sid in inside):
+                raise StoreDamaged("A sentence of the document is missing.")
+            start = max(part.start, sentences[part.first_sid].start)
+            end = min(part.end, sentences[part.last_sid].end)
+            if found.between(start, end) != part.text[start - part.start : end - part.start]:
+                raise StoreDamaged("A passage does not match its sentences.")
+        except StoreDamaged:
+            if DAMAGED not in self.warnings:
+                self.warnings.append(DAMAGED)
+            return None
+        return found
+
+    def _admits(self, sentence: CheckedSentence, part: Visible) -> bool:
+        """Return whether a sentence is in the chapter and section that were asked for, if any."""
+        chapter = sentence.place.chapter or part.title
+        section = sentence.place.section or chapter
+        return all(
+            wanted in (None, label.casefold())
+            for wanted, label in ((self.scope.chapter, chapter), (self.scope.section, section))
+        )
+
+
+def packing_budget(options: PassageOptions, budget: int) -> float:
+    """Return the budget to pack whole passages with, which sentences are then chosen from."""
+    return budget if options.granularity is Granularity.PASSAGE else inf
+
+
+def packing_count(options: PassageOptions, top_k: int, in_scope: int) -> int:
+    """Return how many passages to pack: as many as wanted, or those to choose sentences from."""
+    if options.granularity is Granularity.SENTENCE and top_k:
+        top_k = max(top_k, LEAST_PASSAGES)
+    return min(top_k, in_scope)
+
+
+def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
+    """Fit the chosen passages of a bundle."""
+    packed = attempt.packed
+    packed.chosen = fitter.fit(packed.chosen, attempt.top_k, Budget(attempt.budget))
+    attempt.warnings += fitter.warnings
+
+
+def _read_stretch(
+    deps: RetrievalDeps, scope: Scope, ref: RevisionRef, first: int, last: int
+) -> Stretch:
+    """Return sentences of a revision, as many as there are; raises StoreDamaged."""
+    stored = deps.store.sentences(scope, ref, first, last)
+    if not stored or any(part.sid != first + place for place, part in enumerate(stored)):
+        raise StoreDamaged("A sentence of the document is missing.")
+    start = stored[0].start
+    passage = deps.store.passage(scope, ref, start, stored[-1].end)
+    if passage is None:
+        raise StoreDamaged("The text of the document is missing.")
+    # Bytes that cannot be decoded are replaced, and the text then no longer matches its digest.
+    text = passage.text.decode(errors="replace")
+    layout = CanonicalText(text, passage.starts, passage.places, pages=passage.pages)
+    before = start
+    for sentence in stored:
+        content = text[sentence.start - start : sentence.end - start]
+        between = text[before - start : sentence.start - start]
+        if sha256(content.encode()).digest() != sentence.digest or between.strip():
+            raise StoreDamaged("A sentence of the document does not match its hash.")
+        before = sentence.end
+    return Stretch(
+        text,
+        tuple(
+            CheckedSentence(
+                sentence.sid,
+                sentence.start,
+                sentence.end,
+                sentence.tokens,
+                layout.place_at(sentence.start),
+                layout.page_at(sentence.start),
+            )
+            for sentence in stored
+        ),
+    )
+
+
+def _sentence_part(part: Visible, stretch: Stretch, sentence: CheckedSentence) -> Visible:
+    """Return one sentence of a passage as a result of its own."""
+    text = stretch.between(sentence.start, sentence.end)
+    chapter = sentence.place.chapter or part.title
+    return replace(
+        part,
+        start=sentence.start,
+        end=sentence.end,
+        first_sid=sentence.sid,
+        last_sid=sentence.sid,
+        chapter=chapter,
+        section=sentence.place.section or chapter,
+        text=text,
+        text_hash=hash_text(text),
+        tokens=sentence.tokens,
+        page=sentence.page,
+    )
+
+
+def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[str]:
+    """Yield the text before a passage, its own, and the text after it."""
+    if start < part.start:
+        yield stretch.between(start, part.start)
+    yield part.text
+    if end > part.end:
+        yield stretch.between(part.end, end)
+
+
+def score_words(query: str, texts: Sequence[str]) -> list[float]:
+    """Return the BM25 score of each text for the words of a query, among these texts alone."""
+    import numpy as np
+
+    counted = [Counter(terms(text, STEMMED_AS)) for text in texts]
+    lengths = np.array([sum(counts.values()) for counts in counted], np.int64)
+    matches = []
+    for word in terms(query, STEMMED_AS):
+        places = [place for place, counts in enumerate(counted) if word in counts]
+        if places:
+            counts = [counted[place][word] for place in places]
+            matches.append(WordMatches(np.array(places), np.array(counts)))
+    scores = score_chunks(matches, lengths, chunks=len(texts), total=int(lengths.sum()))
+    return [scores.of(place) for place in range(len(texts))]

@@ -1,0 +1,369 @@
+"""How much of what is found is returned: neighbours, sentences, the budget, and boilerplate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.support.reading_worlds import frozen
+from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
+from truespan.types.ids import hash_text
+from truespan.world import World
+
+BOOK = """\
+# One: The quay
+
+Fog lay on the river. The porter swept the long quay. A brass key hung on the seventh hook. Nobody
+had touched it for years. The clock above it struck nine. Rain came in from the west.
+
+# Two: The boat
+
+At noon the boat was gone. Its rope was cut with a knife. The porter ran to the office. He found
+the seventh hook empty. Only dust was left there. Then somebody laughed behind the door.
+"""
+SENTENCES = [
+    "One: The quay",
+    "Fog lay on the river.",
+    "The porter swept the long quay.",
+    "A brass key hung on the seventh hook.",
+    "Nobody\nhad touched it for years.",
+    "The clock above it struck nine.",
+    "Rain came in from the west.",
+    "Two: The boat",
+    "At noon the boat was gone.",
+    "Its rope was cut with a knife.",
+    "The porter ran to the office.",
+    "He found\nthe seventh hook empty.",
+    "Only dust was left there.",
+    "Then somebody laughed behind the door.",
+]
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NEIGHBOURS: dict[str, Any] = {"neighbours": 10}
+BEST_SENTENCES: dict[str, Any] = {"granularity": "sentence"}
+ANY: dict[str, Any] = {"language_constraint": None, "version_constraint": None}
+
+
+def filled(here: Place) -> World:
+    """Return a world of one book, cut into two sentences a chunk without overlap."""
+    world = here.library.create_world("world")
+    world.ingest([here.write("book.md", BOOK)], kind="book", chunking="pairs")
+    return world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return filled(pairs(tmp_path_factory.mktemp("passages")))
+
+
+def pairs(folder: Path, **parts: Any) -> Place:
+    from truespan.ingest.draft import Preparation
+    from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
+
+    own = ChunkingProfile("pairs", Strategy.SENTENCES, size=2, overlap=0)
+    preparation = Preparation(chunkings={**STANDARD_CHUNKING, "pairs": own})
+    return place(folder, preparation=preparation, **parts)
+
+
+def canonical(world: World) -> str:
+    scope = world.access.scope()
+    assert scope is not None
+    return world.access.components.store.canonical_text(scope, 1)
+
+
+def test_sentences_of_the_book_are_as_expected(world: World) -> None:
+    assert [part.text for part in world.documents.sentences(1).sentences] == SENTENCES
+
+
+# Neighbours
+
+
+@proves("retrieval.fitted-passages")
+def test_neighbours_are_whole_sentences_of_the_same_chapter_around_a_passage(world: World) -> None:
+    plain = world.search("brass key seventh hook", top_k=1).results[0]
+    assert (plain.first_sid, plain.last_sid) == (2, 3)
+    text = canonical(world)
+    wrong = []
+    for count, first, last in [(0, 2, 3), (1, 1, 4), (2, 0, 5), (3, 0, 6), (10, 0, 6)]:
+        found = world.search("brass key seventh hook", top_k=1, neighbours=count)
+        bundle = world.retrieve("brass key seventh hook", top_k=1, neighbours=count, **ANY)
+        [passage], [chunk], [note] = found.results, bundle.retrieved_chunks, bundle.metadata.sources
+        if not (
+            (passage.first_sid, passage.last_sid)
+            == (first, last)
+            == (note.first_sid, note.last_sid)
+            and passage.text == chunk.content == text[passage.start : passage.end]
+            and SENTENCES[first] in passage.text
+            and SENTENCES[last] in passage.text
+            and hash_text(passage.text) == passage.receipt.text_hash == note.text_hash
+            and passage.token_count == chunk.token_count == len(passage.text.split())
+            and passage.chunk_id == chunk.chunk_id == plain.chunk_id
+            and bundle.context == passage.text == found.context
+            and "boat" not in passage.text
+        ):
+            wrong.append((count, passage))
+    assert not wrong
+
+
+@proves("retrieval.fitted-passages")
+def test_neighbours_are_added_only_as_far_as_the_budget_allows(world: World) -> None:
+    query = "brass key seventh hook"
+    plain = world.retrieve(query, top_k=1, **ANY)
+    sizes = set()
+    for budget in range(plain.total_tokens, plain.total_tokens + 30):
+        bundle = world.retrieve(query, top_k=1, neighbours=10, max_tokens=budget, **ANY)
+        assert plain.context in bundle.context
+        assert bundle.total_tokens == len(bundle.context.split()) <= budget
+        sizes.add(bundle.total_tokens)
+    assert len(sizes) > 3
+
+
+@proves("retrieval.fitted-passages")
+def test_passages_that_touch_or_overlap_have_no_text_twice(world: World) -> None:
+    for options in ({}, BEST_SENTENCES):
+        for query in ("porter hook seventh key", "boat rope knife office"):
+            bundle = world.retrieve(query, top_k=4, neighbours=3, **options, **ANY)
+            said = [chunk.content for chunk in bundle.retrieved_chunks]
+            counts = {one: sum(one in part for part in said) for one in SENTENCES}
+            assert max(counts.values()) == 1
+            assert all(bundle.context.count(one) <= 1 for one in SENTENCES)
+
+
+@proves("retrieval.fitted-passages")
+def test_a_chapter_filter_bounds_neighbours_and_sentences(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    # One chunk for both chapters: it belongs to the first, where it begins.
+    world.ingest([here.write("book.md", BOOK)], kind="book")
+    for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
+        bundle = world.retrieve(
+            "brass key seventh hook", chapter_filter="One: The quay", **options, **ANY
+        )
+        assert bundle.retrieved_chunks
+        if "granularity" in options:
+            assert "boat" not in bundle.context
+
+
+@proves("reading.never-past-position", "retrieval.fitted-passages")
+def test_a_readers_neighbours_and_sentences_never_pass_the_position(tmp_path: Path) -> None:
+    world = filled(pairs(tmp_path))
+    reader = world.reader("ann")
+    leaks = []
+    for sid in range(len(SENTENCES)):
+        reader.set("book.md", sid=sid)
+        for options in (NEIGHBOURS, BEST_SENTENCES, NEIGHBOURS | BEST_SENTENCES):
+            bundle = reader.retrieve("hook porter boat", **options)
+            unread = [one for one in SENTENCES[sid + 1 :] if one in bundle.context]
+            beyond = [note for note in bundle.metadata.sources if note.last_sid > sid]
+            if unread or beyond or not bundle.retrieved_chunks:
+                leaks.append((sid, options, unread, beyond))
+    assert not leaks
+
+
+@proves("reading.non-interference", "retrieval.fitted-passages")
+def test_unread_text_changes_nothing_in_sentences_and_neighbours(tmp_path: Path) -> None:
+    head, _, tail = BOOK.partition("He found\nthe")
+    endings = (
+        tail,
+        "hook hook porter. " * 30,
+        " seventh hook, said nobody.\n\n# Three\n\nThe end.\n",
+    )
+    for sid in (3, 8, 10):
+        seen = set()
+        for number, ending in enumerate(endings):
+            here = pairs(tmp_path / f"{sid}-{number}")
+            world = here.library.create_world("world")
+            text = f"{head}He found\nthe{ending}"
+            world.ingest([here.write("book.md", text)], kind="book", chunking="pairs", title="Book")
+            reader = world.reader("ann")
+            reader.set("book.md", sid=sid)
+            for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
+                bundle = reader.retrieve("hook porter boat", max_tokens=200, **options)
+                # Ids of chunks are made of the world's, which is a new one each time.
+                seen.add((str(options), UUID.sub("", frozen(bundle))))
+        assert len(seen) == 2
+
+
+@proves("retrieval.fitted-passages")
+def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    here = pairs(tmp_path)
+    world = filled(here)
+    query = "brass key seventh hook"
+    plain = world.search(query, top_k=1).results[0]
+    found = []
+    for damage in (
+        "UPDATE sentences SET tokens = tokens + 1 WHERE sid = 4",
+        "UPDATE texts SET text = replace(text, 'touched', 'scratch')",
+    ):
+        here.sql(damage)
+        wide = world.search(query, top_k=1, neighbours=1)
+        bundle = world.retrieve(query, top_k=1, neighbours=1, **ANY)
+        found.append((wide.results[0].text, bundle.context))
+        assert "sentences_damaged" in {notice.code for notice in wide.warnings}
+        assert "sentences_damaged" in {notice.code for notice in bundle.metadata.warnings}
+        here.sql("UPDATE sentences SET tokens = tokens - 1 WHERE sid = 4")
+
+    assert found == [(plain.text, plain.text)] * 2
+
+
+# Sentences
+
+
+@proves("retrieval.fitted-passages")
+def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> None:
+    text = canonical(world)
+    for mode in ("auto", "meaning", "words"):
+        found = world.search("seventh hook", top_k=2, granularity="sentence", mode=mode)
+        assert {part.text for part in found.results} == {SENTENCES[3], SENTENCES[11]}
+        for part in found.results:
+            assert part.first_sid == part.last_sid == SENTENCES.index(part.text)
+            assert text[part.start : part.end] == part.text
+            assert hash_text(part.text) == part.receipt.text_hash
+            assert part.token_count == len(part.text.split())
+        chapters = {part.text: part.chapter for part in found.results}
+        assert chapters == {SENTENCES[3]: "One: The quay", SENTENCES[11]: "Two: The boat"}
+
+
+def test_sentences_fill_the_budget_and_top_k_counts_them(world: World) -> None:
+    for top_k, budget in [(1, 4000), (3, 4000), (20, 12), (20, 4000)]:
+        bundle = world.retrieve(
+            "seventh hook porter", top_k=top_k, max_tokens=budget, granularity="sentence", **ANY
+        )
+        assert 1 <= len(bundle.retrieved_chunks) <= top_k
+        assert bundle.total_tokens <= budget
+        assert {chunk.content for chunk in bundle.retrieved_chunks} <= set(SENTENCES)
+
+
+def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    text = " ".join(f"The porter swept quay number {number} again." for number in range(200))
+    world.ingest([here.write("long.txt", text)])
+    here.embedder.documents.clear()
+
+    by_words = world.search("porter quay", top_k=20, granularity="sentence", mode="words")
+    assert here.embedder.documents == []
+    world.search("porter quay", top_k=20, granularity="sentence", mode="auto")
+
+    assert len(by_words.results) == 20
+    assert 0 < len(here.embedder.documents) <= 64
+
+
+# The budget
+
+
+def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) -> None:
+    calls = [
+        lambda **options: world.search("hook", **options),
+        lambda **options: world.retrieve("hook", **options),
+        lambda **options: world.answer("hook", **options),
+        lambda **options: world.reader("ann").retrieve("hook", **options),
+        lambda **options: world.reader("ann").answer("hook", **options),
+    ]
+    for call in calls:
+        for wrong in (
+            {"max_tokens": 0},
+            {"max_tokens": True},
+            {"max_tokens": 1.5},
+            {"max_tokens": 32_001},
+            {"neighbours": -1},
+            {"neighbours": 11},
+            {"neighbours": True},
+            {"granularity": "word"},
+            {"granularity": None},
+            {"include_boilerplate": 1},
+        ):
+            with pytest.raises(InvalidSettings):
+                call(**wrong)
+        with pytest.raises(TypeError):
+            call(neighbors=1)
+
+
+def test_a_small_budget_keeps_what_fits(world: World) -> None:
+    sizes = [part.token_count for part in world.search("porter hook", floor=0.0).results]
+    for budget in (1, min(sizes), sum(sizes)):
+        bundle = world.retrieve("porter hook", max_tokens=budget, **ANY)
+        found = world.search("porter hook", floor=0.0, max_tokens=budget)
+        assert bundle.total_tokens <= budget
+        assert sum(part.token_count for part in found.results) <= budget
+
+
+# Boilerplate
+
+HEADER = """\
+The Project Gutenberg eBook of The Quay, by Ann Other
+
+This eBook about a key is free, under the terms of the Project Gutenberg License.
+
+*** START OF THE PROJECT GUTENBERG EBOOK THE QUAY ***
+"""
+FOOTER = """\
+*** END OF THE PROJECT GUTENBERG EBOOK THE QUAY ***
+
+1.A. Whoever reads a Project Gutenberg-tm electronic work, or a key to it, accepts all terms of this
+agreement.
+
+1.F.3. A refund for a defect in this electronic work, or a replacement copy in lieu of a refund,
+takes a key.
+"""
+
+
+@proves("retrieval.boilerplate-last")
+def test_boilerplate_comes_after_all_other_text_unless_it_is_asked_for(tmp_path: Path) -> None:
+    here = pairs(tmp_path)
+    world = here.library.create_world("world")
+    story = "Rain fell. The dog slept. A key lay on the quay. Then it was night."
+    text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
+    world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
+    reader = world.reader("ann")
+    reader.set("quay.txt", sid=len(world.documents.sentences(1).sentences) - 1)
+    query = "refund defect electronic work key"
+
+    def order(**options: Any) -> Iterator[list[bool]]:
+        """Yield, for each way to ask, whether each result belongs to the story."""
+        first = world.search(query, floor=0.0, **options)
+        yield [part.text in story for part in first.results]
+        bundle = reader.retrieve(query, **options)
+        yield [chunk.content in story for chunk in bundle.retrieved_chunks]
+
+    for told in order(include_boilerplate=False):
+        assert told == sorted(told, reverse=True)
+        assert True in told
+        assert False in told
+    for told in order(include_boilerplate=True):
+        assert told[0] is False
+    bundle = world.retrieve(query, top_k=1, include_boilerplate=False, **ANY)
+    assert bundle.retrieved_chunks == () or bundle.retrieved_chunks[0].content in story
+
+
+# Queries
+
+
+@proves("retrieval.query-lengths")
+def test_a_query_without_a_visible_character_is_blank(world: World) -> None:
+    reader = world.reader("ann")
+    for blank in ("\u200b", "\ufeff", "\0", " \u200b\ufeff\0\n", "\u2060\u00ad", "\u3164\u2800"):
+        for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
+            with pytest.raises(BlankQuery):
+                ask(blank)
+    assert world.search("\u200bhook").results
+
+
+@proves("retrieval.query-lengths")
+def test_the_longest_query_is_the_same_for_all_and_refused_alike(world: World) -> None:
+    reader = world.reader("ann")
+    for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
+        with pytest.raises(QueryTooLong) as refusal:
+            ask("hook " * 2000 + "x")
+        assert (refusal.value.count, refusal.value.limit) == (10_001, 10_000)
+        assert refusal.value.code == "query_too_long"
+
+
+def narrow_world(folder: Path) -> tuple[Place, World]:
+    here = pairs(folder, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
+    return here, filled(here)
