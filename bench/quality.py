@@ -382,7 +382,8 @@ def markdown(found: Mapping[str, Scores]) -> str:
     for name, scores in rows_of(found):
         auto = scores[Mode.AUTO]
         means = [f"{mean_of(list(scores[method].values())).ndcg:.3f}" for method in METHODS]
-        tests = [f"{chance(auto, scores[rival]):.3f}" for rival in RIVALS]
+        chances = [chance(auto, scores[rival]) for rival in RIVALS]
+        tests = ["< 0.001" if one < 0.001 else f"{one:.3f}" for one in chances]
         lines.append(f"| {name} | {len(auto)} | {' | '.join(means)} | {' | '.join(tests)} |")
     lines += [
         "",
