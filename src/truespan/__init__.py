@@ -61,7 +61,8 @@ def open(
 ) -> Library:
     """Open the library in a folder; with `create`, create it if it is absent.
 
-    With an `authority`, the library is restricted to it. `observer` is told of requests and their
+    An `embedder`, `counter`, `chat` or `reranker` replaces the configured one. With an
+    `authority`, the library is restricted to it. `observer` is told of requests and their
     stages. `metrics` overrides the setting of that name; with `logs`, this process writes its log
     to standard error.
 

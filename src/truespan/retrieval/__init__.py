@@ -1,4 +1,4 @@
-"""Retrieval: admit, snapshot, scope, vector, fetch, verify, reveal, rank, pack.
+"""Retrieval: admit, snapshot, scope, vector, fetch, verify, reveal, rank, rerank, pack.
 
 Owns: admission, filters, the query vector and its cache key, verification, ranking, the context,
 reading positions, explaining why a chunk is missing.
