@@ -173,6 +173,7 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
         "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, mode="auto"),
         "retrieve": lambda: world().retrieve(QUERY, top_k=20),
         "reading": lambda: reader().retrieve(QUERY, top_k=20),
+        "fused reading": lambda: reader().retrieve(QUERY, top_k=20, mode="auto"),
         "pages": lambda: [world().documents.sentences(number) for number in (1, 2, 3)],
         "read pages": lambda: reader().sentences("book.html"),
         "where": lambda: reader().books(),

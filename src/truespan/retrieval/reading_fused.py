@@ -28,10 +28,10 @@ from truespan.retrieval.reading_words import ReadScores
 from truespan.retrieval.stages import complete_until, reveal, verify
 from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
-from truespan.types.chunk import ChunkRecord, Vector
+from truespan.types.chunk import ChunkRecord, DocumentLabel, Vector
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, FusedScore, Hit, VerificationFailure, Visible
 from truespan.vectors import similarities_of
@@ -122,7 +122,8 @@ class FusedBookSearch(Struct, frozen=True):
         visible = self._verify_best([], self._rank(candidates, scale), k, select)
         if least is None or select(visible).last is not None:
             return visible
-        places = {*words.part.ids, *(words.tail + n for n in range(len(self.tail)))}
+        stored = (chunk.index for chunk in words.part.chunks.values() if chunk.embedded)
+        places = {*stored, *(words.tail + n for n in range(len(self.tail)))}
         following = self._score(places - chosen, floor)
         following.sort(key=lambda part: (-_rounded(part.score), part.index))
         return self._verify_best(visible, following, k, select)
@@ -288,28 +289,40 @@ class FusedBookSearch(Struct, frozen=True):
     def _note_failures(self, hits: Sequence[Hit], places: Iterable[int]) -> None:
         """Remember what is wrong with hits and places that were looked at.
 
-        Rows that cannot be trusted and vectors that are missing are left out of the result. A
-        point in the index with another text is only repaired: the stored vector ranks its chunk.
+        Rows that cannot be trusted or found, and vectors that are missing, are left out of the
+        result. A point in the index with another text is only repaired: the stored vector ranks
+        its chunk.
         """
-        words = self.words
-        damaged = [hit for hit in hits if hit.chunk_id in words.part.damaged]
-        self._read([hit.chunk_id for hit in damaged])
-        for failed in verify(damaged, self._records).failures:
-            self._failures[failed.chunk_id] = failed
+        part = self.words.part
+        others = [
+            hit
+            for hit in hits
+            if hit.chunk_id not in part.chunks and hit.chunk_id not in part.unread
+        ]
+        self._read([hit.chunk_id for hit in others])
+        for failed in verify(others, self._records).failures:
+            record = self._records.get(failed.chunk_id)
+            # An index that ignores the scope may return what belongs to other documents.
+            if record is None or self._is_of_book(record.document):
+                self._failures[failed.chunk_id] = failed
         for hit in hits:
-            known = words.part.chunks.get(hit.chunk_id)
+            known = part.chunks.get(hit.chunk_id)
             if known is not None and known.text_hash != hit.text_hash:
                 hashes = hit.text_hash, known.text_hash
                 self._repairs[hit.chunk_id] = VerificationFailure(
                     FailureKind.STALE, hit.chunk_id, *hashes, hit.score
                 )
         for place in places:
-            if place < words.tail and self._scores[place] is None:
-                chunk = words.part.ids[place]
-                text_hash = words.part.chunks[chunk].text_hash
+            if place < part.end and self._scores[place] is None:
+                chunk = part.ids[place]
+                text_hash = part.chunks[chunk].text_hash
                 self._failures[chunk] = VerificationFailure(
                     FailureKind.STALE, chunk, text_hash, text_hash
                 )
+
+    def _is_of_book(self, document: DocumentLabel) -> bool:
+        scope = self.scope
+        return admits(scope.documents, document.number) and document.revision == scope.revision
 
 
 class ReadFetched(Fetched, frozen=True):

@@ -50,10 +50,10 @@ class ReadPart(Struct, frozen=True):
     chunks: Mapping[ChunkId, RevisionChunk]
     ids: Mapping[int, ChunkId]
     """The ids of `chunks` by their places."""
-    damaged: frozenset[ChunkId]
-    """Chunks that claim to have been read, but whose rows cannot be trusted."""
+    unread: frozenset[ChunkId]
+    """The other chunks of the revision whose rows can be trusted."""
     texts: frozenset[int]
-    """The places of text, whose words count."""
+    """The places of embedded text, whose words count."""
     uncounted: frozenset[int]
     """Those of them that the store has no counts of."""
     lengths: NDArray[np.int64]
@@ -70,18 +70,18 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
     """Return what was read of a revision at a position."""
     import numpy as np
 
-    read = {id: chunk for id, chunk in known.chunks.items() if chunk.seen_from <= position}
     # A row says whether its chunk was read, so only those that are intact take part.
-    chunks = {id: chunk for id, chunk in read.items() if chunk.trusted}
+    trusted = {id: chunk for id, chunk in known.chunks.items() if chunk.trusted}
+    chunks = {id: chunk for id, chunk in trusted.items() if chunk.seen_from <= position}
     ids = {chunk.index: id for id, chunk in chunks.items()}
     lengths = np.full(max(ids, default=-1) + 1, NOT_COUNTED, np.int64)
-    texts = [chunk for chunk in chunks.values() if chunk.is_text]
+    texts = [chunk for chunk in chunks.values() if chunk.is_text and chunk.embedded]
     for chunk in texts:
         lengths[chunk.index] = NOT_COUNTED if chunk.words is None else chunk.words
     return ReadPart(
         chunks,
         ids,
-        frozenset(read.keys() - chunks.keys()),
+        frozenset(trusted.keys() - chunks.keys()),
         frozenset(chunk.index for chunk in texts),
         frozenset(chunk.index for chunk in texts if chunk.words is None),
         lengths,

@@ -392,7 +392,8 @@ def _read_revision_words(
             index,
             max(last_sid, reach),
             TextHash(text_hash),
-            trusted=intact and state == ChunkState.EMBEDDED,
+            trusted=intact and state != ChunkState.QUARANTINED,
+            embedded=state == ChunkState.EMBEDDED,
             is_text=kind == ChunkKind.TEXT,
             words=known.get(index),
         )

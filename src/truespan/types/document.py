@@ -340,16 +340,17 @@ class RevisionChunk(Struct, frozen=True):
     """A chunk of a revision, as its row says.
 
     `seen_from` is the position from which on it is read whole. `trusted` says whether the row
-    matches its checksum and the chunk is embedded; otherwise nothing else of it can be believed.
-    `words` is how many it has, None if they were not counted, as those of a figure never are.
+    matches its checksum and the chunk is not quarantined; otherwise nothing of it can be believed.
     """
 
     index: int
     seen_from: int
     text_hash: TextHash
     trusted: bool
+    embedded: bool
     is_text: bool
     words: int | None
+    """How many words it has; None if they were not counted, as those of a figure never are."""
 
 
 class RevisionWords(Struct, frozen=True, eq=False, weakref=True):
