@@ -111,6 +111,17 @@ def test_a_server_without_keys_gets_no_key_and_connections_are_kept() -> None:
         assert server.connections == 1
 
 
+def test_many_texts_are_sent_as_many_at_once_as_a_server_takes() -> None:
+    texts = [f"{'mould ' * (number % 3)}number {number}" for number in range(70)]
+    for shape in SHAPES:
+        with RerankServer(shape) as server:
+            scores = reranker_of(server).scores(QUERY, texts)
+
+            assert scores == [shared_words(QUERY, text) for text in texts], shape
+            sizes = [len(server.texts(asked)) for asked in server.asked]
+            assert sizes == ([32, 32, 6] if shape == "tei" else [70])
+
+
 def test_half_a_surrogate_pair_can_be_scored() -> None:
     with RerankServer() as server:
         assert len(reranker_of(server).scores("\ud800 half", ["a pair \udfff"])) == 1

@@ -55,6 +55,8 @@ _PATHS: dict[Shape, str] = {
 }
 """Where servers of each protocol answer, if the URL names no path."""
 _NEED_MODEL = ("jina", "cohere")
+_TEI_TEXTS = 32
+"""Texts that TEI takes in a request, unless it is started with another limit."""
 _REPLY_BYTES = 8 << 20
 """Some servers return the texts beside the scores."""
 
@@ -116,7 +118,7 @@ class _TeiScored(msgspec.Struct):
 
 
 class HttpReranker:
-    """Scores through a rerank server. All texts go in one request."""
+    """Scores through a rerank server, in one request or, with TEI, in one for 32 texts."""
 
     def __init__(
         self,
@@ -148,8 +150,16 @@ class HttpReranker:
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one score for each text; see `Reranker`."""
-        payload = self._payload(sendable(query), [sendable(text) for text in texts])
         deadline = self._clock.monotonic() + self._seconds
+        size = _TEI_TEXTS if self._server.shape == "tei" else max(len(texts), 1)
+        return [
+            score
+            for start in range(0, len(texts), size)
+            for score in self._request(query, texts[start : start + size], deadline)
+        ]
+
+    def _request(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
+        payload = self._payload(sendable(query), [sendable(text) for text in texts])
 
         def post(key: Secret | None) -> Reply:
             headers = {} if key is None else {"Authorization": f"Bearer {key.reveal()}"}

@@ -49,6 +49,9 @@ class RerankServer(Loopback):
         if needs_model and content.get("model") != MODEL:
             return Answer(404, {"detail": "model not found"})
         texts = self.texts(asked)
+        if self.shape == "tei" and len(texts) > 32:
+            complaint = f"batch size {len(texts)} > maximum allowed batch size 32"
+            return Answer(422, {"error": complaint, "error_type": "Validation"})
         return self.reply([shared_words(content["query"], text) for text in texts])
 
     def reply(self, scores: list[Any], order: list[int] | None = None) -> Answer:
