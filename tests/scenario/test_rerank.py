@@ -169,6 +169,23 @@ def test_an_answer_uses_the_new_order_and_decides_as_without_it(here: Place) -> 
 
 
 @proves("rerank.order")
+def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(here: Place) -> None:
+    reranker = Backwards()
+    world = reranked(here, reranker)
+
+    wide = world.search(QUESTION, top_k=2, rerank=True, neighbours=1)
+    sentences = world.search(QUESTION, top_k=2, rerank=True, granularity="sentence")
+
+    assert [passage.rerank and passage.rerank.before for passage in wide.results] == [4, 3]
+    places = {passage.rerank and passage.rerank.before for passage in sentences.results}
+    assert places <= {1, 2, 3, 4}
+    # It reads whole passages, whatever is returned of them.
+    assert {texts for _, texts in reranker.asked} == {
+        tuple(scored(score).strip() for score in SCORES[:4])
+    }
+
+
+@proves("rerank.order")
 def test_a_reranker_is_asked_only_when_it_is_wanted(here: Place) -> None:
     reranker = Backwards()
     world = reranked(here, reranker)
