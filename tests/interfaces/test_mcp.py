@@ -37,7 +37,7 @@ from truespan.mcp.server import call_tool
 from truespan.mcp.stdio import open_narrowed
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.types.reading import ReadingPosition
-from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
+from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
 
@@ -78,7 +78,14 @@ def test_no_tool_of_a_reader_takes_a_position_or_a_reader(ann: Session) -> None:
     assert {name: set(schema["properties"]) for name, schema in schemas.items()} == {
         "list_books": set(),
         "get_reading_position": {"book"},
-        "retrieve_context": {"query", "book", "top_k", "mode", "rerank"},
+        "retrieve_context": {
+            "query",
+            "book",
+            "top_k",
+            "mode",
+            "rerank",
+            *PassageArguments.__annotations__,
+        },
     }
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
     top_k = schemas["retrieve_context"]["properties"]["top_k"]
@@ -90,9 +97,12 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     schemas = {name: tool.input_schema for name, tool in owner.tools().items()}
 
     assert set(schemas) == {"search", "retrieve"}
-    assert set(schemas["search"]["properties"]) == {"query", "top_k", "floor", "mode", "rerank"}
-    request = {entry.name for entry in fields(RetrievalRequest)} - {"filters"}
-    assert set(schemas["retrieve"]["properties"]) == request | set(FILTER_ARGUMENTS)
+    assert set(schemas["search"]["properties"]) == {
+        "query", "top_k", "floor", "mode", "rerank", *PassageArguments.__annotations__,
+    }  # fmt: skip
+    request = {entry.name for entry in fields(RetrievalRequest)} - {"filters", "passages"}
+    options = {*FILTER_ARGUMENTS, *PassageArguments.__annotations__}
+    assert set(schemas["retrieve"]["properties"]) == request | options
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 
 

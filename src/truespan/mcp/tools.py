@@ -247,7 +247,7 @@ OWNER_ROLE = Role(
         Tool(
             "retrieve",
             "Retrieve context",
-            "Assemble context within a budget of 4000 tokens for a query, a selected text, or a "
+            "Assemble context within `max_tokens` (4000) tokens for a query, a selected text, or a "
             "query within a selected text. Language is 'en' and version '1.0' by default; set them "
             "to null for any.",
             RetrievalArguments,
