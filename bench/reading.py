@@ -2,7 +2,8 @@
 
 A book of about 3,000 chunks, top 20, the query's vector cached and the tail kept. What is left is
 reading the position, verification, scoring, ranking and packing. The engine's own time is that of
-the same request to the index process alone. Run it with `python -m bench.reading`.
+the same request to the index process alone. The same request is measured with words as well. Run it
+with `python -m bench.reading`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ROUNDS = 300
 TOP_K = 20
 BEYOND_TARGET_MS = 1.5
 ASSEMBLY_TARGET_MS = 0.3
+FUSED_TARGET = 2.0
 WORDS = ("lamp", "harbour", "key", "boat", "clock", "garden", "letter", "night", "stone", "river")
 
 
@@ -57,9 +59,9 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     reader.set(book.name, sid=middle)
     before = len(embedder.texts)
     query = "what lay by the lamp"
-    first = reader.retrieve(query, top_k=TOP_K)
+    first = reader.retrieve(query, top_k=TOP_K, mode="meaning")
     tail = len(embedder.texts) - before
-    whole = p50(lambda: reader.retrieve(query, top_k=TOP_K))
+    whole = p50(lambda: reader.retrieve(query, top_k=TOP_K, mode="meaning"))
     again = len(embedder.texts) - before - tail
     scope = world.access.scope()
     if scope is None or not first.retrieved_chunks:
@@ -71,9 +73,16 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     say(f"{document.chunks} chunks, read to the middle; p50 of {ROUNDS}")
     say(f"whole {whole:.2f} ms, index request {engine:.2f} ms")
     say(f"embedded for the tail at first: {tail}, for {ROUNDS} more requests: {again}")
+    by_words = p50(lambda: reader.retrieve(query, top_k=TOP_K, mode="auto"))
+    say(f"with words {by_words:.2f} ms")
     beyond, bundle = whole - engine, assembly(library, read, vector)
     return [
         Figure("reading, all but the engine, p50", beyond, "ms", target=at_most(BEYOND_TARGET_MS)),
+        Figure(
+            *("reading with words, p50", by_words, "ms", "by similarity", whole),
+            ratio=by_words / whole,
+            target=at_most(FUSED_TARGET),
+        ),
         Figure("bundle of 20 chunks, p50", bundle, "ms", target=at_most(ASSEMBLY_TARGET_MS)),
     ]
 
@@ -87,7 +96,7 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
 
     def once() -> None:
         packed = pack(rank_visible(visible), k=TOP_K, budget=4000)
-        attempt = BundleAttempt(query_type="standard", top_k=TOP_K, floor=None)
+        attempt = BundleAttempt(query_type="standard", top_k=TOP_K, floor=None, budget=4000)
         attempt.scope, attempt.packed = scope, packed
         assemble(attempt, seconds=0.0)
 

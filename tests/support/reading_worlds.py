@@ -312,6 +312,8 @@ class Trial:
             bundle = reader.retrieve(question.query, top_k=question.top_k, mode=mode)
             self._check_bundle(bundle, sid, book)
             yield f"retrieve {question} {mode}", frozen(bundle)
+        options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.AUTO}
+        yield "sentences", frozen(reader.retrieve(self.questions[1].query, top_k=3, **options))
         yield "page", to_json(reader.sentences(count=1000))
         yield "last page", to_json(reader.sentences(first=max(sid - 2, 0), count=2))
         yield "where", to_json(reader.where())
