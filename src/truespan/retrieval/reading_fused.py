@@ -202,11 +202,11 @@ class FusedBookSearch(Struct, frozen=True):
     def _score(self, places: Iterable[int], floor: float | None) -> list[Candidate]:
         """Return what is at these places and reaches the floor, by falling similarity."""
         words, places = self.words, list(places)
-        unknown = [place for place in places if place not in self._scores]
+        chunks, ids, tail = words.part.chunks, words.part.ids, words.tail
         hashes = {
-            place: words.part.chunks[words.part.ids[place]].text_hash
-            for place in unknown
-            if place < words.tail
+            place: chunks[ids[place]].text_hash
+            for place in places
+            if place < tail and place not in self._scores
         }
         vectors = self.pipeline.store.vectors(self.scope, [*hashes.values()]) if hashes else {}
         ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
@@ -217,17 +217,14 @@ class FusedBookSearch(Struct, frozen=True):
         )
         self._scores.update(dict.fromkeys(hashes))
         self._scores.update(zip(ranked, similarities, strict=True))
-        self._scores.update((words.tail + n, part.score) for n, part in enumerate(self.tail))
+        self._scores.update((tail + n, part.score) for n, part in enumerate(self.tail))
         found = [
-            Candidate(place, self._index(place), score, bm25)
+            Candidate(place, place if place < tail else self.tail[place - tail].index, score, bm25)
             for place, bm25 in zip(places, words.scores.of_each(places), strict=True)
             if (score := self._scores[place]) is not None
             and (floor is None or reaches(score, floor))
         ]
         return sorted(found, key=lambda part: -part.score)
-
-    def _index(self, place: int) -> int:
-        return place if place < self.words.tail else self.tail[place - self.words.tail].index
 
     def _scale(self, closest: Sequence[float], best_words: float) -> Scale:
         """Return the scale of visible chunks; a calibration for readers is that of the model."""
