@@ -40,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="which store the small worlds of tests have",
     )
+    parser.addoption(
+        "--defaults",
+        choices=["recommended", "contract"],
+        default="contract",
+        help="which defaults the worlds of tests have",
+    )
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -63,6 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False
     use_memory_for_files()
     worlds.STORES.append(str(config.getoption("--store")))
+    defaults = str(config.getoption("--defaults"))
+    worlds.DEFAULTS.append(defaults)
+    # For libraries that a test opens from a folder, in whatever process.
+    os.environ["TRUESPAN_WORLD_DEFAULTS"] = defaults
     # Hundreds of tests open a library with the local model one after the other. Its file is read
     # and checked each time, but what was loaded from it stays.
     onnx._IN_USE = {}

@@ -18,7 +18,7 @@ ACCEPTED, REJECTED = "ST201", "ST202"
 WRITES = {
     "createWorld", "deleteWorld", "uploadDocuments", "deleteDocument", "cancelJob", "resumeJob",
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
-    "examineWorld",
+    "examineWorld", "setDefaults",
 }  # fmt: skip
 ASKING = {
     "search", "retrieve", "whyNot", "answer", "chat",

@@ -19,12 +19,20 @@ from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usag
 from truespan.types.bundle import Notice
 from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
 from truespan.types.document import RevisionRef
+from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Scope, World
 from truespan.types.telemetry import Request
 from truespan.types.trust import Visible
 
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."
+)
+
+
+NOT_CALIBRATED = Notice(
+    "thresholds_not_calibrated",
+    "No thresholds were measured for this embedding model, so the configured ones apply. Measure "
+    "your own with 'truespan calibrate --keep'.",
 )
 
 
@@ -35,10 +43,10 @@ class Answerer(Struct, frozen=True):
     authority: Authority
     query: str
 
-    def rules(self, scope: Scope) -> tuple[DecisionSettings, float]:
+    def rules(self, scope: Scope, defaults: Defaults) -> tuple[DecisionSettings, float]:
         """Return the decision settings for a scope, and the floor of its search."""
         calibration = calibration_of(self.components.store, scope)
-        settings = self.components.answers.for_profile(scope.profile, calibration)
+        settings = self.components.answers.for_profile(scope.profile, calibration, defaults)
         return settings, search_floor(settings, count_words(self.query))
 
     def events(
@@ -66,30 +74,38 @@ class Answerer(Struct, frozen=True):
         began = components.clock.monotonic()
         retrieved = find(trace)
         world, scope = retrieved.world, retrieved.scope
-        settings, floor = self.rules(scope) if scope else (components.answers.decision, 0.0)
+        settings, floor = components.answers.decision, 0.0
+        if scope:
+            settings, floor = self.rules(scope, world.defaults)
         responder = Responder(
             question=self.query.strip(),
             retrieved=retrieved,
             settings=settings,
             reading=reading,
             target=target_name(world),
+            defaults=world.defaults,
             models=components.chat,
             clock=components.clock,
             sids_of=lambda *span: self._sentences_of(scope, *span),
             record=self._usage_recorder(world),
             trace=trace,
         )
-        warnings = []
-        calibration = calibration_of(components.store, scope) if scope else None
-        if calibration is not None and not calibration.discriminates(floor):
-            text = (
-                "With this model one unrelated text in twenty scores "
-                f"{calibration.unrelated_high:g} or more, so the low threshold of {floor:g} "
-                "excludes hardly anything. Set answer_thresholds = 'calibrated' to use the "
-                "measured thresholds."
-            )
-            warnings.append(Notice("floor_does_not_discriminate", text))
-        return responder.respond(began, warnings)
+        return responder.respond(began, self._threshold_notices(scope, world, floor))
+
+    def _threshold_notices(self, scope: Scope | None, world: World, floor: float) -> list[Notice]:
+        """Say if thresholds were not measured for the model, or hardly exclude anything."""
+        calibration = calibration_of(self.components.store, scope) if scope else None
+        if scope and not calibration and self.components.answers.uses_calibration(world.defaults):
+            return [NOT_CALIBRATED]
+        if calibration is None or calibration.discriminates(floor):
+            return []
+        text = (
+            "With this model one unrelated text in twenty scores "
+            f"{calibration.unrelated_high:g} or more, so the low threshold of {floor:g} "
+            "excludes hardly anything. Use the measured thresholds: run 'truespan defaults "
+            "recommended', or set answer_thresholds = 'calibrated'."
+        )
+        return [Notice("floor_does_not_discriminate", text)]
 
     def _sentences_of(
         self, scope: Scope | None, chunk: Visible, last: int, start: int, end: int

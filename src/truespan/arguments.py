@@ -10,7 +10,7 @@ import re
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from truespan.errors import InvalidSettings
 from truespan.types.request import (
@@ -127,6 +127,20 @@ class ReadingArguments(PassageFields, frozen=True, kw_only=True):
 
 Language = Annotated[str, _text("Only this language; null for any.")]
 Version = Annotated[str, _text("Only this version; null for any.")]
+DefaultLanguage = Annotated[
+    str,
+    _text(
+        "Only this language; null for any. Left out, any, or "
+        f"{DEFAULT_LANGUAGE!r} in a world with the contract's defaults."
+    ),
+]
+DefaultVersion = Annotated[
+    str,
+    _text(
+        "Only this version; null for any. Left out, any, or "
+        f"{DEFAULT_VERSION!r} in a world with the contract's defaults."
+    ),
+]
 
 
 class SearchArguments(PassageFields, frozen=True, kw_only=True):
@@ -139,22 +153,27 @@ class SearchArguments(PassageFields, frozen=True, kw_only=True):
     rerank: Rerank | None = None
 
 
-class FilterFields(PassageFields, frozen=True, kw_only=True):
+class PlaceFields(PassageFields, frozen=True, kw_only=True):
     """Filters as HTTP and MCP take them. All of them must match; null means any."""
 
     chapter_filter: Annotated[str, _text("Only this chapter, by its full title.")] | None = None
     section_filter: Annotated[str, _text("Only this section, by its full title.")] | None = None
-    language_constraint: Language | None = None
-    version_constraint: Version | None = None
     documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
     tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
 
 
-class DefaultFilterFields(FilterFields, frozen=True, kw_only=True):
-    """The same filters with the defaults of retrieval."""
+class FilterFields(PlaceFields, frozen=True, kw_only=True):
+    """All filters. All of them must match; null means any."""
 
-    language_constraint: Language | None = DEFAULT_LANGUAGE
-    version_constraint: Version | None = DEFAULT_VERSION
+    language_constraint: Language | None = None
+    version_constraint: Version | None = None
+
+
+class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
+    """The same filters for retrieval, which has defaults for two of them in some worlds."""
+
+    language_constraint: DefaultLanguage | UnsetType | None = UNSET
+    version_constraint: DefaultVersion | UnsetType | None = UNSET
 
 
 class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
@@ -175,6 +194,12 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
     )
     mode: SearchMode | None = None
     rerank: Rerank | None = None
+
+
+def arguments_of(values: Arguments) -> dict[str, Any]:
+    """Return what a caller gave, and the defaults of the rest, as keyword arguments."""
+    given = msgspec.structs.asdict(values)
+    return {name: value for name, value in given.items() if value is not UNSET}
 
 
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:

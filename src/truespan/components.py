@@ -36,7 +36,7 @@ from truespan.types.ids import TextHash
 from truespan.types.job import MOST_CRASHES
 from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
+from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS, Defaults
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class Components(Struct, frozen=True):
     """The weight of words in a fused ranking."""
     most_tokens: int = MOST_CONTEXT_TOKENS
     """The largest token budget that a request may ask for."""
+    world_defaults: Defaults = Defaults.RECOMMENDED
+    """The defaults of a new world."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """How answers are decided, and what the usage log records."""
     backups: Backups | None = None

@@ -21,6 +21,7 @@ from truespan.retrieval.snapshot import require_world
 from truespan.types.document import DomainRecord
 from truespan.types.job import Job, JobState
 from truespan.types.maintenance import BackupReport
+from truespan.types.request import Defaults, check_defaults
 from truespan.types.scope import OWNER, Authority, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import CounterName, Request
@@ -69,13 +70,16 @@ class Library:
         view._authority = self._authority.within(authority)
         return view
 
-    def create_world(self, name: str) -> World:
-        """Create an empty world.
+    def create_world(self, name: str, *, defaults: Defaults | str | None = None) -> World:
+        """Create an empty world, with the recommended defaults or with those of the contract.
+
+        Without `defaults` it gets those of the setting `world_defaults`: the recommended ones.
 
         Raises:
             WorldExists: the name is taken.
-            InvalidSettings: the name is blank or too long.
+            InvalidSettings: the name is blank or too long, or there are no such defaults.
         """
+        chosen = self._components.world_defaults if defaults is None else check_defaults(defaults)
         plain = name.strip() if isinstance(name, str) else ""
         is_id = False
         with suppress(ValueError):
@@ -84,16 +88,24 @@ class Library:
             raise InvalidSettings(
                 "A world needs a name of 1 to 200 printable characters that is not an id."
             )
-        return self._open(self._components.store.create_world(self._authority, plain).id)
+        return self._open(self._components.store.create_world(self._authority, plain, chosen).id)
 
-    def world(self, reference: str, *, create: bool = False) -> World:
+    def world(
+        self,
+        reference: str,
+        *,
+        create: bool = False,
+        defaults: Defaults | str | None = None,
+    ) -> World:
         """Return the world with this id or name; with `create`, create it if it is absent.
+
+        `defaults` are those of a world that is created; an existing one keeps its own.
 
         Raises:
             WorldNotFound: it is absent, or this authority may not see it.
         """
         if create and self._components.store.find_world(self._authority, reference) is None:
-            return self.create_world(reference)
+            return self.create_world(reference, defaults=defaults)
         return self._open(self._record(reference).id)
 
     def domain(self, key: str, *, world: str | None = None) -> World:

@@ -34,16 +34,20 @@ from truespan.types.document import WorldStatus
 from truespan.types.ids import ChunkId
 from truespan.types.job import Job
 from truespan.types.request import (
+    DEFAULT_FILTERS,
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
+    FILTER_ARGUMENTS,
     RETRIEVAL_FILTERS,
     RETRIEVAL_TOP_K,
+    Defaults,
     Filters,
     Mode,
     PassageArguments,
     QueryArguments,
     RetrievalRequest,
     SearchRequest,
+    check_defaults,
     check_mode,
     passage_options,
     split_arguments,
@@ -91,6 +95,22 @@ class World:
     @property
     def name(self) -> str:
         return self.access.record().name
+
+    @property
+    def defaults(self) -> Defaults:
+        """Return what the world's requests do unless they say otherwise."""
+        return self.access.record().defaults
+
+    def set_defaults(self, defaults: Defaults | str) -> None:
+        """Choose the recommended defaults, or those of the contract, from the next request on.
+
+        Raises:
+            InvalidSettings: there are no such defaults.
+            WorldNotFound: the caller may not administer the world.
+        """
+        chosen = check_defaults(defaults)
+        store, record = self._components.store, self.access.record()
+        store.set_defaults(self.authority, record.id, chosen)
 
     @property
     def authority(self) -> Authority:
@@ -195,8 +215,9 @@ class World:
 
         `mode` and `rerank` are as in `search`. Further arguments are those of `PassageArguments`,
         such as `neighbours` and `max_tokens`, and the filters of `FilterArguments`; None
-        stands for any. Language and version default to "en" and "1.0". If
-        the provider, the index or the store fails, the bundle has the status `error`.
+        stands for any. In a world with the contract's defaults, language and version default to
+        "en" and "1.0", and the bundle says what that left out. If the provider, the index or the
+        store fails, the bundle has the status `error`.
 
         Raises:
             InvalidSettings: before anything is read.
@@ -264,6 +285,7 @@ class World:
             mode=check_mode(mode),
             rerank=rerank,
             passages=options,
+            by_default=frozenset(),
         )
         answerer = Answerer(self._components, self.authority, query)
         return answerer.events(
@@ -553,7 +575,13 @@ def _retrieval_request(
     arguments: QueryArguments,
 ) -> RetrievalRequest:
     options, filters = split_arguments(arguments)
-    narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
     return RetrievalRequest(
-        query, selected_text, top_k, narrowed, check_mode(mode), rerank, options
+        query,
+        selected_text,
+        top_k,
+        RETRIEVAL_FILTERS.with_arguments(filters),
+        check_mode(mode),
+        rerank,
+        options,
+        DEFAULT_FILTERS.difference(FILTER_ARGUMENTS.get(name) for name in filters),
     )

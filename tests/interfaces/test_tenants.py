@@ -46,6 +46,7 @@ NEEDS = {
     },
     "administer": {
         "listGenerations", "reindex", "promote", "rollback", "removeGeneration", "deleteWorld",
+        "setDefaults",
     },
 }  # fmt: skip
 """Written down a second time, so that a call which asks for too little does not go unnoticed."""
@@ -55,7 +56,7 @@ JOBS = {"listJobs", "showJob", "followJob"}
 """What callers who may write can see as well."""
 CHANGING = {
     "uploadDocuments", "reindex", "deleteWorld", "createWorld", "setPosition", "repairWorld",
-    "examineWorld",
+    "examineWorld", "setDefaults",
 }  # fmt: skip
 """What would change the world if it were asked of it under a right name."""
 

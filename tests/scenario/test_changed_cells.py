@@ -64,6 +64,7 @@ UNSEEN = {
     ("worlds", "next_generation"): "the next number to give",
     ("worlds", "generation"): "which generation is the default; the text of each is checked",
     ("worlds", "created_at"): "named whenever the world is opened",
+    ("worlds", "defaults"): "named whenever the world is opened",
     ("worlds", "name"): "named whenever the world is opened",
     ("worlds", "id"): "names the world; rows of another do not match their checksums",
     ("worlds", "world_id"): "the key of the world; its rows are reached by it alone",

@@ -35,6 +35,7 @@ from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vect
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import FileFate
 from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority, Scope, admits
 from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap
 from truespan.types.trust import Hit
@@ -379,6 +380,10 @@ STORES = ["sqlite"]
 """Which store a place has unless it is said; `pytest --store postgres` puts another here."""
 
 
+DEFAULTS = ["contract"]
+"""The defaults of a world unless it is said; `pytest --defaults recommended` puts others here."""
+
+
 def query(store: Any, statement: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Run a statement of SQLite on a store's file, past all of the store's own statements."""
     with store._db.map_errors():
@@ -423,8 +428,12 @@ def place(
     preparation: Preparation | None = None,
     others: Mapping[str, WordEmbedder] | None = None,
     parser: SourceParser | None = None,
+    defaults: str | None = None,
 ) -> Place:
-    """Make (or open again) a library in a folder, in memory where the index is concerned."""
+    """Make (or open again) a library in a folder, in memory where the index is concerned.
+
+    `defaults` are those of the worlds made in it: those of the contract unless it is said.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     journal: list[str] = []
     own_index = index or MemoryIndex()
@@ -450,6 +459,7 @@ def place(
         random_bytes=secrets.token_bytes,
         clock=own_clock,
         preparation=preparation or Preparation(),
+        world_defaults=Defaults(defaults or DEFAULTS[-1]),
         others={
             name: OtherEmbedder(one.profile.provider, lambda one=one: one)
             for name, one in (others or {}).items()

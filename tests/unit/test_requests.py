@@ -81,7 +81,9 @@ def arguments_of(request: RetrievalRequest) -> dict[str, Any]:
     """Return the arguments that such a request was made from."""
     filters = {name: getattr(request.filters, FILTER_ARGUMENTS[name]) for name in FILTER_ARGUMENTS}
     others = {entry.name: getattr(request, entry.name) for entry in fields(request)}
-    return {name: value for name, value in others.items() if name != "filters"} | filters
+    return {
+        name: value for name, value in others.items() if name not in ("filters", "by_default")
+    } | filters
 
 
 def spelled(settings: dict[str, Any]) -> str:

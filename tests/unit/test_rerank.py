@@ -26,7 +26,8 @@ from truespan.retrieval.pack import pack, pack_reranked, require_candidates
 from truespan.retrieval.pipeline import Attempt
 from truespan.retrieval.rerank import RerankOptions, RerankStage, check_scores, reorder
 from truespan.types.chunk import ChunkKind
-from truespan.types.ids import ChunkId, hash_text
+from truespan.types.ids import ChunkId, WorldId, hash_text
+from truespan.types.scope import World
 from truespan.types.telemetry import CounterName, known_code
 from truespan.types.trust import Visible
 
@@ -248,11 +249,15 @@ def test_candidates_are_missing_until_there_are_enough_to_rerank() -> None:
     assert require_candidates(lacking, ranked, 2).missing == 5
 
 
+def attempt_in_no_world() -> Attempt:
+    return Attempt(World(WorldId("w"), "w", None, 0), None, "q")
+
+
 @proves("rerank.order")
 def test_packing_chooses_by_the_new_order_among_what_it_would_have_looked_at() -> None:
     ranked = [chunk(number, score=1 - number / 10, tokens=5) for number in range(6)]
     ranked[1] = chunk(1, score=0.9, tokens=50)
-    attempt = Attempt()
+    attempt = attempt_in_no_world()
     backwards = stage_of(Scripted(lambda texts: list(range(len(texts)))), candidates=3)
     limits: dict[str, Any] = {"k": 2, "budget": 10, "trace": NULL_OBSERVER}
 
@@ -273,6 +278,8 @@ def test_a_failed_reranker_leaves_what_packing_alone_would_choose() -> None:
     ranked = [chunk(number, score=1 - number / 10, tokens=5) for number in range(6)]
     failing = stage_of(Scripted(fail(TruespanError("no"))), candidates=4)
 
-    packed = pack_reranked(Attempt(), failing, ranked, k=2, budget=10, trace=NULL_OBSERVER)
+    packed = pack_reranked(
+        attempt_in_no_world(), failing, ranked, k=2, budget=10, trace=NULL_OBSERVER
+    )
 
     assert packed.chosen == pack(ranked, k=2, budget=10).chosen

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from truespan.retrieval.pipeline import emptied_by_defaults, narrow_scope
+from truespan.retrieval.pipeline import hidden_documents, name_defaults, narrow_scope
 from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
@@ -61,12 +61,16 @@ def test_labels_and_names_narrow_together():
     assert chosen(shelf, language_constraint="fr") == []
 
 
-def test_a_default_that_leaves_nothing_is_told_from_a_wish():
-    shelf = DocumentCatalog([entry(1, "de")])
+def test_what_a_default_leaves_out_is_told_by_value():
+    shelf = DocumentCatalog([entry(1, "de"), entry(2), entry(3, "de"), entry(4, "fr")])
+    scope = narrow_scope(SCOPE, shelf, RETRIEVAL_FILTERS)
+    relaxed = narrow_scope(SCOPE, shelf, replace(RETRIEVAL_FILTERS, language=None))
+    hidden = hidden_documents(scope, relaxed, shelf)
 
-    assert emptied_by_defaults(shelf, RETRIEVAL_FILTERS)
-    assert not emptied_by_defaults(shelf, replace(RETRIEVAL_FILTERS, language="fr"))
-    assert not emptied_by_defaults(shelf, replace(RETRIEVAL_FILTERS, documents=("doc-9",)))
+    assert hidden == {1, 3, 4}
+    assert hidden_documents(relaxed, relaxed, shelf) == set()
+    named = name_defaults(shelf.among(hidden), RETRIEVAL_FILTERS, frozenset({"language"}))
+    assert named == "the default language 'en': de (2), fr (1)"
 
 
 @pytest.mark.parametrize("numbers", [[], [1], [2, 3], [1, 2, 3], [9]])

@@ -48,6 +48,7 @@ from truespan.types.decision import (
     Step,
 )
 from truespan.types.ids import ChunkId
+from truespan.types.request import Defaults
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
@@ -82,6 +83,7 @@ class Responder(Struct, frozen=True):
     settings: DecisionSettings
     reading: bool
     target: str
+    defaults: Defaults
     models: ChatModels
     clock: Clock
     sids_of: SidsOf
@@ -177,6 +179,8 @@ class Responder(Struct, frozen=True):
             fallback=ModelOutcome.NOT_RUN if self.models.fallback else ModelOutcome.ABSENT,
             retrieval_target=self.target,
             effective_query=self.question,
+            search_mode=self.retrieved.mode,
+            defaults=self.defaults,
         )
 
     def _fit(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> Fitted:

@@ -75,6 +75,7 @@ def make_commands() -> Callable[..., Any]:
         questions.search,
         documents.show,
         documents.status,
+        documents.defaults,
         serve.mcp,
         questions.ask,
         questions.usage,

@@ -200,11 +200,14 @@ def filters_from(
     tags: list[str] | None,
 ) -> FilterArguments:
     """Return the filters that options give, as the library takes them; 'any' restricts nothing."""
-    return {
+    filters: FilterArguments = {
         "chapter_filter": chapter,
         "section_filter": section,
-        "language_constraint": None if language == "any" else language,
-        "version_constraint": None if version == "any" else version,
         "documents": documents or None,
         "tags": tags or (),
     }
+    if language is not None:
+        filters["language_constraint"] = None if language == "any" else language
+    if version is not None:
+        filters["version_constraint"] = None if version == "any" else version
+    return filters

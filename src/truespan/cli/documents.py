@@ -26,6 +26,9 @@ _POLL_SECONDS = 0.5
 def init(
     library: cli.Folder = None,
     world: Annotated[str | None, Option("--world", "-w", help="Create this world too.")] = None,
+    defaults: Annotated[
+        str | None, Option(help="The defaults of the new world: 'recommended' or 'contract'.")
+    ] = None,
     as_json: cli.Json = False,
 ) -> None:
     """Create a library, and a world in it. What exists already is left unchanged."""
@@ -33,7 +36,7 @@ def init(
         # A set-up script may run twice.
         with suppress(WorldExists):
             if world is not None:
-                opened.create_world(world)
+                opened.create_world(world, defaults=defaults)
         names = [entry.name for entry in opened.worlds()]
     folder = str(cli.folder_of(library).absolute())
     if as_json:
@@ -41,6 +44,28 @@ def init(
         return
     worlds = ", ".join(names) or "none yet; add one with --world NAME"
     echo(f"Library: {folder}\nWorlds: {worlds}")
+
+
+def defaults(
+    choice: Annotated[
+        str | None,
+        Argument(
+            help="'recommended' or 'contract'; shows those in force if left out.",
+            metavar="[DEFAULTS]",
+        ),
+    ] = None,
+    world: cli.MaybeWorld = None,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Show or choose what the requests of a world do unless they say otherwise."""
+    from truespan.cli.output import show_defaults
+
+    with cli.open_world(library, world) as chosen:
+        if choice is not None:
+            chosen.set_defaults(choice)
+        name, found = chosen.name, chosen.defaults
+    echo(to_json({"world": name, "defaults": found}) if as_json else show_defaults(name, found))
 
 
 def show(
@@ -86,11 +111,20 @@ def status(
         if world is not None:
             chosen = opened.world(world)
             numbers, documents = chosen.status(), chosen.documents.list()
-            result: Any = {"world": chosen.name, "status": numbers, "documents": documents}
-            echo(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
+            record = chosen.access.record()
+            result: Any = {
+                "world": record.name,
+                "defaults": record.defaults,
+                "status": numbers,
+                "documents": documents,
+            }
+            echo(to_json(result) if as_json else show_world(record, numbers, documents))
             return
         listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
-    worlds = [{"world": entry.name, "id": entry.id, "status": counts} for entry, counts in listed]
+    worlds = [
+        {"world": entry.name, "id": entry.id, "defaults": entry.defaults, "status": counts}
+        for entry, counts in listed
+    ]
     echo(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
 
 

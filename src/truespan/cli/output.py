@@ -20,6 +20,7 @@ from truespan.types.chunk import ChunkRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.types.reading import ReadingPosition
+from truespan.types.request import Defaults
 from truespan.types.scope import World
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
@@ -42,6 +43,14 @@ REFUSALS = {
     Refusal.READING: "readers get no answer from the model's own knowledge",
     Refusal.NO_FALLBACK_MODEL: "no fallback model is configured",
     Refusal.FALLBACK_SILENT: "the fallback model had no answer",
+}
+
+
+DEFAULTS_IN_WORDS = {
+    Defaults.RECOMMENDED: "words and similarity, any language and version, and the thresholds "
+    "measured for the model",
+    Defaults.CONTRACT: "similarity alone, language 'en' and version '1.0' in 'retrieve', and the "
+    "thresholds 0.25 and 0.55",
 }
 
 
@@ -385,27 +394,33 @@ def show_document(
     return "\n".join(lines)
 
 
-def show_world(name: str, numbers: WorldStatus, documents: Sequence[Document]) -> str:
+def show_defaults(name: str, defaults: Defaults) -> str:
+    """Return the defaults of a world, and what they mean."""
+    return f"{name}: {defaults}, that is {DEFAULTS_IN_WORDS[defaults]}."
+
+
+def show_world(world: World, numbers: WorldStatus, documents: Sequence[Document]) -> str:
     rows: list[tuple[object, ...]] = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
     for entry in documents:
         counts = (entry.active or "-", entry.chunks, entry.embedded)
         rows.append((entry.number, entry.title[:40], entry.kind.value, *counts, entry.name))
-    return "\n".join([_summary(name, numbers), "", *table(rows)])
+    return "\n".join([_summary(world, numbers), "", *table(rows)])
 
 
 def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
     if not listed:
         return "No worlds yet. Create one with 'truespan init --world NAME'."
-    return "\n".join(_summary(world.name, numbers) for world, numbers in listed)
+    return "\n".join(_summary(world, numbers) for world, numbers in listed)
 
 
-def _summary(name: str, numbers: WorldStatus) -> str:
+def _summary(world: World, numbers: WorldStatus) -> str:
     documents = pluralize(numbers.documents, "document")
     chunks = f"{numbers.embedded} of {pluralize(numbers.chunks, 'chunk')}"
-    line = f"{name}: {documents}, {chunks} embedded"
+    line = f"{world.name}: {documents}, {chunks} embedded"
     line += f", {numbers.pending} pending" if numbers.pending else ""
     line += f", {numbers.quarantined} quarantined" if numbers.quarantined else ""
-    return f"{line}, {numbers.repairs} repairs queued" if numbers.repairs else line
+    line += f", {numbers.repairs} repairs queued" if numbers.repairs else ""
+    return f"{line}; {world.defaults} defaults"
 
 
 def show_repairs(reports: Mapping[str, RepairReport]) -> str:

@@ -69,8 +69,14 @@ def retrieve(
     ] = 5,
     chapter: cli.Chapter = None,
     section: cli.Section = None,
-    language: Annotated[str, Option(help="Only this language; 'any' for all.")] = "en",
-    version: Annotated[str, Option(help="Only this version label; 'any' for all.")] = "1.0",
+    language: Annotated[
+        str | None,
+        Option(help="Only this language; 'any' for all. Default: all, or 'en' by the contract."),
+    ] = None,
+    version: Annotated[
+        str | None,
+        Option(help="Only this version; 'any' for all. Default: all, or '1.0' by the contract."),
+    ] = None,
     documents: cli.Documents = None,
     tags: cli.Tags = None,
     near_misses: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -34,10 +34,19 @@ from truespan.types.document import (
 from truespan.types.job import Job, JobCounts, JobDocument, JobLine, JobState, Phase
 from truespan.types.profile import Distance
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES, ReadingPosition
-from truespan.types.request import MOST_TOP_K, RETRIEVAL_TOP_K
+from truespan.types.request import (
+    MOST_TOP_K,
+    RETRIEVAL_TOP_K,
+    Defaults,
+    Mode,
+)
 from truespan.types.scope import World
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
+WorldDefaults = Annotated[
+    Literal["recommended", "contract"],
+    Meta(description="What the requests of the world do unless they say otherwise."),
+]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
 LastRead = Annotated[
@@ -55,6 +64,13 @@ class NewWorld(Arguments, frozen=True, kw_only=True):
     """A world to create."""
 
     name: WorldName
+    defaults: WorldDefaults | None = None
+
+
+class ChosenDefaults(Arguments, frozen=True, kw_only=True):
+    """What the requests of a world do unless they say otherwise."""
+
+    defaults: WorldDefaults
 
 
 class NewGeneration(Arguments, frozen=True, kw_only=True):
@@ -197,6 +213,7 @@ class WorldEntry(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     generation: int | None
+    defaults: Defaults
 
 
 class WorldList(Struct, frozen=True, kw_only=True):
@@ -402,6 +419,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     fallback: decisions.ModelOutcome
     retrieval_target: str
     effective_query: str
+    search_mode: Mode | None
+    defaults: Defaults | None
 
 
 class Replay(Struct, frozen=True, kw_only=True):
@@ -435,7 +454,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
 def world_entry(world: World) -> WorldEntry:
     generation = world.generation.number if world.generation else None
-    return WorldEntry(id=world.id, name=world.name, generation=generation)
+    return WorldEntry(id=world.id, name=world.name, generation=generation, defaults=world.defaults)
 
 
 def decision_detail(decision: decisions.Decision) -> Decision:

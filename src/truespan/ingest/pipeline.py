@@ -9,8 +9,10 @@ what is stored.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
+from shlex import quote
 
 import msgspec
 from msgspec import Struct, field, to_builtins
@@ -27,12 +29,15 @@ from truespan.ingest.run import REMARKS, Failure, IngestDeps, IngestReport, Prog
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
+from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source
 from truespan.types.telemetry import CounterName, Stage
 
 GROUP_CHUNKS = 4096
 """Documents are indexed together up to this many chunks, because a flush is expensive."""
+MOST_LABELS = 5
+"""So many languages and versions are listed that the defaults of a world leave out."""
 METADATA_BATCH = 64
 """Documents whose metadata are committed together."""
 
@@ -135,6 +140,7 @@ class _Run:
         self._size = sum(source.size for source in sources)
         self._documents = self._chunks = 0
         self._size_done = self._group_done = 0.0
+        self._hidden: Counter[str] = Counter()
         self.report = IngestReport()
 
     def run(self) -> IngestReport:
@@ -155,6 +161,7 @@ class _Run:
         self._index(group)
         clear_retired(self._deps, self._scope)
         self._derive_metadata()
+        self._tell_hidden()
         counts = self._indexer.counts
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
         return self.report
@@ -176,6 +183,7 @@ class _Run:
             group.chunks += len(draft.chunks)
             group.size += source.size
             self.report.chunks += len(draft.chunks)
+            self._note_labels(draft.language, draft.version)
             self._deps.trace.count(CounterName.CHUNKS, len(draft.chunks))
             for note in draft.notes:
                 self._log.line("info", f"{draft.doc_id} {note}")
@@ -199,6 +207,7 @@ class _Run:
             self._deps.store.relabel(
                 self._scope, known.number, language=declared.language, **labels
             )
+            self._note_labels(declared.language or known.language, declared.version)
         revision = known.staged or known.active
         complete = known.embedded + known.skipped == known.chunks
         member = JobDocument(known.doc_id, known.name, DocumentState.UNCHANGED, chunks=known.chunks)
@@ -300,6 +309,31 @@ class _Run:
                         self._warn(message, code)
                         batch.append(Derived(ref, None, code))
                 store.keep_derived(self._scope, batch)
+
+    def _note_labels(self, language: str, version: str | None) -> None:
+        """Count a document that the contract's defaults would leave out, by its label."""
+        if not matches_language(language, DEFAULT_LANGUAGE):
+            self._hidden[f"language {language}"] += 1
+        if version not in (None, DEFAULT_VERSION):
+            self._hidden[f"version {version}"] += 1
+
+    def _tell_hidden(self) -> None:
+        """Warn of documents that `retrieve` leaves out by default in this world."""
+        if not self._hidden:
+            return
+        scope = self._scope
+        world = self._deps.store.find_world(scope.authority, scope.world)
+        if world is None or world.defaults is not Defaults.CONTRACT:
+            return
+        counts = sorted(self._hidden.items(), key=lambda item: (-item[1], item[0]))
+        listed = ", ".join(f"{label} ({count})" for label, count in counts[:MOST_LABELS])
+        more = f" and {len(counts) - MOST_LABELS} more" if len(counts) > MOST_LABELS else ""
+        self._warn(
+            f"'retrieve' leaves documents of this run out by default: {listed}{more}. Run "
+            f"'truespan defaults recommended -w {quote(world.name)}', or pass --language any and "
+            "--version any.",
+            "hidden_by_defaults",
+        )
 
     def _finish_source(self, source: Source) -> None:
         """Count a source that needs no further work."""

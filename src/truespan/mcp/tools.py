@@ -15,6 +15,7 @@ from truespan.arguments import (
     ReadingArguments,
     RetrievalArguments,
     SearchArguments,
+    arguments_of,
     arguments_schema,
 )
 from truespan.errors import PositionNotFound
@@ -145,7 +146,7 @@ def _get_reading_position(reader: Reader, arguments: PositionArguments) -> BookP
 
 
 def _retrieve(subject: Reader | World, arguments: Arguments) -> ContextBundle:
-    return subject.retrieve(**msgspec.structs.asdict(arguments))
+    return subject.retrieve(**arguments_of(arguments))
 
 
 def _render_books(result: BookList | BookPosition) -> list[str]:
@@ -248,8 +249,8 @@ OWNER_ROLE = Role(
             "retrieve",
             "Retrieve context",
             "Assemble context within `max_tokens` (4000) tokens for a query, a selected text, or a "
-            "query within a selected text. Language is 'en' and version '1.0' by default; set them "
-            "to null for any.",
+            "query within a selected text. In a world with the contract's defaults, language is "
+            "'en' and version '1.0' unless set; null stands for any.",
             RetrievalArguments,
             ContextBundle,
             _retrieve,

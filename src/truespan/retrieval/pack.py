@@ -249,17 +249,20 @@ def build_bundle(
     return bundle
 
 
-def status_of(*, failed: bool, reached: bool, returned: int, expected: int) -> BundleStatus:
+def status_of(
+    *, failed: bool, reached: bool, returned: int, expected: int, left_out: bool = False
+) -> BundleStatus:
     """Return the first status that applies.
 
     `reached` says whether any candidate reached the floor, verified or not; `expected` is the size
-    of a full result: the number requested, or all there is in scope.
+    of a full result: the number requested, or all there is in scope. With `left_out`, a filter
+    that nobody asked for kept candidates out, so that the result is not complete.
     """
     if failed:
         return BundleStatus.ERROR
     if not reached:
         return BundleStatus.NO_MATCHES
-    return BundleStatus.SUCCESS if returned >= expected else BundleStatus.PARTIAL
+    return BundleStatus.SUCCESS if returned >= expected and not left_out else BundleStatus.PARTIAL
 
 
 def assemble(
@@ -291,6 +294,8 @@ def assemble(
         figures=tuple(_figure_note(part) for part in figures),
         floor_discriminates=attempt.discriminates,
         rerank=attempt.rerank,
+        mode=attempt.mode,
+        defaults=attempt.world.defaults,
     )
     return ContextBundle(
         retrieved_chunks=tuple(_retrieved_chunk(part, scope) for part in chosen if scope),
@@ -301,6 +306,7 @@ def assemble(
             # Figures are returned beside the chunks, and count as returned.
             returned=len(chosen) + len(figures),
             expected=min(attempt.top_k, attempt.in_scope),
+            left_out=attempt.left_out > 0,
         ),
         total_tokens=sum(part.tokens for part in chosen),
         context=render(ordered),

@@ -10,7 +10,8 @@ They differ in what they count as enough and in what they build from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import NODEFAULT, Struct, field
@@ -35,16 +36,23 @@ from truespan.types.chunk import Vector
 from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.request import (
     CONTRACT_QUERY,
-    DEFAULT_LANGUAGE,
-    DEFAULT_MODE,
-    DEFAULT_VERSION,
+    Defaults,
     Filters,
     Mode,
     PassageOptions,
     check_query,
     is_blank,
+    matches_language,
+    mode_in_force,
 )
-from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
+from truespan.types.scope import (
+    Authority,
+    GenerationSelector,
+    Scope,
+    Unlimited,
+    Verb,
+    World,
+)
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 from truespan.vectors import mean_of
@@ -52,11 +60,9 @@ from truespan.vectors import mean_of
 if TYPE_CHECKING:
     from truespan.store import Store
 
-DEFAULT_FILTER = Notice(
-    "default_filter_emptied_result",
-    f"Every document in scope was left out by the default language {DEFAULT_LANGUAGE!r} or version "
-    f"{DEFAULT_VERSION!r}; ask for any language or version instead.",
-)
+ASK_FOR_ANY = "Ask for any language and version, or run 'truespan defaults recommended'."
+MOST_VALUES = 5
+"""So many languages or versions are listed when a default left documents out."""
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 APPROXIMATE = Notice(
     "approximate_search",
@@ -72,8 +78,12 @@ REPAIR_NOT_RECORDED = Notice(
 class Attempt(Struct):
     """One pass through the stages, as far as it got."""
 
-    world: World | None = None
-    """The state of the world that was read."""
+    world: World
+    """The state of the world that was read; before that, the one that was admitted."""
+    requested: Mode | None
+    """The mode that the request asks for."""
+    query: str | None
+    """The text whose words count, if there is one."""
     scope: Scope | None = None
     catalog: DocumentCatalog | None = None
     in_scope: int = 0
@@ -82,7 +92,16 @@ class Attempt(Struct):
     """What was selected of the fetched chunks."""
     discriminates: bool | None = None
     rerank: RerankReport | None = None
+    hidden: Scope | None = None
+    """The documents that are out of scope only because of a default filter, if there are any."""
+    left_out: int = 0
+    """How many chunks of them reached the floor."""
     warnings: list[Notice] = field(default_factory=list)
+
+    @property
+    def mode(self) -> Mode:
+        """Return how the request searches."""
+        return mode_in_force(self.requested, self.world.defaults, self.query)
 
     def restart(self) -> None:
         """Forget what an earlier pass found, since the world has changed."""
@@ -182,8 +201,21 @@ class Pipeline(Struct, frozen=True):
             else:
                 self.deps.start_repair(scope)
 
-    def scope(self, attempt: Attempt, world: World, filters: Filters) -> Scope | None:
-        """Return what the filters leave of a world; None, with a warning, if that is nothing."""
+    def scope(
+        self,
+        attempt: Attempt,
+        world: World,
+        filters: Filters,
+        by_default: frozenset[str] = frozenset(),
+    ) -> Scope | None:
+        """Return what the filters leave of a world; None, with a warning, if that is nothing.
+
+        The filters in `by_default` are not the caller's: they hold only where the world has such
+        defaults.
+        """
+        relaxed = replace(filters, **dict.fromkeys(by_default))
+        if world.defaults is Defaults.RECOMMENDED:
+            filters = relaxed
         if world.generation is None:
             attempt.warnings.append(NOTHING_EMBEDDED)
             return None
@@ -191,13 +223,20 @@ class Pipeline(Struct, frozen=True):
         with self.trace.stage(Stage.SCOPED):
             catalog = attempt.catalog = self.store.document_catalog(whole, world)
             scope = attempt.scope = narrow_scope(whole, catalog, filters)
+            hidden: frozenset[int] = frozenset()
+            if relaxed != filters:
+                hidden = hidden_documents(scope, narrow_scope(whole, catalog, relaxed), catalog)
+                attempt.hidden = replace(scope, documents=hidden) if hidden else None
             attempt.in_scope = self.store.embedded_count(scope, world)
             if pending := catalog.pending(scope.documents):
                 text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
                 attempt.warnings.append(Notice("chunks_pending", text))
         if attempt.in_scope == 0:
-            emptied = emptied_by_defaults(catalog, filters)
-            attempt.warnings.append(DEFAULT_FILTER if emptied else NOTHING_EMBEDDED)
+            emptied = bool(hidden) and not scope.documents
+            reasons = name_defaults(catalog.among(hidden), filters, by_default)
+            text = f"Every document in scope was left out by {reasons}. {ASK_FOR_ANY}"
+            notice = Notice("default_filter_emptied_result", text)
+            attempt.warnings.append(notice if emptied else NOTHING_EMBEDDED)
             return None
         if self.deps.index.approximate(scope):
             attempt.warnings.append(APPROXIMATE)
@@ -235,32 +274,25 @@ class Pipeline(Struct, frozen=True):
 
     def fetch(
         self,
+        attempt: Attempt,
         scope: Scope,
-        world: World,
         vector: Vector,
         *,
         k: int,
         floor: float | None,
         missing: CountMissing,
-        mode: Mode | None,
-        query: str | None,
     ) -> Fetched:
-        """Fetch and verify hits; a request without a query has no words to search for."""
-        chosen = mode or DEFAULT_MODE
-        if chosen is Mode.MEANING or query is None:
+        """Fetch and verify hits, in the mode of the attempt."""
+        mode, query = attempt.mode, attempt.query
+        if mode is Mode.MEANING or query is None:
             return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
-        words = world, vector, query
-        return fetch_fused(self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=chosen)
+        words = attempt.world, vector, query
+        return fetch_fused(self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=mode)
 
 
 def follows_contract(world: World) -> bool:
     """Return whether the requests of a world do as the seeds say unless they say otherwise."""
-    return getattr(world, "defaults", "contract") == "contract"
-
-
-def mode_of(world: World, requested: Mode | None, query: str | None) -> Mode:  # noqa: ARG001
-    """Return how a request searches; without a query there are no words."""
-    return Mode.MEANING if query is None else requested or DEFAULT_MODE
+    return world.defaults is Defaults.CONTRACT
 
 
 def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
@@ -292,33 +324,36 @@ def narrow_scope(scope: Scope, catalog: DocumentCatalog, filters: Filters) -> Sc
     return scope.narrow(documents=numbers, chapter=filters.chapter, section=filters.section)
 
 
-def emptied_by_defaults(catalog: DocumentCatalog, filters: Filters) -> bool:
-    """Return whether the default language or version alone left no document."""
-    relaxed = filters
-    if filters.language == DEFAULT_LANGUAGE:
-        relaxed = replace(relaxed, language=None)
-    if filters.version == DEFAULT_VERSION:
-        relaxed = replace(relaxed, version=None)
-    return not _matches_any(catalog, filters) and _matches_any(catalog, relaxed)
+def hidden_documents(scope: Scope, relaxed: Scope, catalog: DocumentCatalog) -> frozenset[int]:
+    """Return the documents of a relaxed scope that are not in the scope."""
+    if isinstance(scope.documents, Unlimited):
+        return frozenset()
+    if isinstance(relaxed.documents, Unlimited):
+        return frozenset(entry.number for entry in catalog) - scope.documents
+    return relaxed.documents - scope.documents
 
 
-def _matches_any(catalog: DocumentCatalog, filters: Filters) -> bool:
-    named = filters.documents
-    return any(
-        (named is None or not {str(entry.number), entry.doc_id, entry.name}.isdisjoint(named))
-        and _labels_match(entry, filters)
-        for entry in catalog
-    )
+def name_defaults(
+    entries: Iterable[CatalogEntry], filters: Filters, by_default: frozenset[str]
+) -> str:
+    """Say which default filters leave entries out, with the values they have and how often."""
+    entries, reasons = list(entries), []
+    for member in sorted(by_default):
+        own = Filters(**{member: getattr(filters, member)})
+        values = [getattr(entry, member) for entry in entries if not _labels_match(entry, own)]
+        counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
+        if counts:
+            listed = [f"{value} ({count})" for value, count in counts[:MOST_VALUES]]
+            more = [f"{len(counts) - MOST_VALUES} more"] if len(counts) > MOST_VALUES else []
+            wanted = getattr(filters, member)
+            reasons.append(f"the default {member} {wanted!r}: {', '.join([*listed, *more])}")
+    return "; by ".join(reasons)
 
 
 def _labels_match(entry: CatalogEntry, filters: Filters) -> bool:
-    """Return whether a document has all tags, the version and the language; 'en' covers 'en-GB'."""
-    language, wanted = (
-        None if label is None else label.casefold().replace("_", "-")
-        for label in (entry.language, filters.language)
-    )
+    """Return whether a document has all tags, the version and the language."""
     return (
         set(filters.tags) <= set(entry.tags)
         and filters.version in (None, entry.version)
-        and (wanted is None or language == wanted or f"{language}".startswith(f"{wanted}-"))
+        and matches_language(entry.language, filters.language)
     )

@@ -22,7 +22,7 @@ from truespan.retrieval.pack import (
     why_not_packed,
 )
 from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
-from truespan.retrieval.pipeline import Attempt, Pipeline, mode_of, ranks_boilerplate_last
+from truespan.retrieval.pipeline import Attempt, Pipeline, ranks_boilerplate_last
 from truespan.retrieval.reading_fused import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading_words import score_read
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
@@ -34,7 +34,7 @@ from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
-from truespan.types.request import DEFAULT_MODE, Mode, ReadingRequest
+from truespan.types.request import Mode, ReadingRequest
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import (
@@ -93,16 +93,17 @@ class ReaderRetriever(Struct, frozen=True):
     def find_candidates(self, request: ReadingRequest, rules: Rules) -> Retrieved:
         """Return the best chunks of the read part at or above the floor, for an answer."""
         request.passages.budget(self.pipeline.deps.most_tokens)
-        world, attempt = self._admit(request), AnswerAttempt()
+        world = self._admit(request)
+        attempt = AnswerAttempt(world, request.mode, request.query)
         stage = self.pipeline.rerank_stage(request.rerank, request.query)
 
         def fill(latest: World) -> None:
             position = self._open(attempt, latest, request.book)
             if attempt.scope is None or position is None:
                 return
-            settings, floor = rules(attempt.scope)
+            settings, floor = rules(attempt.scope, latest.defaults)
             options = request.passages
-            search = self._search(attempt, attempt.scope, latest, position, request)
+            search = self._search(attempt, attempt.scope, position, request)
 
             def select(visible: list[Visible]) -> Shortlist:
                 # Stored chunks and the tail are scored alike, so the floor applies only here.
@@ -115,20 +116,27 @@ class ReaderRetriever(Struct, frozen=True):
             attempt.fetched = found.fetched
             # Only their order changes: what is decided from similarities is decided alike.
             attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
-            attempt.fitter = self._fitter(attempt.scope, latest, request, search.vector)
+            attempt.fitter = self._fitter(attempt, attempt.scope, request, search.vector)
 
         self.pipeline.run(world, attempt, fill)
-        return candidates_of(self.pipeline, world, attempt)
+        return candidates_of(self.pipeline, attempt)
 
     def _admit(self, request: ReadingRequest) -> World:
         return self.pipeline.admit("read as this reader", request.query, reader=self.reader)
 
     def _begin(self, request: ReadingRequest) -> tuple[World, BundleAttempt]:
         budget = request.passages.budget(self.pipeline.deps.most_tokens)
+        world = self._admit(request)
         attempt = BundleAttempt(
-            query_type="standard", top_k=request.top_k, floor=None, budget=budget
+            world,
+            request.mode,
+            request.query,
+            query_type="standard",
+            top_k=request.top_k,
+            floor=None,
+            budget=budget,
         )
-        return self._admit(request), attempt
+        return world, attempt
 
     def _run(self, world: World, attempt: BundleAttempt, request: ReadingRequest) -> None:
         stage = self.pipeline.rerank_stage(request.rerank, request.query)
@@ -138,7 +146,7 @@ class ReaderRetriever(Struct, frozen=True):
             position = self._open(attempt, latest, request.book)
             if attempt.scope is None or position is None:
                 return
-            search = self._search(attempt, attempt.scope, latest, position, request)
+            search = self._search(attempt, attempt.scope, position, request)
             attempt.steps.append("vectorized")
             options = request.passages
             k = packing_count(options, request.top_k, attempt.in_scope)
@@ -167,7 +175,7 @@ class ReaderRetriever(Struct, frozen=True):
             attempt.packed = packed
             attempt.steps += ["reranked"] if stage else []
             attempt.count(*found.down_to(packed.last))
-            fit_packed(attempt, self._fitter(attempt.scope, latest, request, search.vector))
+            fit_packed(attempt, self._fitter(attempt, attempt.scope, request, search.vector))
 
         self.pipeline.run(world, attempt, fill)
 
@@ -199,22 +207,20 @@ class ReaderRetriever(Struct, frozen=True):
             return None
 
     def _fitter(
-        self, scope: Scope, world: World, request: ReadingRequest, vector: Vector
+        self, attempt: Attempt, scope: Scope, request: ReadingRequest, vector: Vector
     ) -> PassageFitter:
-        mode = mode_of(world, request.mode, request.query)
         options, query = request.passages, request.query
-        return PassageFitter(self.pipeline.deps, scope, options, vector, query, mode)
+        return PassageFitter(self.pipeline.deps, scope, options, vector, query, attempt.mode)
 
     def _search(
         self,
         attempt: Attempt,
         scope: Scope,
-        world: World,
         position: Position,
         request: ReadingRequest,
     ) -> BookSearch | FusedBookSearch:
         """Embed the query and build the tail, which completes what the index can return."""
-        vector = self.pipeline.query_vector(scope, world, request.query.strip())
+        vector = self.pipeline.query_vector(scope, attempt.world, request.query.strip())
         store, ref = self.pipeline.store, position.ref
         with self.pipeline.trace.stage(Stage.TAIL):
             tail = self.tails.tail(scope, ref, position.sid, position.chunking)
@@ -225,12 +231,12 @@ class ReaderRetriever(Struct, frozen=True):
             for chunk in tail
             if chunk.vector is not None
         ]
-        mode = request.mode or DEFAULT_MODE
+        mode = attempt.mode
         if mode is Mode.MEANING:
             return BookSearch(self.pipeline, scope, vector, parts)
         with self.pipeline.trace.stage(Stage.WORDS):
             texts = [part.text for part in parts]
-            words = score_read(store, scope, world, position, texts, request.query)
+            words = score_read(store, scope, attempt.world, position, texts, request.query)
         weight = 1.0 if mode is Mode.WORDS else self.pipeline.deps.fused_weight
         only = mode is Mode.WORDS
         return FusedBookSearch(self.pipeline, scope, vector, parts, words, weight, only)

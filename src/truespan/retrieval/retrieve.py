@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from truespan.errors import ScopeViolation
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.retrieval.fetch import HitPager
+from truespan.retrieval.fetch import HitPager, fetch_by_similarity
 from truespan.retrieval.pack import (
     BundleAttempt,
     build_bundle,
@@ -20,7 +20,13 @@ from truespan.retrieval.pack import (
 )
 from truespan.retrieval.pages import find_passage
 from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
-from truespan.retrieval.pipeline import APPROXIMATE, Pipeline, mode_of, ranks_boilerplate_last
+from truespan.retrieval.pipeline import (
+    APPROXIMATE,
+    ASK_FOR_ANY,
+    Pipeline,
+    name_defaults,
+    ranks_boilerplate_last,
+)
 from truespan.retrieval.query_vector import (
     LOW_FLOOR,
     floor_discriminates,
@@ -29,7 +35,7 @@ from truespan.retrieval.query_vector import (
 from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.stages import complete_until, rank_visible, reveal, verify
-from truespan.types.bundle import ContextBundle, Located, NearMiss, Reason, WhyNot
+from truespan.types.bundle import ContextBundle, Located, NearMiss, Notice, Reason, WhyNot
 from truespan.types.chunk import ChunkState, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
@@ -40,6 +46,8 @@ from truespan.types.trust import Hit, Verified, Visible
 from truespan.vectors import similarity_of
 
 MAX_NEAR_MISSES = 5
+MOST_LEFT_OUT = 100
+"""So many chunks that a default filter left out are counted; beyond that it is "or more"."""
 MAX_SEARCHED_FOR_SELECTION = 50
 """Documents in which a selection is located; those with chosen chunks come first."""
 
@@ -75,9 +83,16 @@ class Retriever(Struct, frozen=True):
         budget = request.passages.budget(self.pipeline.deps.most_tokens)
         world = self.pipeline.admit("retrieve without a reader", *texts)
         kind, top_k = request.query_type, request.top_k
-        return world, BundleAttempt(
-            query_type=kind, top_k=top_k, floor=RELEVANCE_FLOOR, budget=budget
+        attempt = BundleAttempt(
+            world,
+            request.mode,
+            request.query,
+            query_type=kind,
+            top_k=top_k,
+            floor=RELEVANCE_FLOOR,
+            budget=budget,
         )
+        return world, attempt
 
     def _why_not_found(
         self,
@@ -118,12 +133,13 @@ class Retriever(Struct, frozen=True):
 
         def fill(latest: World) -> None:
             pipeline, trace = self.pipeline, self.pipeline.trace
-            scope = pipeline.scope(attempt, latest, request.filters)
+            scope = pipeline.scope(attempt, latest, request.filters, request.by_default)
             if scope is None:
                 return
             ranking, selection = self._vectors(scope, latest, request)
             attempt.steps.append("vectorized")
-            self._choose(attempt, scope, latest, request, ranking, selection, stage)
+            self._choose(attempt, scope, request, ranking, selection, stage)
+            self._count_left_out(attempt, request, ranking)
             attempt.discriminates = floor_discriminates(pipeline.store, scope, attempt.floor)
             if near_misses or not attempt.packed.chosen:
                 with trace.stage(Stage.NEAR_MISSES):
@@ -150,7 +166,6 @@ class Retriever(Struct, frozen=True):
         self,
         attempt: BundleAttempt,
         scope: Scope,
-        world: World,
         request: RetrievalRequest,
         ranking: Vector,
         selection: Sequence[Vector],
@@ -170,7 +185,7 @@ class Retriever(Struct, frozen=True):
             with trace.stage(Stage.RANKED):
                 return rank_visible(kept)
 
-        last = ranks_boilerplate_last(world, options)
+        last = ranks_boilerplate_last(attempt.world, options)
         budget = packing_budget(options, attempt.budget)
 
         def missing(verified: list[Verified], _: float) -> int:
@@ -179,14 +194,12 @@ class Retriever(Struct, frozen=True):
             return require_candidates(packed, ranked, candidates).missing
 
         attempt.fetched = self.pipeline.fetch(
+            attempt,
             scope,
-            world,
             ranking,
             k=min(max(k, candidates), attempt.in_scope),
             floor=RELEVANCE_FLOOR,
             missing=missing,
-            mode=request.mode,
-            query=request.query,
         )
         attempt.steps += ["searched", "filtered", "ranked"]
         ranked = rank_verified(attempt.fetched.verified, self.pipeline.trace)
@@ -200,14 +213,47 @@ class Retriever(Struct, frozen=True):
             trace=self.pipeline.trace,
         )
         attempt.steps += ["reranked"] if stage else []
-        mode, deps = mode_of(world, request.mode, request.query), self.pipeline.deps
-        fitter = PassageFitter(deps, scope, options, ranking, request.query, mode)
+        fitter = PassageFitter(
+            self.pipeline.deps, scope, options, ranking, request.query, attempt.mode
+        )
         fit_packed(attempt, fitter)
         counted = attempt.fetched.down_to(attempt.packed.last)
         readable = sum(1 for found in counted.verified if reveal(found, scope))
         attempt.count(readable, counted)
         if related.parts and readable and not any(related.known.values()):
             raise ScopeViolation
+
+    def _count_left_out(
+        self, attempt: BundleAttempt, request: RetrievalRequest, ranking: Vector
+    ) -> None:
+        """Warn of chunks at or above the floor that only a default filter left out.
+
+        Nothing is searched unless there are documents that a default left out.
+        """
+        hidden, catalog = attempt.hidden, attempt.catalog
+        if hidden is None or catalog is None or not catalog.embedded(hidden.documents):
+            return
+        found = fetch_by_similarity(
+            replace(self.pipeline.deps, trace=NULL_OBSERVER),
+            hidden,
+            ranking,
+            k=MOST_LEFT_OUT,
+            floor=RELEVANCE_FLOOR,
+            missing=lambda verified, _: MOST_LEFT_OUT - len(verified),
+        )
+        numbers = [
+            chunk.document.number
+            for chunk in found.verified[:MOST_LEFT_OUT]
+            if reveal(chunk, hidden)
+        ]
+        attempt.left_out = len(numbers)
+        if not numbers:
+            return
+        entries = (entry for number in numbers for entry in catalog.among([number]))
+        reasons = name_defaults(entries, request.filters, request.by_default)
+        more = " or more" if len(numbers) == MOST_LEFT_OUT else ""
+        text = f"{len(numbers)}{more} passages were left out by {reasons}. {ASK_FOR_ANY}"
+        attempt.warnings.append(Notice("default_filter_left_out", text))
 
     def _near_misses(self, scope: Scope, ranking: Vector) -> tuple[NearMiss, ...]:
         """Return the best verified chunks below the floor that the caller may see."""

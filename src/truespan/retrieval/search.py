@@ -15,7 +15,6 @@ from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
     count_funnel,
-    mode_of,
     ranks_boilerplate_last,
 )
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
@@ -36,6 +35,7 @@ from truespan.types.decision import DecisionSettings
 from truespan.types.request import (
     LONGEST_QUERY,
     MAX_CONTEXT_TOKENS,
+    Defaults,
     Filters,
     Mode,
     RetrievalRequest,
@@ -45,7 +45,7 @@ from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Verified, Visible
 
-Rules: TypeAlias = Callable[[Scope], tuple[DecisionSettings, float]]
+Rules: TypeAlias = Callable[[Scope, Defaults], tuple[DecisionSettings, float]]
 """Returns, for a scope, the settings of the decision and the floor to search with."""
 
 
@@ -62,7 +62,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     wanted = query if request.top_k else None
     world = pipeline.admit("search without a reader", wanted, longest=LONGEST_QUERY)
     stage = pipeline.rerank_stage(request.rerank, query)
-    attempt, best = Attempt(), Best([], 0, None)
+    attempt, best = Attempt(world, request.mode, query), Best([], 0, None)
 
     def fill(latest: World) -> None:
         nonlocal best
@@ -77,22 +77,19 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         attempt.discriminates = floor_discriminates(pipeline.store, scope, request.floor)
         vector = pipeline.query_vector(scope, latest, query)
         attempt.fetched = pipeline.fetch(
+            attempt,
             scope,
-            latest,
             vector,
             k=k,
             floor=request.floor,
             missing=lambda verified, _: choose_best(verified, k, boilerplate_last=last).missing,
-            mode=request.mode,
-            query=query,
         )
         with trace.stage(Stage.RANKED):
             best = choose_best(attempt.fetched.verified, k, boilerplate_last=last)
         visible = attempt.reorder(stage, _visible(best.found, scope))
         if stage is not None and last:
             visible = put_boilerplate_last(visible)
-        mode = mode_of(latest, request.mode, query)
-        fitter = PassageFitter(pipeline.deps, scope, options, vector, query, mode)
+        fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
         attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, Budget(budget)))
         attempt.warnings += fitter.warnings
 
@@ -120,6 +117,8 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             processing_time_ms=int((clock.monotonic() - began) * 1000),
             floor_discriminates=attempt.discriminates,
             rerank=attempt.rerank,
+            mode=attempt.mode,
+            defaults=attempt.world.defaults,
         )
     count_funnel(trace, result.funnel, result.skipped)
     return result
@@ -138,13 +137,13 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
     options.budget(pipeline.deps.most_tokens)
     world = pipeline.admit("answer without a reader", query)
     stage = pipeline.rerank_stage(request.rerank, query)
-    attempt = AnswerAttempt()
+    attempt = AnswerAttempt(world, request.mode, query)
 
     def fill(latest: World) -> None:
         scope = pipeline.scope(attempt, latest, request.filters)
         if scope is None:
             return
-        settings, floor = rules(scope)
+        settings, floor = rules(scope, latest.defaults)
 
         def select(verified: list[Verified], trace: RequestTrace) -> Shortlist:
             with trace.stage(Stage.VISIBLE):
@@ -158,23 +157,20 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
 
         vector = pipeline.query_vector(scope, latest, query)
         attempt.fetched = pipeline.fetch(
+            attempt,
             scope,
-            latest,
             vector,
             k=min(ANSWER_TOP_K, attempt.in_scope),
             floor=floor,
             missing=lambda verified, _: select(verified, NULL_OBSERVER).missing,
-            mode=request.mode,
-            query=query,
         )
-        mode = mode_of(latest, request.mode, query)
-        attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, query, mode)
+        attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
         chosen = select(attempt.fetched.verified, pipeline.trace).chunks
         # Only their order changes: what is decided from similarities is decided alike.
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
 
     pipeline.run(world, attempt, fill)
-    return candidates_of(pipeline, world, attempt)
+    return candidates_of(pipeline, attempt)
 
 
 def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
@@ -184,7 +180,7 @@ def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
         yield Notice("chunks_skipped", f"Chunks could not be verified and were left out: {kinds}.")
 
 
-def candidates_of(pipeline: Pipeline, world: World, attempt: AnswerAttempt) -> Retrieved:
+def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     """Return the chunks that an attempt selected for an answer, and count them."""
     failures = tuple(attempt.fetched.failures)
     pipeline.trace.count(CounterName.RETURNED, len(attempt.chunks))
@@ -205,7 +201,7 @@ def candidates_of(pipeline: Pipeline, world: World, attempt: AnswerAttempt) -> R
         budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters)
         return Fitted(tuple(fitter.fit(sources, most, budget)), tuple(fitter.warnings))
 
-    return Retrieved(attempt.world or world, attempt.scope, chunks, warnings, failures, fit)
+    return Retrieved(attempt.world, attempt.mode, attempt.scope, chunks, warnings, failures, fit)
 
 
 def search_documents(
@@ -226,7 +222,7 @@ def search_documents(
     query = query.strip()
     world = pipeline.admit("evaluate without a reader", query, longest=LONGEST_QUERY)
     stage = pipeline.rerank_stage(rerank, query)
-    attempt = Attempt()
+    attempt = Attempt(world, mode, query)
 
     def missing(verified: list[Verified], _: float) -> int:
         found = {chunk.document.number for chunk in verified}
@@ -239,14 +235,12 @@ def search_documents(
             return
         vector = pipeline.query_vector(scope, latest, query)
         attempt.fetched = pipeline.fetch(
+            attempt,
             scope,
-            latest,
             vector,
             k=max(passages, documents, stage.candidates if stage else 0),
             floor=None,
             missing=missing,
-            mode=mode,
-            query=query,
         )
 
         if stage is not None:

@@ -57,7 +57,13 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
         if variable.startswith(PREFIX) and variable not in _OTHER_VARIABLES
     }
     converted = {name: tables.convert_setting(name, *entry) for name, entry in given.items()}
-    return Settings(**converted, chunkings=chunkings, embeddings=embeddings, keys=keys)
+    return Settings(
+        **converted,
+        chunkings=chunkings,
+        embeddings=embeddings,
+        keys=keys,
+        written=frozenset(converted),
+    )
 
 
 def read_own_settings(folder: Path) -> Settings:

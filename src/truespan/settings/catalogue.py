@@ -157,6 +157,8 @@ class Settings:
     google_dimensions: Count = 0
     fastembed_model: Name = "BAAI/bge-small-en-v1.5"
 
+    world_defaults: Literal["recommended", "contract"] = "recommended"
+    """The defaults of new worlds."""
     fused_weight: Fraction = FUSED_WEIGHT
     """Weight of words beside similarity in fused search: 0 for none, 1 for only words."""
     retrieval_max_tokens: Positive = MOST_CONTEXT_TOKENS
@@ -198,8 +200,8 @@ class Settings:
     chat_temperature: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
     chat_timeout_seconds: Positive = 120
 
-    answer_thresholds: Literal["contract", "calibrated"] = "contract"
-    """Whether to use the thresholds below or those measured for the model."""
+    answer_thresholds: Literal["", "contract", "calibrated"] = ""
+    """Whether to use the thresholds below or those measured for the model; blank: as each world."""
     answer_threshold_low: Fraction = 0.25
     answer_threshold_high: Fraction = 0.55
     answer_short_query_max_tokens: Count = 3
@@ -248,6 +250,8 @@ class Settings:
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     embeddings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of further embedding profiles, by name, where they differ from the library's."""
+    written: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """The names of the settings that the operator gave, whatever their values."""
 
     @property
     def disk_reserve(self) -> int:
@@ -259,7 +263,7 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip().lower() for part in text.split(",") if part.strip())
 
 
-_TABLES = frozenset({"keys", "chunkings", "embeddings"})
+_TABLES = frozenset({"keys", "chunkings", "embeddings", "written"})
 TYPES = {name: kind for name, kind in Settings.__annotations__.items() if name not in _TABLES}
 """The type of each setting that is a single value."""
 

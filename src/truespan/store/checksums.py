@@ -19,6 +19,7 @@ from truespan.errors import StoreDamaged
 from truespan.store.session import Row, Session
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId
+from truespan.types.request import Defaults
 from truespan.types.text import CanonicalText, PageStart, Place
 
 _SIZE: Final = 16
@@ -42,8 +43,10 @@ def vector_checksum(world: WorldId, profile: str, text_hash: str, vector: bytes)
     return checksum("vectors", world, profile, text_hash, vector)
 
 
-def world_checksum(world: str, name: str, created_at: float) -> bytes:
-    return checksum("worlds", world, name, created_at)
+def world_checksum(world: str, name: str, created_at: float, defaults: str) -> bytes:
+    # Worlds of earlier versions had the defaults of the contract and no word for it.
+    own = () if defaults == Defaults.CONTRACT else (defaults,)
+    return checksum("worlds", world, name, created_at, *own)
 
 
 def generation_checksum(

@@ -143,11 +143,12 @@ class PostgresSession(Session):
         self.world = _scope_values(world)["world"]
         _enter(self.connection, BOTH_ROLES, world, _LOCK if lock else _REQUIRE)
 
-    def create_world(self, world: str, name: str, now: float) -> None:
+    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
         self.connection.execute(_ENTER, (world, BOTH_ROLES))
         self.connection.execute(
-            "INSERT INTO directory (world_id, name, created_at) VALUES (%s, %s, %s)",
-            (world, name, now),
+            """INSERT INTO directory (world_id, name, created_at, defaults)
+               VALUES (%s, %s, %s, %s)""",
+            (world, name, now, defaults),
         )
         self.connection.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
 

@@ -49,12 +49,15 @@ def seal_world(session: Session, world: WorldId) -> None:
             )
         ],
     )
-    [(name, created_at)] = session.all(
-        "SELECT name, created_at FROM directory WHERE world_id = :world"
-    )
+    seal_name(session, world)
+
+
+def seal_name(session: Session, world: WorldId) -> None:
+    """Write the checksum of a world's own row as it is now."""
+    [row] = session.all("SELECT name, created_at, defaults FROM directory WHERE world_id = :world")
     session.execute(
         "UPDATE directory SET checksum = :checksum WHERE world_id = :world",
-        checksum=world_checksum(world, name, created_at),
+        checksum=world_checksum(world, *row),
     )
 
 

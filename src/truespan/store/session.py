@@ -131,7 +131,7 @@ class Session(Statements):
         Raises `WorldNotFound`: the world does not exist."""
 
     @abstractmethod
-    def create_world(self, world: str, name: str, now: float) -> None:
+    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
         """Write the rows of a new world. Raises `DuplicateRow`: another world has this name."""
 
     @abstractmethod

@@ -134,9 +134,10 @@ class SqliteSession(Session):
             raise WorldNotFound(world)
         self.world = found[0][0]
 
-    def create_world(self, world: str, name: str, now: float) -> None:
+    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
         self.connection.execute(
-            "INSERT INTO worlds (id, name, created_at) VALUES (?, ?, ?)", (world, name, now)
+            "INSERT INTO worlds (id, name, created_at, defaults) VALUES (?, ?, ?, ?)",
+            (world, name, now, defaults),
         )
 
     def in_each(

@@ -240,7 +240,8 @@ def write_rows(
     if table.name == "worlds":
         for row in remaining:
             record: dict[str, Any] = dict(zip(table.columns, row, strict=True))
-            session.create_world(world or "", record.pop("name"), record.pop("created_at"))
+            named = (record.pop(name) for name in ("name", "created_at", "defaults"))
+            session.create_world(world or "", *named)
             session.enter(world or "")
             session.execute(
                 "UPDATE directory SET checksum = :checksum WHERE world_id = :world",
@@ -309,7 +310,7 @@ def _select(table: Table) -> LiteralString:
     document in another world."""
     if table.name == "worlds":
         return """SELECT d.name, t.generation, t.next_document, t.changes, d.created_at,
-                    t.next_generation, d.checksum
+                    t.next_generation, d.checksum, d.defaults
                   FROM worlds t JOIN directory d ON d.world_id = t.world_id
                   WHERE t.world_id = :world"""
     if table.name == "token_worlds":

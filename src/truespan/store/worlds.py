@@ -20,11 +20,12 @@ from truespan.errors import (
 from truespan.store.checksums import generation_checksum, world_checksum
 from truespan.store.erasure import queue_files
 from truespan.store.rows import IS_NAMED, TAILS, read_generation
-from truespan.store.seal import seal_world
+from truespan.store.seal import seal_name, seal_world
 from truespan.store.session import DuplicateRow, Part, Row, Session, is_world_id, retry_on_conflict
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile, chunking_to_json
+from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb, World
 
 _DEFAULT_GENERATION: Final = """
@@ -49,34 +50,54 @@ _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts
 
 
 class Worlds(Part):
-    def create_world(self, authority: Authority, name: str) -> World:
+    def create_world(
+        self, authority: Authority, name: str, defaults: Defaults = Defaults.CONTRACT
+    ) -> World:
         """Make an empty world; it gets its first generation with its first document."""
         world = WorldId(str(uuid4()))
         if not authority.may(Verb.ADMINISTER, world):
             raise WorldNotFound(name)
         try:
             with self._db.write_every_world() as session:
-                session.create_world(world, name, self._clock.now())
+                session.create_world(world, name, self._clock.now(), defaults)
                 session.enter(world)
                 seal_world(session, world)
         except DuplicateRow as error:
             raise WorldExists(name) from error
-        return World(world, name, None, 0)
+        return World(world, name, None, 0, defaults=defaults)
+
+    @retry_on_conflict
+    def set_defaults(self, authority: Authority, world: WorldId, defaults: Defaults) -> None:
+        """Change what the requests of a world do by default. Raises `WorldNotFound`: it does not
+        exist, or not for this authority."""
+        # Gives a checksum to a row that has none, and refuses one that does not match its own.
+        if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
+            raise WorldNotFound(world)
+        with self._db.write(world, shared=True) as session:
+            session.execute(
+                "UPDATE directory SET defaults = :defaults WHERE world_id = :world",
+                defaults=str(defaults),
+            )
+            seal_name(session, world)
+            session.touch_world()
 
     def worlds(self, authority: Authority) -> list[World]:
         """Return the worlds that this authority may read, by name."""
         with self._db.read_every_world() as session:
             named = session.all(
-                "SELECT WORLD_TEXT(d), d.name, d.checksum FROM directory d ORDER BY d.name"
+                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum
+                   FROM directory d ORDER BY d.name"""
             )
             named = [row for row in named if authority.sees(WorldId(row[0]))]
             found = session.in_each([world for world, *_ in named], _DEFAULT_GENERATION)
-        for world, _, recorded in named:
+        for *own, recorded in named:
             if recorded is None:
-                self._seal(world)
+                self._seal(own[0])
+            elif recorded != world_checksum(*own):
+                raise _damaged_name(own[0])
         return [
-            _read_world(world, name, row, verify=recorded is not None)
-            for (world, name, recorded), rows in zip(named, found, strict=True)
+            _read_world(tuple(own), row, verify=recorded is not None)
+            for (*own, recorded), rows in zip(named, found, strict=True)
             for row in rows
         ]
 
@@ -88,8 +109,8 @@ class Worlds(Part):
         with self._db.read_every_world() as session:
             named = session.one(
                 # An id wins over a name.
-                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.checksum FROM directory d
-                   WHERE IS_WORLD(d, :id) OR d.name = :reference
+                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum
+                   FROM directory d WHERE IS_WORLD(d, :id) OR d.name = :reference
                    ORDER BY coalesce(IS_WORLD(d, :id), false) DESC LIMIT 1""",
                 id=reference if is_world_id(reference) else None,
                 reference=reference,
@@ -99,12 +120,12 @@ class Worlds(Part):
             *named, recorded = named
             if recorded == world_checksum(*named):
                 if isinstance(selector, str):
-                    return _find_aliased(session, named[0], named[1], selector)
+                    return _find_aliased(session, tuple(named), selector)
                 statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
                 [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
-                return _read_world(named[0], named[1], rows[0], selector) if rows else None
+                return _read_world(tuple(named), rows[0], selector) if rows else None
         if recorded is not None:
-            raise StoreDamaged(f"The name of the world {named[0]} does not match its checksum.")
+            raise _damaged_name(named[0])
         self._seal(named[0])
         return self.find_world(authority, reference, selector)
 
@@ -353,8 +374,15 @@ class Worlds(Part):
             session.touch_world()
 
 
-def _find_aliased(session: Session, world: str, name: str, key: str) -> World | None:
+def _damaged_name(world: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"The name or the defaults of the world {world} do not match their checksum."
+    )
+
+
+def _find_aliased(session: Session, named: Row, key: str) -> World | None:
     """Return a world with the generation that one of its domains names."""
+    world = named[0]
     number = session.value(
         """SELECT a.generation FROM aliases a JOIN directory d ON d.world_id = a.world_id
            WHERE a.key = :key AND IS_WORLD(d, :id)""",
@@ -364,18 +392,19 @@ def _find_aliased(session: Session, world: str, name: str, key: str) -> World | 
     if number is None:
         return None
     [rows] = session.in_each([world], _NUMBERED_GENERATION, number=number, aliased=True)
-    return _read_world(world, name, rows[0], key) if rows else None
+    return _read_world(named, rows[0], key) if rows else None
 
 
 def _read_world(
-    world: str, name: str, row: Row, selector: GenerationSelector = None, *, verify: bool = True
+    named: Row, row: Row, selector: GenerationSelector = None, *, verify: bool = True
 ) -> World:
+    world, name, _, defaults = named
     changes, *cells, recorded = row
     number, profile, chunking = cells[:3]
     if number is not None and verify and recorded != generation_checksum(world, *cells):
         raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
     generation = read_generation(number, profile, chunking) if number is not None else None
-    return World(WorldId(world), name, generation, changes, selector)
+    return World(WorldId(world), name, generation, changes, selector, Defaults(defaults))
 
 
 def _read_records(session: Session) -> list[GenerationRecord]:

@@ -15,6 +15,7 @@ from truespan.types.chunk import ChunkKind
 from truespan.types.decision import AnswerMode, DecisionSettings, SourcesUsed, UsedModel
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile
+from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.trust import RerankScore, VerificationFailure, Visible
 
@@ -48,6 +49,7 @@ class Retrieved(Struct, frozen=True):
     """
 
     world: World
+    mode: Mode
     scope: Scope | None = None
     chunks: tuple[Visible, ...] = ()
     warnings: tuple[Notice, ...] = ()
@@ -196,18 +198,25 @@ class AnswerRules(Struct, frozen=True):
     """How answers are decided and what is kept of them.
 
     `distance` is what the operator expects of every profile, if anything. With `calibrated`, the
-    thresholds measured for a profile stand in for the configured ones where there are any.
+    thresholds measured for a profile stand in for the configured ones where there are any; None
+    leaves that to the defaults of each world.
     """
 
     decision: DecisionSettings = field(default_factory=DecisionSettings)
     distance: Distance | None = None
-    calibrated: bool = False
+    calibrated: bool | None = None
     log_queries: bool = False
     usage_days: int = 90
     usage_records: int = 10_000
 
+    def uses_calibration(self, defaults: Defaults) -> bool:
+        """Return whether measured thresholds count in a world with these defaults."""
+        if self.calibrated is None:
+            return defaults is Defaults.RECOMMENDED
+        return self.calibrated
+
     def for_profile(
-        self, profile: EmbeddingProfile, measured: Calibration | None
+        self, profile: EmbeddingProfile, measured: Calibration | None, defaults: Defaults
     ) -> DecisionSettings:
         """Return the settings of decisions on what was found under a profile.
 
@@ -220,7 +229,8 @@ class AnswerRules(Struct, frozen=True):
                 f"are compared by {profile.distance.value!r}.",
                 advice="Set it to the distance of the embedding profile, or leave it empty.",
             )
-        thresholds = measured.thresholds() if measured and self.calibrated else {}
+        calibrated = measured is not None and self.uses_calibration(defaults)
+        thresholds = measured.thresholds() if measured and calibrated else {}
         return replace(self.decision, distance=profile.distance, **thresholds)
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.request import Defaults, Mode
 from truespan.types.trust import FusedScore, RerankScore
 
 
@@ -105,6 +106,10 @@ class SearchResult(Struct, frozen=True):
     """Whether the floor keeps unrelated text out under this profile; None without a calibration."""
     rerank: RerankReport | None = None
     """What a reranker changed; None if none was used."""
+    mode: Mode = Mode.MEANING
+    """How was searched."""
+    defaults: Defaults = Defaults.CONTRACT
+    """The defaults of the world."""
 
 
 class WhyNot(StrEnum):
@@ -238,6 +243,8 @@ class BundleMetadata(Struct, frozen=True):
     figures: tuple[FigureNote, ...] = ()
     floor_discriminates: bool | None = None
     rerank: RerankReport | None = None
+    mode: Mode = Mode.MEANING
+    defaults: Defaults = Defaults.CONTRACT
 
 
 class Problem(Struct, frozen=True):

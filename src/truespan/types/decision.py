@@ -19,6 +19,7 @@ from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Distance, normalised, raw_score, reaches, shortest
+from truespan.types.request import Defaults, Mode
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -340,6 +341,9 @@ class Evidence(Struct, frozen=True):
     fallback: ModelOutcome = ModelOutcome.NOT_RUN
     retrieval_target: str = ""
     effective_query: str = ""
+    search_mode: Mode | None = None
+    """How the candidates were found, for the record; None in records of earlier versions."""
+    defaults: Defaults | None = None
 
     def __post_init__(self) -> None:
         words = self.query_words
@@ -459,6 +463,14 @@ class Decision(Struct, frozen=True):
             "reading": evidence.reading,
             "retrieval_target": evidence.retrieval_target,
             "effective_query": evidence.effective_query,
+            **{
+                name: value.value
+                for name, value in (
+                    ("search_mode", evidence.search_mode),
+                    ("defaults", evidence.defaults),
+                )
+                if value is not None
+            },
         }
 
 

@@ -267,12 +267,12 @@ class DocumentCatalog:
     def embedded(self, among: Documents) -> int:
         if isinstance(among, Unlimited):
             return self._totals[0]
-        return sum(entry.embedded for entry in self._among(among))
+        return sum(entry.embedded for entry in self.among(among))
 
     def pending(self, among: Documents) -> int:
         if isinstance(among, Unlimited):
             return self._totals[1]
-        return sum(entry.pending for entry in self._among(among))
+        return sum(entry.pending for entry in self.among(among))
 
     def labelled(self, suits: Callable[[CatalogEntry], bool]) -> frozenset[int] | None:
         """Return the numbers of documents whose labels suit; None when those of all do.
@@ -289,7 +289,8 @@ class DocumentCatalog:
         """Return the numbers of documents that have one of these names, ids or numbers."""
         return frozenset().union(*(self._names.get(name, ()) for name in names))
 
-    def _among(self, numbers: frozenset[int]) -> Iterator[CatalogEntry]:
+    def among(self, numbers: Iterable[int]) -> Iterator[CatalogEntry]:
+        """Give the documents with these numbers."""
         return (self._entries[number] for number in numbers if number in self._entries)
 
     @cached_property

@@ -51,7 +51,36 @@ class Mode(StrEnum):
 
 
 MODES = ", ".join(Mode)
-DEFAULT_MODE = Mode.MEANING
+
+
+class Defaults(StrEnum):
+    """What the requests of a world do unless they say otherwise."""
+
+    RECOMMENDED = "recommended"
+    """Words and similarity, any language and version, thresholds measured for the model."""
+    CONTRACT = "contract"
+    """Similarity alone, the language "en" and the version "1.0" in `retrieve`, fixed thresholds."""
+
+    @property
+    def mode(self) -> Mode:
+        """Return how requests of such a world search."""
+        return Mode.AUTO if self is Defaults.RECOMMENDED else Mode.MEANING
+
+
+def check_defaults(defaults: object) -> Defaults:
+    """Return defaults by their name; raises InvalidSettings."""
+    if not isinstance(defaults, str) or defaults not in set(Defaults):
+        raise InvalidSettings(f"defaults must be one of {', '.join(Defaults)}.")
+    return Defaults(defaults)
+
+
+def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None) -> Mode:
+    """Return how a request searches: as it asks, else as its world does by default.
+
+    Without a query there are no words, so `auto` leaves similarity.
+    """
+    mode = requested or defaults.mode
+    return Mode.MEANING if mode is Mode.AUTO and query is None else mode
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:
@@ -270,6 +299,16 @@ def passage_options(arguments: PassageArguments) -> PassageOptions:
 
 RETRIEVAL_FILTERS = Filters(language=DEFAULT_LANGUAGE, version=DEFAULT_VERSION)
 """What a request for context is restricted to unless it says otherwise; answers have no default."""
+DEFAULT_FILTERS = frozenset({"language", "version"})
+"""The members of `Filters` with a default, which holds in worlds with the contract's defaults."""
+
+
+def matches_language(language: str | None, wanted: str | None) -> bool:
+    """Return whether a language is the wanted one; 'en' covers 'en-GB', and None any."""
+    if wanted is None:
+        return True
+    own, other = (f"{label}".casefold().replace("_", "-") for label in (language, wanted))
+    return own == other or own.startswith(f"{other}-")
 
 
 class RetrievalRequest(Struct, frozen=True):
@@ -282,6 +321,9 @@ class RetrievalRequest(Struct, frozen=True):
     mode: Mode | None = None
     rerank: bool | None = None
     passages: PassageOptions = PassageOptions()
+    by_default: frozenset[str] = DEFAULT_FILTERS
+    """The filters that the caller did not choose. Where the world has no such defaults, they do
+    not apply."""
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from truespan.errors import WorldNotFound
 from truespan.types.ids import WorldId
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
+from truespan.types.request import Defaults
 
 T = TypeVar("T")
 
@@ -121,6 +122,8 @@ class World(Struct, frozen=True):
     changes: int
     selector: GenerationSelector = None
     """How the generation was selected, so that it can be selected again."""
+    defaults: Defaults = Defaults.CONTRACT
+    """What its requests do unless they say otherwise."""
 
 
 class Scope(Struct, frozen=True):

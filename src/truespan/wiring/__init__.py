@@ -44,6 +44,7 @@ from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings
 from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import FigureFlags
+from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
 from truespan.wiring.environment import check_environment
@@ -157,6 +158,7 @@ def open_library(
                 on_token_limit=OnTokenLimit(settings.on_token_limit),
             ),
             price=price if price >= 0 else None,
+            world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
             most_tokens=settings.retrieval_max_tokens,
             others=_other_embedders(settings, make_embedder, others),

@@ -32,7 +32,7 @@ from truespan.settings.catalogue import Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings, ScoreMode
-from truespan.types.profile import Distance
+from truespan.types.profile import Calibration, Distance
 
 ANSWER_PREFIX = "answer_"
 CONFIGURED_DISTANCE = Distance.COSINE
@@ -313,7 +313,7 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
     """
     wanted = settings.answer_retrieval_distance
     distance = Distance(wanted) if wanted else None
-    calibrated = settings.answer_thresholds == "calibrated"
+    calibrated = _calibrated(settings)
     if calibrated and settings.answer_score_mode == ScoreMode.RAW:
         raise InvalidConfiguration(
             "answer_thresholds is 'calibrated' and answer_score_mode is 'raw', but calibrated "
@@ -340,6 +340,18 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
         usage_days=settings.usage_days,
         usage_records=settings.usage_records,
     )
+
+
+def _calibrated(settings: Settings) -> bool | None:
+    """Return whether measured thresholds count in every world, in none, or as each world does.
+
+    Thresholds that the operator wrote down count in every world.
+    """
+    if settings.answer_thresholds:
+        return settings.answer_thresholds == "calibrated"
+    names = {ANSWER_PREFIX + name for name in Calibration.__struct_fields__}
+    written = not settings.written.isdisjoint(names)
+    return False if written or settings.answer_score_mode == ScoreMode.RAW else None
 
 
 def _decision_settings(settings: Settings, distance: Distance | None) -> DecisionSettings:

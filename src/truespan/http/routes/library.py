@@ -13,7 +13,9 @@ from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.serialize import allowed_names, chunk_data
 from truespan.types.reading import SentencePage
+from truespan.types.request import Defaults
 from truespan.types.source import Upload
+from truespan.world import World
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _CREATED = {"world": "$response.body#/id"}
@@ -65,8 +67,8 @@ def create_world(context: CallContext, body: schemas.NewWorld) -> Reply[schemas.
 
     The name must not be in use. A caller who may not create worlds gets `world_not_found`.
     """
-    world = context.library.create_world(body.name)
-    entry = schemas.WorldEntry(id=world.id, name=world.name, generation=None)
+    world = context.library.create_world(body.name, defaults=body.defaults)
+    entry = schemas.world_entry(world.access.record())
     return Reply(entry, 201, (("location", f"/v1/worlds/{world.id}"),))
 
 
@@ -76,13 +78,29 @@ def show_world(context: CallContext) -> schemas.WorldDetail:
 
     The statistics are null for a caller who may only read as a reader.
     """
+    return _world_detail(context.world())
+
+
+@worlds.put(
+    "/v1/worlds/{world}/defaults", writes=True, example={"defaults": str(Defaults.RECOMMENDED)}
+)
+def set_defaults(context: CallContext, body: schemas.ChosenDefaults) -> schemas.WorldDetail:
+    """Choose the defaults of a world.
+
+    They apply from the next request on: `recommended`, or `contract`, which keeps to the letter of
+    what earlier versions did. A caller who may not administer the world gets `world_not_found`.
+    """
     world = context.world()
-    record = next(entry for entry in context.library.worlds() if entry.id == world.id)
+    world.set_defaults(body.defaults)
+    return _world_detail(world)
+
+
+def _world_detail(world: World) -> schemas.WorldDetail:
     try:
         status = world.status()
     except errors.NotAllowed:
         status = None
-    return schemas.WorldDetail(**asdict(schemas.world_entry(record)), status=status)
+    return schemas.WorldDetail(**asdict(schemas.world_entry(world.access.record())), status=status)
 
 
 @worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy,))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from truespan import errors
-from truespan.arguments import ReadingArguments, SearchArguments
+from truespan.arguments import ReadingArguments, SearchArguments, arguments_of
 from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
@@ -78,7 +78,7 @@ def retrieve(context: CallContext, body: schemas.RetrieveRequest) -> Reply[Conte
     was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
     the bundle.
     """
-    return bundle_reply(context.world().retrieve(**asdict(body)))
+    return bundle_reply(context.world().retrieve(**arguments_of(body)))
 
 
 @asking.post(_WORLD + "/why-not", errors=QUERY_ERRORS, domains=True, example=QUESTION | CHUNK)
@@ -88,7 +88,7 @@ def why_not(context: CallContext, body: schemas.WhyNotRequest) -> Reason:
     Returns why the same request to retrieve does not return the chunk, and the chunk's similarity
     if it is known.
     """
-    return context.world().why_not(**asdict(body))
+    return context.world().why_not(**arguments_of(body))
 
 
 @asking.post(_WORLD + "/answer", **_ANSWER)
