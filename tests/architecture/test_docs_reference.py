@@ -18,10 +18,18 @@ from truespan.library import Library
 from truespan.maintenance.delete import Receipt
 from truespan.reader import Reader
 from truespan.settings.tables import EMBEDDING_FIELDS
-from truespan.types.request import FILTER_ARGUMENTS
+from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, QueryArguments
 from truespan.types.source import DocumentArguments, IngestArguments
 from truespan.world import World
 from truespan.world_evaluation import WorldEvaluation
+
+GATHERED = {
+    DocumentArguments: [DocumentArguments.__annotations__],
+    IngestArguments: [IngestArguments.__annotations__],
+    PassageArguments: [PassageArguments.__annotations__],
+    QueryArguments: [PassageArguments.__annotations__, FILTER_ARGUMENTS],
+}
+"""The names behind keyword arguments that are gathered into one, as the page lists them."""
 
 
 @pytest.mark.parametrize(
@@ -55,10 +63,10 @@ def arguments_of(member: Any) -> list[str]:
     names = [name for name in inspect.signature(member).parameters if name != "self"]
     if "filters" in names:
         names[names.index("filters") :] = FILTER_ARGUMENTS
-    if "options" in names:
-        arguments = inspect.signature(member).parameters["options"].annotation
-        kind = DocumentArguments if "DocumentArguments" in arguments else IngestArguments
-        names[names.index("options") :] = kind.__annotations__
+    for gathered in {"options", "arguments"}.intersection(names):
+        annotation = inspect.signature(member).parameters[gathered].annotation
+        [kind] = [kind for kind in GATHERED if f"[{kind.__name__}]" in annotation]
+        names[names.index(gathered) :] = [name for one in GATHERED[kind] for name in one]
     return names
 
 

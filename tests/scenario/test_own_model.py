@@ -50,6 +50,7 @@ def test_a_world_is_built_with_a_model_from_a_folder_and_locked_to_it(tmp_path: 
     assert "tokenizer.json" in check.says
 
 
+@proves("embedding.own-model")
 def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> None:
     table = """
         [embedding]
@@ -81,6 +82,7 @@ def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> 
     assert changed.onnx_folder == "there"
 
 
+@proves("embedding.own-model")
 def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     rows = {
         '[embedding]\nkind = "onnx"\nprovider = "onnx"': "both kind and provider",

@@ -76,6 +76,7 @@ def canonical(world: World) -> str:
     return world.access.components.store.canonical_text(scope, 1)
 
 
+@proves("retrieval.fitted-passages")
 def test_sentences_of_the_book_are_as_expected(world: World) -> None:
     assert [part.text for part in world.documents.sentences(1).sentences] == SENTENCES
 
@@ -229,6 +230,7 @@ def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> 
         assert chapters == {SENTENCES[3]: "One: The quay", SENTENCES[11]: "Two: The boat"}
 
 
+@proves("retrieval.fitted-passages")
 def test_sentences_fill_the_budget_and_top_k_counts_them(world: World) -> None:
     for top_k, budget in [(1, 4000), (3, 4000), (20, 12), (20, 4000)]:
         bundle = world.retrieve(
@@ -239,6 +241,7 @@ def test_sentences_fill_the_budget_and_top_k_counts_them(world: World) -> None:
         assert {chunk.content for chunk in bundle.retrieved_chunks} <= set(SENTENCES)
 
 
+@proves("retrieval.fitted-passages")
 def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
@@ -257,6 +260,7 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
 # The budget
 
 
+@proves("retrieval.fitted-passages")
 def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) -> None:
     calls = [
         lambda **options: world.search("hook", **options),
@@ -284,6 +288,7 @@ def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) 
             call(neighbors=1)
 
 
+@proves("retrieval.fitted-passages")
 def test_a_small_budget_keeps_what_fits(world: World) -> None:
     sizes = [part.token_count for part in world.search("porter hook", floor=0.0).results]
     for budget in (1, min(sizes), sum(sizes)):
