@@ -39,7 +39,9 @@ class Changing(MemoryIndex):
 def opened(folder: Path) -> tuple[Place, Changing, Any]:
     index = Changing()
     here = place(folder, index=index)
-    return here, index, here.world(a__txt=TIDE, b__txt=LAMP)
+    world = here.world(a__txt=TIDE, b__txt=LAMP)
+    world.reader("ann").set("a.txt", sid=0)
+    return here, index, world
 
 
 @proves("search.one-state")
@@ -48,6 +50,7 @@ def test_a_document_that_is_added_or_deleted_meanwhile_fails_no_request(tmp_path
     requests: dict[str, Callable[[Any], Any]] = {
         "search": lambda world: world.search("keeper counts", floor=0).context,
         "fused": lambda world: world.search("keeper counts", floor=0, mode="auto").context,
+        "reading": lambda world: world.reader("ann").retrieve("keeper counts", mode="auto").context,
         "query": lambda world: world.retrieve(query="keeper counts").context,
         "selection": lambda world: world.retrieve(selected_text="The keeper counts it").context,
         "both": lambda world: (

@@ -91,10 +91,15 @@ def test_library_of_version_0_1_is_searched_read_and_examined(tmp_path: Path, st
     plain = world.search("kestrel nests above the gate", floor=0.0)
     fused = world.search("otter keeper", floor=0.0, mode="auto")
     read = world.reader("ann").retrieve("the otter of the old harbour")
+    by_words = world.reader("ann").retrieve("the otter of the old harbour", mode="auto")
 
     assert [[hit.chunk_id, round(hit.score, 6)] for hit in plain.results] == expected["search"]
     assert [[hit.chunk_id, round(hit.score, 6)] for hit in fused.results] == expected["fused"]
     assert read.context == expected["reader"]
+    assert {chunk.content for chunk in by_words.retrieved_chunks} == {
+        chunk.content for chunk in read.retrieved_chunks
+    }
+    assert all(note.fused for note in by_words.metadata.sources)
     assert here.embedder.documents == []
     assert here.embedder.calls <= asked + 3
     plan = here.library.doctor()

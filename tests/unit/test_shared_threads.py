@@ -207,17 +207,21 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
     files = {f"{number}__txt": text for number, text in enumerate(TEXTS)}
     here = worlds.place(tmp_path)
     world = here.world(**files)
+    for place in range(len(TEXTS)):
+        world.reader(f"of {place}").set(str(place + 1), sid=0)
 
     def make() -> Work:
         # Catalogues and layouts that were read before are read again.
         here.store._document_catalogs.clear()
-        here.store._word_catalogs.clear()
+        here.store._clear_words()
 
         def ask(place: int) -> object:
             words = TEXTS[place][:60]
             found = world.search(words, top_k=3, mode="auto" if place % 2 == 0 else None)
             bundle = world.retrieve(query=words)
+            read = world.reader(f"of {place}").retrieve(words, mode="auto")
             return (
+                [(note.chunk_id, note.fused) for note in read.metadata.sources],
                 [(hit.chunk_id, hit.score, hit.fused, hit.text) for hit in found.results],
                 bundle.context,
                 [document.name for document in world.documents.list()],
