@@ -85,6 +85,8 @@ class Components(Struct, frozen=True):
     """The largest token budget that a request may ask for."""
     world_defaults: Defaults = Defaults.RECOMMENDED
     """The defaults of a new world."""
+    count_words: bool = True
+    """Whether words are counted while ingesting; otherwise the first search by words does it."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """How answers are decided, and what the usage log records."""
     backups: Backups | None = None

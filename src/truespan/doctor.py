@@ -236,10 +236,11 @@ class Doctor(Struct, frozen=True):
             if scope is None:
                 return False
             try:
-                chunks = cut_again(IngestJobs(self.components, scope).deps, scope, ref)
+                recut = cut_again(IngestJobs(self.components, scope).deps, scope, ref)
             except StoreDamaged:
                 return False
-            return chunks is not None and self.components.store.rewrite_chunks(scope, ref, chunks)
+            store = self.components.store
+            return recut is not None and store.rewrite_chunks(scope, ref, recut.chunks)
 
         applier = Applier(self.components.store, self.components.index, result, rebuild_chunks)
         applier.world(Scope(self.authority, record.id, record.generation), plan)

@@ -31,7 +31,7 @@ from truespan.ingest.run import (
 )
 from truespan.jobs.world_jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.observer import RequestTrace
-from truespan.retrieval.word_counts import keep_counting
+from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting
 from truespan.types.document import Document
 from truespan.types.job import Job, JobState
 from truespan.types.scope import Scope
@@ -71,6 +71,7 @@ class IngestJobs:
             limits=components.limits,
             preparation=components.preparation,
             uploads=components.uploads,
+            count_words=count_chunks if components.count_words else None,
             other_generations=self._other_generations,
         )
 
@@ -223,8 +224,15 @@ class IngestJobs:
         return replace(report, job=job.id)
 
     def _count_words(self) -> None:
-        """Count words for keyword search; if that is impossible now, the next search does it."""
+        others = self._other_generations(self.scope)
+        self.complete_words(self.scope, *(other.scope for other in others))
+
+    def complete_words(self, *scopes: Scope) -> None:
+        """Count words that were not counted with their chunks, as after a new language label.
+
+        If that is impossible now, the next search by words does it.
+        """
+        count = complete_counts if self._components.count_words else keep_counting
         with suppress(StorageFull, StoreBusy):
-            others = self._other_generations(self.scope)
-            for scope in (self.scope, *(other.scope for other in others)):
-                keep_counting(self._components.store, scope)
+            for scope in scopes:
+                count(self._components.store, scope)

@@ -15,7 +15,7 @@ from truespan.errors import JobNotFound, NotAllowed, RecordNotFound, WorldNotFou
 from truespan.types.answer import Usage
 from truespan.types.chunk import ChunkState
 from truespan.types.decision import AnswerMode
-from truespan.types.document import CountedRevision
+from truespan.types.document import PAIR, CountedRevision, CountedWords
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
 from truespan.types.job import (
     DocumentState,
@@ -302,13 +302,11 @@ class RecordsContract:
     def test_words_are_kept_for_a_revision_and_go_with_it(self, here: Place) -> None:
         scope = built(here)
         ref = shown(here, scope, "The harbour light.")
-        counted = CountedRevision(
-            ref,
-            "recipe",
-            {0: hash_text("The harbour light.")},
-            {0: 3},
-            {"harbour": {0: 1}, "x" * 300: {0: 70_000}},
+        words = CountedWords(
+            *("recipe", {0: hash_text("The harbour light.")}, {0: 3}),
+            *(["harbour", "x" * 300], [1, 1], PAIR.pack(0, 1) + PAIR.pack(0, 0xFFFF)),
         )
+        counted = CountedRevision(ref, words)
 
         assert not here.store.counts_words(scope)
         here.store.keep_words(scope, [counted, replace(counted, ref=replace(ref, document=9))])
@@ -423,8 +421,8 @@ class RecordsContract:
         )
         token = TokenRecord(text, text, UNLIMITED, frozenset(Verb), UNLIMITED, 1.0, None)
         here.store.create_token(OWNER, token, bytes(32))
-        counted = CountedRevision(ref, text, {0: hash_text(text)}, {0: 1}, {text: {0: 1}})
-        here.store.keep_words(scope, [counted])
+        words = CountedWords(text, {0: hash_text(text)}, {0: 1}, [text], [1], PAIR.pack(0, 1))
+        here.store.keep_words(scope, [CountedRevision(ref, words)])
 
         found = here.store.find_world(OWNER, f"world {text}", text)
         assert found is not None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 
+from truespan.retrieval.term_counts import count_terms
 from truespan.retrieval.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
 
 THREADS = 8
@@ -62,6 +65,62 @@ def test_words_are_folded_and_stemmed_as_their_language_is(
 
 def test_what_is_no_word_takes_no_more_room_than_one() -> None:
     assert list(words("A" * 20_000)) == ["a" * LONGEST]
+
+
+def test_the_table_of_bytes_splits_as_the_general_way_does() -> None:
+    from truespan.retrieval.terms import _split_any, fold_bytes, split_words
+
+    every = [bytes([code]).decode("cp1252", errors="ignore") for code in range(256)]
+    texts = [f"{one}{two}a{one} b{two}" for one in every for two in every]
+    wrong = [text for text in texts if split_words(text) != _split_any(text)]
+    assert wrong == []
+    assert fold_bytes("“Déjà” – vu…") is not None
+    assert split_words("Straße ½ ŁÓDŹ") == ["strasse", "1", "2", "łódź"]
+
+
+SUFFIXES = (
+    *("s", "es", "ies", "ied", "sses", "us", "ss", "ed", "eed", "ing", "edly", "eedly", "ingly"),
+    *("at", "bl", "iz", "tt", "ogi", "li", "bli", "abli", "alli", "fulli", "lessli", "ousli"),
+    *("entli", "aliti", "biliti", "iviti", "tional", "ational", "alism", "ation", "ization"),
+    *("izer", "ator", "iveness", "fulness", "ousness", "ogist", "icate", "ative", "alize"),
+    *("iciti", "ical", "ful", "ness", "ic", "ance", "able", "ate", "ive", "ism", "ion", "sion"),
+    *("er", "ous", "ant", "ent", "ment", "ement", "e", "l", "ll", "y", "ly", "enci", "anci", ""),
+)
+PREFIXES = (
+    *("a", "by", "say", "yell", "skat", "past", "gener", "commun", "arsen", "succ", "proc", "out"),
+    *("inn", "herr", "cann", "ad", "hop", "hopp", "fall", "di", "dy", "ey", "flurr", "sensib"),
+    *("relat", "1st", "café", "sky", "new", "earl", "rhythm", "queue", "xylo", "agre", "x", "be"),
+)
+
+
+def test_english_is_stemmed_as_snowball_does() -> None:
+    from snowballstemmer.english_stemmer import EnglishStemmer
+
+    text = "\n".join(path.read_text() for path in Path(__file__).parents[2].glob("docs/*.md"))
+    vocabulary = {*words(text), "skies", "idly", "gently", "ugly", "only", "singly", "news", "howe"}
+    for first in PREFIXES:
+        vocabulary |= {first + one + two for one in SUFFIXES for two in SUFFIXES}
+    snowball, stem = EnglishStemmer(), stem_function("english")
+    wrong = [word for word in vocabulary if stem(word) != snowball.stemWord(word)]
+    assert wrong == []
+
+
+def test_terms_of_many_texts_are_those_of_each() -> None:
+    texts = [
+        "The lamps of the harbour, and the lamp; a lamp!",
+        "",
+        "Straße, naïve ½ café — “quoted”…",
+        "東京都の港 and the otters",
+        "ananotherwordoftwentyfourletters bnanotherwordaoftwentyfourletters " + "x" * 70,
+        "abcdefgha bbcdefghb hbcdefgha abcdefghabcdefgh abcdefghabcdefghi",
+    ]
+    for chosen in (texts, texts[:1], texts[:3], texts[1:2], [], texts[5:]):
+        found = count_terms(chosen, "en")
+        assert found.sizes == [len(terms(text, "en")) for text in chosen]
+        counts = [dict[str, int]() for _ in chosen]
+        for term, place, count in zip(found.term, found.text, found.count, strict=True):
+            counts[place][found.terms[term]] = int(count)
+        assert counts == [dict(Counter(terms(text, "en"))) for text in chosen]
 
 
 def test_every_language_that_names_a_stemmer_has_one() -> None:

@@ -6,10 +6,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
-from truespan.retrieval.word_counts import count_words, keep_counting
+from truespan.retrieval.word_counts import count_words
 from truespan.retrieval.word_scores import word_scores
 from truespan.types.document import RevisionRef
 from truespan.world import World
@@ -29,17 +31,75 @@ def score(here: Place, world: World, query: str, document: int = 1) -> float:
     return word_scores(here.store, scope, record, query).of(document, revision, 0)
 
 
-def test_ingest_counts_no_words_until_somebody_asked_for_them(tmp_path: Path) -> None:
-    here = place(tmp_path)
+@proves("store.words-counted")
+def test_words_are_counted_in_the_commit_that_writes_their_chunks(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
     world = here.world(a__txt=story(3), b__txt=story(4))
+    assert (counted(here), "harbour" in terms(here)) == (2, True)
+    world.ingest(here.write("c.txt", "The otter swam."))
+
+    # Neither the run nor the first search counts anything apart.
+    world.search("harbour", mode="auto")
+    assert counted(here) == 3
+    assert not {"store.keep_words", "store.countable"} & set(here.journal)
+
+
+@proves("store.words-counted")
+def test_what_is_counted_with_chunks_is_what_is_counted_later(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    texts = {"en": story(3), "de": "Die Häuser am großen Hafen, 5 ½ Meilen.", "ja": "東京都の港。"}
+    for language, text in texts.items():
+        world.ingest(here.write(f"{language}.txt", text), language=language)
+    at_once = here.sql("SELECT * FROM words"), here.sql("SELECT * FROM word_counts")
+
+    here.sql("DELETE FROM words")
+    here.sql("DELETE FROM word_counts")
+    here.store._clear_words()
+    count_words(here.store, here.scope(world), world.access.record())
+
+    assert (here.sql("SELECT * FROM words"), here.sql("SELECT * FROM word_counts")) == at_once
+
+
+def test_a_new_generation_has_its_words_counted_with_its_chunks(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=story(9))
+
+    report = world.generations.reindex(chunking="sentences")
+
+    generations = {row[0] for row in here.sql("SELECT generation FROM word_counts")}
+    assert generations == {1, report.generation}
+    assert "store.keep_words" not in here.journal
+
+
+def test_without_counting_while_ingesting_the_first_search_counts(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    components = replace(here.library._components, count_words=False)
+    world = here.world(a__txt=story(3))
+    world = World(replace(world.access, components=components))
+    world.ingest(here.write("b.txt", story(4)))
+    here.sql("DELETE FROM words")
+    here.sql("DELETE FROM word_counts")
+    world.ingest(here.write("c.txt", story(5)))
     assert (counted(here), terms(here)) == (0, set())
 
     world.search("harbour", mode="auto")
-    assert counted(here) == 2
-
-    world.ingest(here.write("c.txt", "The otter swam."))
     assert counted(here) == 3
+
+    world.ingest(here.write("d.txt", "The otter swam."))
+    assert counted(here) == 4
     assert "otter" in terms(here)
+
+
+def test_a_run_counts_what_an_earlier_version_did_not(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(3))
+    here.sql("DELETE FROM words")
+    here.sql("DELETE FROM word_counts")
+
+    world.ingest(here.write("b.txt", "The otter swam."))
+
+    assert counted(here) == 2
 
 
 def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
@@ -100,10 +160,11 @@ def test_damaged_text_is_not_counted_until_it_is_whole_again(tmp_path: Path) -> 
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
     here.sql("UPDATE chunks SET text = 'The weasel ran.' WHERE text LIKE '%otter%'")
+    scope = here.scope(world)
+    here.store.forget_words(scope, [RevisionRef(1, 1)])
     assert score(here, world, "otter weasel") == 0.0
     assert "weasel" not in terms(here)
 
-    scope = here.scope(world)
     chunk = here.store.chunk_ids(scope, RevisionRef(1, 1))[0]
     assert here.store.rebuild_chunk(scope, chunk)
 
@@ -123,7 +184,7 @@ def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
     assert score(here, world, "otter") > before
 
 
-def test_a_staged_revision_is_not_counted(tmp_path: Path) -> None:
+def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.")
     world.search("otter", mode="auto")
@@ -137,18 +198,6 @@ def test_a_staged_revision_is_not_counted(tmp_path: Path) -> None:
 
     # Whoever opens the library now has nothing in memory of how it was.
     again = place(tmp_path, index=here.index)
-    assert score(again, again.library.world("world"), "otter") > 0
-    assert "weasel" not in terms(again)
-    assert counted(again) == 1
-
-
-def test_generations_keep_their_words_apart(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The otter swam.")
-    scope = here.scope(world)
-
-    keep_counting(here.store, scope)
-    assert counted(here) == 0
-    count_words(here.store, scope, world.access.record())
-    keep_counting(here.store, scope)
-    assert here.sql("SELECT DISTINCT generation FROM words") == [(1,)]
+    world = again.library.world("world")
+    assert score(again, world, "otter") > 0
+    assert score(again, world, "weasel") == 0.0

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -60,7 +60,14 @@ class IndexOutcome(Struct):
     remarks: dict[RevisionRef, Remark] = field(default_factory=dict)
 
 
-def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> tuple[NewChunk, ...] | None:
+class Recut(NamedTuple):
+    """The chunks of a stored revision in a generation, and the language of their text."""
+
+    chunks: tuple[NewChunk, ...]
+    language: str
+
+
+def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
     """Return the chunks of a stored revision in a generation; None if the revision is gone.
 
     A text is chunked by the generation's profile, or by its own if the generation has none.
@@ -91,7 +98,7 @@ def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> tuple[NewChun
                 reach = max(reach, parent.reach)
             figure = replace(figure, parent=parent_ref(parent))
         figures.append(replace(chunk, index=index, figure=figure, reach=reach))
-    return (*chunks, *figures)
+    return Recut((*chunks, *figures), stored.language)
 
 
 class Indexer:
@@ -146,8 +153,11 @@ class Indexer:
 
     def rechunk(self, ref: RevisionRef) -> bool:
         """Store the chunks of a revision in this generation; False if the revision is gone."""
-        chunks = cut_again(self._deps, self._scope, ref)
-        return chunks is not None and self._deps.store.write_chunks(self._scope, ref, chunks)
+        recut, count_words = cut_again(self._deps, self._scope, ref), self._deps.count_words
+        if recut is None:
+            return False
+        words = count_words(recut.chunks, recut.language) if count_words else None
+        return self._deps.store.write_chunks(self._scope, ref, recut.chunks, words)
 
     def _fill_others(self, refs: Sequence[RevisionRef], outcome: IndexOutcome) -> None:
         """Index revisions in the other generations before they become active in this one."""

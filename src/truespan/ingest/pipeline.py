@@ -179,7 +179,9 @@ class _Run:
                     self._deps.assets.stage_images(world, draft.doc_id, token, draft.images)
                 except AssetsTaken as error:
                     raise AssetsTaken(draft.name, advice=error.advice) from None
-            group.drafts.append(replace(draft, images=()))
+            count_words = self._deps.count_words
+            words = count_words(draft.chunks, draft.language) if count_words else None
+            group.drafts.append(replace(draft, images=(), words=words))
             group.chunks += len(draft.chunks)
             group.size += source.size
             self.report.chunks += len(draft.chunks)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -28,6 +28,8 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
+from truespan.types.chunk import NewChunk
+from truespan.types.document import CountedWords
 from truespan.types.job import (
     DocumentState,
     JobCounts,
@@ -90,6 +92,9 @@ class ProviderCheck(Struct):
     probed: bool = False
 
 
+CountWords: TypeAlias = Callable[[Sequence[NewChunk], str], CountedWords]
+
+
 class IngestDeps(Struct, frozen=True):
     """The store, the index, the provider and the rest that ingestion uses, each as a port."""
 
@@ -104,6 +109,8 @@ class IngestDeps(Struct, frozen=True):
     limits: EmbeddingLimits
     preparation: Preparation
     uploads: UploadStore | None = None
+    count_words: CountWords | None = None
+    """Counts the words of chunks in a language; None if they are not counted while ingesting."""
     other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()
     """Return the other generations of the scope's world that documents enter as well."""
     trace: RequestTrace = NULL_OBSERVER

@@ -202,13 +202,13 @@ def _read_counts(
         counted = count_revision(store, scope, position.ref, language, only=part.uncounted)
     if counted is not None:
         lengths = lengths.copy()
-        for place, length in counted.lengths.items():
+        for place, length in counted.words.lengths.items():
             if place in part.texts:
                 lengths[place] = length
     found: dict[str, Matches] = {}
     for term in wanted:
         pairs = np.frombuffer(held.get(term, b""), [("index", "<u4"), ("count", "<u2")])
-        more = counted.terms.get(term, {}) if counted is not None else {}
+        more = counted.words.places(term) if counted is not None else {}
         places = np.append(pairs["index"].astype(np.int64), np.array([*more], np.int64))
         counts = np.append(pairs["count"].astype(np.int64), np.array([*more.values()], np.int64))
         # Nothing of a chunk that was not read goes any further.

@@ -11,6 +11,10 @@ from functools import cache, lru_cache
 from importlib import import_module
 from unicodedata import category, is_normalized, normalize
 
+from msgspec import Struct
+
+from truespan.retrieval.english_stemmer import stem_english
+
 RECIPE = "2"
 """Changes whenever the same text produces other terms, so that words are counted again.
 
@@ -24,6 +28,9 @@ _UNSPACED = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 )
 """Scripts that put no space between words: their runs are read two characters at a time."""
+
+_CODEC = "cp1252"
+"""The characters of Western European languages with their usual punctuation, one byte each."""
 
 _STEMMERS = {
     "ar": "arabic",
@@ -73,13 +80,70 @@ def terms(text: str, language: str) -> list[str]:
 
 def words(text: str) -> Iterator[str]:
     """Yield the words of a text: NFKC, case-folded, diacritics and digits kept."""
+    for word in split_words(text):
+        yield word[:LONGEST]
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text, however long; most texts need no more than a table."""
+    folded = fold_bytes(text.replace("ß", "ss") if "ß" in text else text)
+    return _split_any(text) if folded is None else folded.decode(folded.data)
+
+
+class FoldedBytes(Struct, frozen=True):
+    """A text as bytes, one for each character: its words case-folded, spaces everywhere else."""
+
+    data: bytes
+
+    def decode(self, words: bytes) -> list[str]:
+        """Return words of the text, given with spaces between them."""
+        return words.decode(_CODEC).split()
+
+
+def fold_bytes(text: str) -> FoldedBytes | None:
+    """Return a text with its words folded; None if that takes more than a table of bytes."""
+    try:
+        data = text.encode(_CODEC)
+    except UnicodeEncodeError:
+        return None
+    table, irregular = _byte_table()
+    if len(data.translate(None, irregular)) < len(data):
+        return None
+    return FoldedBytes(data.translate(table))
+
+
+def _split_any(text: str) -> list[str]:
+    """Return the words of a text in any script."""
     folded = text if is_normalized("NFKC", text) else normalize("NFKC", text)
-    for found in _pattern().finditer(folded.casefold()):
-        run = found[0]
-        if found[1] is None or len(run) < 3:
-            yield run[:LONGEST]
+    found: list[str] = []
+    for match in _pattern().finditer(folded.casefold()):
+        run = match[0]
+        if match[1] is None or len(run) < 3:
+            found.append(run)
         else:
-            yield from (run[place : place + 2] for place in range(len(run) - 1))
+            found += (run[place : place + 2] for place in range(len(run) - 1))
+    return found
+
+
+@cache
+def _byte_table() -> tuple[bytes, bytes]:
+    """Return what each byte of a text in `_CODEC` becomes, and the bytes that need more than that.
+
+    A letter becomes its case-folded form, anything else a space. Both are found with `_split_any`,
+    one character at a time: none of these characters combines with its neighbours.
+    """
+    table, irregular = bytearray(b" " * 256), bytearray()
+    for code in range(256):
+        char = bytes([code]).decode(_CODEC, errors="replace")
+        found = _split_any(f"a{char}a")
+        if found == ["a", "a"]:
+            continue
+        folded = found[0][1:-1].encode(_CODEC, errors="ignore")
+        if len(found) == 1 and len(folded) == 1 == len(found[0]) - 2:
+            table[code] = folded[0]
+        else:
+            irregular.append(code)
+    return bytes(table), bytes(irregular)
 
 
 def stemmer_of(language: str) -> str:
@@ -105,6 +169,8 @@ def stem_function(name: str) -> Callable[[str], str]:
     """
     if not name:
         return lambda word: word
+    if name == "english":
+        return lru_cache(maxsize=1 << 16)(stem_english)
     # The class itself: the package's own choice would depend on what else is installed.
     module = import_module(f"snowballstemmer.{name}_stemmer")
     make_stemmer = getattr(module, f"{name.title()}Stemmer")

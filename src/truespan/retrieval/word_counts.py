@@ -5,16 +5,23 @@ The index knows nothing about words. They are counted when first needed, and kep
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from truespan.retrieval.snapshot import Restart
-from truespan.retrieval.terms import recipe_of, stemmer_of, terms
-from truespan.types.document import CountedRevision, RevisionRef, WordCatalog, WordEntry
+from truespan.retrieval.term_counts import count_terms
+from truespan.retrieval.terms import recipe_of, stemmer_of
+from truespan.types.chunk import ChunkKind, NewChunk
+from truespan.types.document import (
+    CountedRevision,
+    CountedWords,
+    RevisionRef,
+    WordCatalog,
+    WordEntry,
+)
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
 
@@ -24,6 +31,10 @@ if TYPE_CHECKING:
 
     from truespan.store import Store
 
+POSTING = [("index", "<u4"), ("count", "<u2")]
+"""How numpy reads packed postings."""
+MOST_COUNTED = 0xFFFF
+"""A word that is in a chunk more often counts as often as this."""
 OUTSIDE = -1
 """In place of a length: the chunk is not in scope."""
 MOST_RECENT = 1_000_000
@@ -149,7 +160,7 @@ class Layout(Struct, frozen=True):
         if postings.damaged:
             store.forget_words(scope, postings.damaged)
             raise Restart
-        pairs = np.frombuffer(postings.packed, np.dtype([("index", "<u4"), ("count", "<u2")]))
+        pairs = np.frombuffer(postings.packed, POSTING)
         keys = np.array(postings.keys, np.int64)
         # Revisions that are not active are left out.
         row = np.searchsorted(self.keys, keys)
@@ -227,10 +238,22 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     return store.word_catalog(scope, world) if due else catalog
 
 
-def keep_counting(store: Store, scope: Scope) -> None:
-    """Count the new words of a generation that has had a fused search before.
+def complete_counts(store: Store, scope: Scope) -> None:
+    """Count the words of revisions that have no current counts; costs one query if all have.
 
-    Called at the end of a run that changed documents. Without fused searches it costs one query.
+    Words are counted with their chunks. Not so those of an earlier version of the library, of a
+    document whose language label was changed, or of one with a chunk that no model can read.
+    """
+    if any(recipe != recipe_of(language) for language, recipe in store.word_recipes(scope)):
+        world = store.find_world(scope.authority, scope.world, scope.generation.number)
+        if world is not None:
+            count_words(store, scope, world)
+
+
+def keep_counting(store: Store, scope: Scope) -> None:
+    """Count the new words of a generation that has had a search by words before.
+
+    For libraries that count no words while ingesting: without such searches it costs one query.
     """
     if store.counts_words(scope):
         world = store.find_world(scope.authority, scope.world, scope.generation.number)
@@ -245,17 +268,39 @@ def count_revision(
 
     A chunk whose bytes do not match their hash is left out.
     """
-    hashes: dict[int, TextHash] = {}
-    lengths: dict[int, int] = {}
-    places: dict[str, dict[int, int]] = {}
-    for chunk in store.countable(scope, ref):
-        if only is not None and chunk.index not in only:
-            continue
-        if hash_bytes(chunk.data) != chunk.text_hash:
-            continue
+    chunks = [
         # The very bytes that were hashed are decoded; nothing is read a second time.
-        found = terms(chunk.data.decode(), language)
-        hashes[chunk.index], lengths[chunk.index] = chunk.text_hash, len(found)
-        for term, count in Counter(found).items():
-            places.setdefault(term, {})[chunk.index] = count
-    return CountedRevision(ref, recipe_of(language), hashes, lengths, places)
+        (chunk.index, chunk.data.decode(), chunk.text_hash)
+        for chunk in store.countable(scope, ref)
+        if (only is None or chunk.index in only) and hash_bytes(chunk.data) == chunk.text_hash
+    ]
+    return CountedRevision(ref, _count_texts(chunks, language))
+
+
+def count_chunks(chunks: Iterable[NewChunk], language: str) -> CountedWords:
+    """Count the words of new chunks of kind text, to be written with them."""
+    texts = [
+        (chunk.index, chunk.text, chunk.text_hash)
+        for chunk in chunks
+        if chunk.kind is ChunkKind.TEXT
+    ]
+    return _count_texts(texts, language)
+
+
+def _count_texts(chunks: Sequence[tuple[int, str, TextHash]], language: str) -> CountedWords:
+    """Count the words of texts, given with their index and hash."""
+    import numpy as np
+
+    indexes = [index for index, _, _ in chunks]
+    counts = count_terms([text for _, text, _ in chunks], language)
+    postings = np.empty(len(counts.text), POSTING)
+    postings["index"] = np.array(indexes, np.int64)[counts.text]
+    postings["count"] = np.minimum(counts.count, MOST_COUNTED)
+    return CountedWords(
+        recipe=recipe_of(language),
+        hashes={index: text_hash for index, _, text_hash in chunks},
+        lengths=dict(zip(indexes, counts.sizes, strict=True)),
+        terms=counts.terms,
+        chunks=np.bincount(counts.term, minlength=len(counts.terms)).tolist(),
+        packed=postings.tobytes(),
+    )

@@ -161,6 +161,8 @@ class Settings:
     """The defaults of new worlds."""
     fused_weight: Fraction = FUSED_WEIGHT
     """Weight of words beside similarity in fused search: 0 for none, 1 for only words."""
+    count_words: bool = True
+    """Count words while ingesting; otherwise the first search by words of a world does it."""
     retrieval_max_tokens: Positive = MOST_CONTEXT_TOKENS
     """The largest token budget that a request may ask for."""
 

@@ -6,7 +6,6 @@ between stores as they are, so this is the one place that makes and reads them.
 
 from __future__ import annotations
 
-import struct
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from truespan.store.checksums import (
     REVISION_CELLS,
     RevisionCells,
     checksum,
+    checksums_after,
     chunk_checksum,
     revision_checksum,
 )
@@ -26,9 +26,11 @@ from truespan.store.rows import revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
+    PAIR,
     CatalogEntry,
     CountableChunk,
     CountedRevision,
+    CountedWords,
     DocumentCatalog,
     Postings,
     RevisionChunk,
@@ -42,9 +44,6 @@ from truespan.types.scope import Scope, World, admits
 
 T = TypeVar("T")
 
-_PAIR = struct.Struct("<IH")
-"""A chunk's index and how often a term is in it."""
-_MOST_COUNTED = 0xFFFF
 
 _ACTIVE: Final = """
     FROM documents d
@@ -187,6 +186,15 @@ class Catalogs(Part):
             )
         )
 
+    def word_recipes(self, scope: Scope) -> list[tuple[str, str | None]]:
+        """Return each language of the revisions readers see with the recipe of its counted words,
+        None where they are not counted."""
+        rows = self._db.at(scope).all(
+            f"""SELECT DISTINCT r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
+                  ON w.revision = r.key AND w.generation = :generation {_IN_WORLD}"""
+        )
+        return [(language, recipe) for language, recipe in rows]
+
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
         """Return the chunks of kind text of a revision, in order, not yet believed."""
         with self._db.read(scope) as session:
@@ -208,7 +216,7 @@ class Catalogs(Part):
             for revision in counted:
                 key = revision_key(session, revision.ref)
                 if key is not None:
-                    _write_words(session, scope, key, revision)
+                    write_words(session, scope, revision.words, revision.ref, key)
         self._clear_words()
 
     def postings(self, scope: Scope, term: str) -> Postings:
@@ -223,7 +231,7 @@ class Catalogs(Part):
             for (key, stored), places in zip(rows, packed, strict=True)
             if stored != _seal(places, "words", scope.world, scope.generation.number, term)
         ]
-        chunks = [len(places) // _PAIR.size for places in packed]
+        chunks = [len(places) // PAIR.size for places in packed]
         return Postings([row[0] for row in rows], chunks, b"".join(packed), damaged)
 
     def revision_postings(
@@ -322,7 +330,10 @@ def _words_checksum(
     return checksum("word_counts", world, generation, ref, *cells, *terms)
 
 
-def _write_words(session: Session, scope: Scope, key: int, counted: CountedRevision) -> None:
+def write_words(
+    session: Session, scope: Scope, words: CountedWords, ref: RevisionRef, key: int
+) -> None:
+    """Replace what is held of the words of a revision in the scope's generation."""
     world, generation = scope.world, scope.generation.number
     session.execute(
         """DELETE FROM words
@@ -330,34 +341,27 @@ def _write_words(session: Session, scope: Scope, key: int, counted: CountedRevis
         key=key,
         generation=generation,
     )
-    terms = [
-        (
-            term,
-            _seal(
-                b"".join(_PAIR.pack(at, min(count, _MOST_COUNTED)) for at, count in places.items()),
-                *("words", world, generation, term),
-            ),
-        )
-        for term, places in sorted(counted.terms.items())
-    ]
+    # The same as `_seal` makes of each.
+    finish = checksums_after("packed", "words", world, generation, more=2)
+    terms = [(term, packed + finish(term, packed)[:_SEAL]) for term, packed in words.postings()]
     session.insert_many(
         "words",
         ("generation", "term", "revision", "postings"),
         [(generation, term, key, postings) for term, postings in terms],
     )
-    numbers = array("I", [number for pair in counted.lengths.items() for number in pair])
-    texts = _digest_texts(sorted(counted.hashes.items()))
-    identity = "lengths", world, generation, counted.ref, counted.recipe, texts
-    cells = counted.recipe, texts, _seal(numbers.tobytes(), *identity)
+    numbers = array("I", [number for pair in words.lengths.items() for number in pair])
+    texts = _digest_texts(sorted(words.hashes.items()))
+    identity = "lengths", world, generation, ref, words.recipe, texts
+    cells = words.recipe, texts, _seal(numbers.tobytes(), *identity)
     session.insert(
         "word_counts",
         key=("revision", "generation"),
         revision=key,
         generation=generation,
-        recipe=counted.recipe,
+        recipe=words.recipe,
         texts=texts,
         lengths=cells[2],
-        checksum=_words_checksum(world, generation, counted.ref, cells, terms),
+        checksum=_words_checksum(world, generation, ref, cells, terms),
     )
 
 

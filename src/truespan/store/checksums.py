@@ -8,7 +8,7 @@ row, and those of its chunks into their tally, so that no row can be missing or 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -32,6 +32,20 @@ _encode = msgspec.msgpack.Encoder().encode
 def checksum(table: str, *cells: object) -> bytes:
     """Return the checksum of a row: of the name of its table, its identity and its cells."""
     return blake2b(_encode((table, cells)), digest_size=_SIZE).digest()
+
+
+def checksums_after(table: str, *cells: object, more: int) -> Callable[..., bytes]:
+    """Return a function of the last cells, `more` in number, that returns the checksum of a row
+    with all cells. For thousands of rows that begin alike, it is half the work."""
+    # None takes one byte, where the cells of each row come.
+    begun = blake2b(_encode((table, (*cells, *[None] * more)))[:-more], digest_size=_SIZE)
+
+    def finish(*last: object) -> bytes:
+        digest = begun.copy()
+        digest.update(b"".join(map(_encode, last)))
+        return digest.digest()
+
+    return finish
 
 
 def plain(cell: object) -> object:

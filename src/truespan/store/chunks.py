@@ -246,6 +246,13 @@ class Chunks(Part):
         """Set chunks aside that the model cannot read, so that the rest of a document may go on."""
         with self._db.write(scope) as session:
             _set_states(session, ids, ChunkState.QUARANTINED, "too_long")
+            # Their words were counted with those of the other chunks.
+            session.execute(
+                """DELETE FROM word_counts WHERE generation = :generation AND revision IN
+                     (SELECT revision FROM states WHERE world_id = :world
+                        AND chunk_id IN LIST(:ids))""",
+                ids=[*ids],
+            )
             session.touch_world()
 
     @retry_on_conflict

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import to_builtins
 
 from truespan.errors import StoreDamaged
+from truespan.store.catalog import write_words
 from truespan.store.checksums import (
     DETAILS,
     Structure,
@@ -39,6 +40,7 @@ from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
 from truespan.types.document import (
     AuditEntry,
+    CountedWords,
     Derivable,
     Derived,
     Draft,
@@ -81,13 +83,14 @@ class Revisions(Part):
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             row = session.one(
-                """SELECT BYTES(t.text), r.text_hash, r.chunking, r.chunking_profile, r.parts
+                """SELECT BYTES(t.text), r.text_hash, r.chunking, r.chunking_profile, r.parts,
+                     r.language
                    FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
                 key=key,
             )
             if key is None or row is None:
                 return None
-            data, recorded, name, profile, parts = row
+            data, recorded, name, profile, parts, language = row
             structure = Structure.read(session, key)
             if (
                 hash_bytes(data) != recorded
@@ -109,6 +112,7 @@ class Revisions(Part):
             )
         return StoredText(
             data.decode(),
+            language,
             *layout,
             sentences=tuple(Sentence(*row) for row in sentences),
             chunking=read_chunking(name, profile),
@@ -116,8 +120,15 @@ class Revisions(Part):
         )
 
     @retry_on_conflict
-    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[NewChunk]) -> bool:
-        """Give the scope's generation its chunks of a revision, unless it has them."""
+    def write_chunks(
+        self,
+        scope: Scope,
+        revision: RevisionRef,
+        chunks: Sequence[NewChunk],
+        words: CountedWords | None = None,
+    ) -> bool:
+        """Give the scope's generation its chunks of a revision, with their counted words, unless it
+        has them."""
         with self._db.write(scope) as session:
             key = session.value(
                 """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
@@ -133,6 +144,8 @@ class Revisions(Part):
             )
             if not exists:
                 write_chunks(session, scope, chunks, revision, key)
+                if words is not None:
+                    write_words(session, scope, words, revision, key)
                 session.touch_world()
         return True
 
@@ -268,6 +281,8 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         if found.key == key:
             seal_revision(session, scope.world, found)
     write_chunks(session, scope, draft.chunks, ref, key)
+    if draft.words is not None:
+        write_words(session, scope, draft.words, ref, key)
     return ref
 
 

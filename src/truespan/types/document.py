@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -14,6 +16,9 @@ from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Generation, Unlimited
 from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
+
+PAIR = struct.Struct("<IH")
+"""In packed postings, a chunk's index and how often a term is in it."""
 
 
 class RevisionRef(Struct, frozen=True):
@@ -77,6 +82,8 @@ class Draft(Struct, frozen=True):
     audit: tuple[AuditEntry, ...] = ()
     notes: tuple[str, ...] = ()
     """What is worth a line in the log, without words of the text."""
+    words: CountedWords | None = None
+    """The words of its chunks; None if they are not counted while ingesting."""
 
 
 def assets_token(source_hash: str, recipe: str) -> str:
@@ -189,6 +196,7 @@ class StoredText(Struct, frozen=True):
     """
 
     text: str
+    language: str
     starts: tuple[int, ...]
     places: tuple[Place, ...]
     pages: tuple[PageStart, ...]
@@ -375,18 +383,43 @@ class CountableChunk(Struct, frozen=True):
     text_hash: TextHash
 
 
-class CountedRevision(Struct, frozen=True):
-    """The words of a revision: for each term the chunks it stands in, and how often.
+class CountedWords(Struct, frozen=True):
+    """The words of the chunks of a revision, as they are counted when the chunks are written.
 
-    `hashes` are the texts that were counted. A chunk whose bytes could not be trusted is in none
-    of the three.
+    `terms` are in order. For each, `chunks` says in how many chunks it stands, and `packed` which
+    those are, one term after another, as in `Postings`. `hashes` are the texts that were counted,
+    `lengths` their words. A chunk whose bytes could not be trusted is in none of them.
     """
 
-    ref: RevisionRef
     recipe: str
     hashes: Mapping[int, TextHash]
     lengths: Mapping[int, int]
-    terms: Mapping[str, Mapping[int, int]]
+    terms: Sequence[str]
+    chunks: Sequence[int]
+    packed: bytes
+
+    def postings(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each term with the packed places where it stands."""
+        start = 0
+        for term, count in zip(self.terms, self.chunks, strict=True):
+            end = start + PAIR.size * count
+            yield term, self.packed[start:end]
+            start = end
+
+    def places(self, term: str) -> dict[int, int]:
+        """Return the indexes of the chunks that contain a term, and how often each does."""
+        row = bisect_left(self.terms, term)
+        if row == len(self.terms) or self.terms[row] != term:
+            return {}
+        start = PAIR.size * sum(self.chunks[:row])
+        return dict(PAIR.iter_unpack(self.packed[start : start + PAIR.size * self.chunks[row]]))
+
+
+class CountedRevision(Struct, frozen=True):
+    """The counted words of a revision."""
+
+    ref: RevisionRef
+    words: CountedWords
 
 
 class Postings(Struct, frozen=True):
