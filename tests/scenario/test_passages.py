@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.answer_worlds import Scripted
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
 from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
+from truespan.library import Library
+from truespan.protocols import ChatModels
+from truespan.types.answer import AnswerRules
+from truespan.types.decision import DecisionSettings
 from truespan.types.ids import hash_text
 from truespan.world import World
 
@@ -255,6 +261,36 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
 
     assert len(by_words.results) == 20
     assert 0 < len(here.embedder.documents) <= 64
+
+
+# Answers
+
+
+def test_an_answer_gets_the_same_passages_narrower_or_wider(tmp_path: Path) -> None:
+    model = Scripted("Yes [1].", "Yes [1].", "Yes [1].", "Yes [1].")
+    here = pairs(tmp_path)
+    world = filled(here)
+    rules = AnswerRules(DecisionSettings(max_chunks=1))
+    parts = replace(here.library._components, chat=ChatModels(model), answers=rules)
+    world = Library(parts).world("world")
+    query = "Where did the brass key hang on the seventh hook for years?"
+    plain = world.answer(query)
+    wide = world.answer(query, neighbours=1)
+    short = world.answer(query, granularity="sentence")
+    small = world.answer(query, max_tokens=9)
+
+    prompts = [messages[-1].text for messages in model.asked]
+    assert SENTENCES[4] in prompts[1]
+    assert prompts[0].count("BEGIN SOURCE") == prompts[1].count("BEGIN SOURCE")
+    assert plain.used_chunks == wide.used_chunks == short.used_chunks
+    assert plain.decision_explain == wide.decision_explain == short.decision_explain
+    assert (plain.citations[0].first_sid, plain.citations[0].last_sid) == (2, 3)
+    assert (wide.citations[0].first_sid, wide.citations[0].last_sid) == (1, 4)
+    assert short.citations[0].first_sid == short.citations[0].last_sid == 3
+    # The best passage has too many tokens for this, so it does not decide either.
+    considered = {note.chunk_id for note in small.retrieved_chunks_metadata}
+    assert considered
+    assert not considered.intersection(plain.used_chunks)
 
 
 # The budget
