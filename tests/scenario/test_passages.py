@@ -405,6 +405,47 @@ def test_the_longest_query_is_the_same_for_all_and_refused_alike(world: World) -
         assert refusal.value.code == "query_too_long"
 
 
-def narrow_world(folder: Path) -> tuple[Place, World]:
-    here = pairs(folder, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
-    return here, filled(here)
+@proves("retrieval.query-lengths")
+def test_a_long_query_is_embedded_in_parts_or_refused_as_the_world_says(tmp_path: Path) -> None:
+    parts = [f"The porter swept quay number {number} once more." for number in range(16)]
+    long = " ".join([*parts, "A brass key hung on the seventh hook there."])
+    for defaults in ("recommended", "contract"):
+        embedder = WordEmbedder(profile=other_profile(input_limit=60))
+        here = pairs(tmp_path / defaults, embedder=embedder, defaults=defaults)
+        world = filled(here)
+        reader = world.reader("ann")
+        reader.set("book.md", sid=6)
+        embedder.queries.clear()
+        for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
+            if defaults == "contract":
+                with pytest.raises(QueryTooLong) as refusal:
+                    ask(long)
+                assert (refusal.value.count, refusal.value.unit) == (137, "tokens")
+            else:
+                ask(long)
+        assert all(len(query.split()) <= 60 for query in embedder.queries)
+        assert " ".join(embedder.queries) == (long if defaults == "recommended" else "")
+        if defaults == "recommended":
+            # The parts rank together, and the last one counts too.
+            assert "brass key" in world.search(long, top_k=7, floor=0.0).context
+            continue
+        for ask in (world.retrieve, world.answer, reader.retrieve, reader.answer):
+            with pytest.raises(QueryTooLong) as refusal:
+                ask("x" * 1001)
+            assert refusal.value.limit == 1000
+
+
+@proves("retrieval.boilerplate-last")
+def test_the_defaults_of_a_world_decide_about_boilerplate(tmp_path: Path) -> None:
+    story = "Rain fell. The dog slept. A key lay on the quay. Then it was night."
+    query = "refund defect electronic work key"
+    for defaults in ("recommended", "contract"):
+        here = pairs(tmp_path / defaults, defaults=defaults)
+        world = here.library.create_world("world")
+        text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
+        world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
+        reader = world.reader("ann")
+        reader.set("quay.txt", sid=len(world.documents.sentences(1).sentences) - 1)
+        first = world.search(query, floor=0.0, top_k=1).results[0].text in story
+        read = reader.retrieve(query, top_k=1).retrieved_chunks[0].content in story
+        assert first is read is (defaults == "recommended")
