@@ -26,7 +26,7 @@ from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import Distance
-from truespan.types.request import Mode
+from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope
 from truespan.vectors import similarities_of, similarity_of
 from truespan.world import World
@@ -386,3 +386,18 @@ def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path:
         ]
         assert "returned" in reasons[0]
         assert reasons[1] == reasons[2]
+
+
+@proves("reading.fused", "reading.dense-only")
+def test_the_defaults_of_a_world_decide_how_its_readers_search(tmp_path: Path) -> None:
+    for defaults in Defaults:
+        here = place(tmp_path / defaults, defaults=defaults)
+        world = here.library.create_world("world")
+        world.ingest(here.write("book.md", plain_book(40)), kind="book")
+        [(_, reader)] = readers_at(world, [25])
+        unsaid = reader.retrieve("zq00009x of the harbour")
+        mode = Mode.AUTO if defaults is Defaults.RECOMMENDED else Mode.MEANING
+        assert frozen(unsaid) == frozen(reader.retrieve("zq00009x of the harbour", mode=mode))
+        by_words = [note.fused is not None for note in unsaid.metadata.sources]
+        assert set(by_words) == {defaults is Defaults.RECOMMENDED}
+        here.library.close()
