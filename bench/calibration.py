@@ -1,4 +1,4 @@
-"""The numbers that ship with the local model; `truespan/model/calibrated.py` holds them.
+"""The numbers that ship with the local model; `truespan/types/profile.py` holds them.
 
 Two libraries that have nothing to do with each other: SciFact (abstracts, and claims about them)
 and the novella of the examples, with its golden questions. Each is asked its own questions, and

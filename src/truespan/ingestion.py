@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
+from truespan.calibration import keep_calibrated
 from truespan.components import Components
 from truespan.errors import (
     Cancelled,
@@ -230,9 +231,12 @@ class IngestJobs:
     def complete_words(self, *scopes: Scope) -> None:
         """Count words that were not counted with their chunks, as after a new language label.
 
-        If that is impossible now, the next search by words does it.
+        If that is impossible now, the next search by words does it. A model that nobody has
+        calibrated is calibrated, too.
         """
+        store = self._components.store
         count = complete_counts if self._components.count_words else keep_counting
         with suppress(StorageFull, StoreBusy):
             for scope in scopes:
-                count(self._components.store, scope)
+                count(store, scope)
+                keep_calibrated(store, scope)

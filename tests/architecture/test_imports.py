@@ -18,7 +18,7 @@ TECHNOLOGY = (
     *("system", "observability"),
 )
 LIBRARY = (
-    "components", "world_access", "jobs/world_jobs", "documents", "ingestion",
+    "components", "world_access", "jobs/world_jobs", "documents", "calibration", "ingestion",
     "answering", "reader", "world_evaluation", "doctor", "generations", "world", "jobs/worker",
     "access_tokens", "idempotency", "library",
 )  # fmt: skip

@@ -167,6 +167,7 @@ class Responder(Struct, frozen=True):
                 index=chunk.index,
                 start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
                 place=None if chunk.fused is None and chunk.rerank is None else place,
+                coverage=self.retrieved.coverage.get(chunk.chunk_id),
             )
             for place, chunk in enumerate(chunks)
         )

@@ -9,19 +9,26 @@ chunks that take part and nothing else; a reader's are those that the reader may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
 from truespan.retrieval.bm25 import WordMatches, rarity_of
 from truespan.retrieval.terms import stem_function, words
 from truespan.retrieval.word_query import WordQuery
+from truespan.types.ids import ChunkId
+from truespan.types.trust import Visible
 
 
 class WordRarity(Struct, frozen=True):
     """The words of a query that count, by their term under each stemmer, and how rare each is."""
 
     words: tuple[tuple[Mapping[str, str], float], ...]
+
+    def of_each(self, chunks: Iterable[Visible]) -> dict[ChunkId, float]:
+        """Return the coverage of each chunk's visible text; empty if the query has no words."""
+        shares = {chunk.chunk_id: self.coverage(chunk.text) for chunk in chunks}
+        return {key: share for key, share in shares.items() if share is not None}
 
     def coverage(self, text: str) -> float | None:
         """Return the share of the words that a text contains; None if the query has none."""

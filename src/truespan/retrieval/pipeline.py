@@ -34,6 +34,7 @@ from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stabl
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.chunk import Vector
 from truespan.types.document import CatalogEntry, DocumentCatalog
+from truespan.types.ids import ChunkId
 from truespan.types.request import (
     CONTRACT_QUERY,
     Defaults,
@@ -90,6 +91,8 @@ class Attempt(Struct):
     fetched: Fetched = field(default_factory=Fetched)
     chunks: tuple[Visible, ...] = ()
     """What was selected of the fetched chunks."""
+    coverage: dict[ChunkId, float] = field(default_factory=dict)
+    """How much of the query's words each of them contains, if that was measured."""
     discriminates: bool | None = None
     rerank: RerankReport | None = None
     hidden: Scope | None = None

@@ -117,6 +117,8 @@ class ReaderRetriever(Struct, frozen=True):
             # Only their order changes: what is decided from similarities is decided alike.
             attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
             attempt.fitter = self._fitter(attempt, attempt.scope, request, search.vector)
+            if settings.min_coverage is not None and isinstance(search, FusedBookSearch):
+                attempt.coverage = search.words.rarity.of_each(attempt.chunks)
 
         self.pipeline.run(world, attempt, fill)
         return candidates_of(self.pipeline, attempt)

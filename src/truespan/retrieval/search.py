@@ -28,6 +28,7 @@ from truespan.retrieval.stages import (
     rank_visible,
     reveal,
 )
+from truespan.retrieval.word_scores import word_rarity
 from truespan.types.answer import ANSWER_TOP_K, Fitted, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
@@ -168,6 +169,10 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
         chosen = select(attempt.fetched.verified, pipeline.trace).chunks
         # Only their order changes: what is decided from similarities is decided alike.
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
+        if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
+            with pipeline.trace.stage(Stage.WORDS):
+                rarity = word_rarity(pipeline.store, scope, latest, query)
+                attempt.coverage = rarity.of_each(attempt.chunks)
 
     pipeline.run(world, attempt, fill)
     return candidates_of(pipeline, attempt)
@@ -201,7 +206,8 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters)
         return Fitted(tuple(fitter.fit(sources, most, budget)), tuple(fitter.warnings))
 
-    return Retrieved(attempt.world, attempt.mode, attempt.scope, chunks, warnings, failures, fit)
+    found = attempt.scope, chunks, warnings, failures, attempt.coverage, fit
+    return Retrieved(attempt.world, attempt.mode, *found)
 
 
 def search_documents(

@@ -190,6 +190,16 @@ class Chunks(Part):
         )
         return [RevisionRef(*row) for row in rows]
 
+    def embedded_revisions(self, scope: Scope) -> list[tuple[RevisionRef, int]]:
+        """Return the revisions readers see, with how many of their chunks are embedded."""
+        rows = self._db.at(scope).all(
+            """SELECT d.number, r.number, t.embedded FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+               WHERE d.world_id = :world AND t.embedded > 0 ORDER BY 1, 2"""
+        )
+        return [(RevisionRef(document, revision), count) for document, revision, count in rows]
+
     @retry_on_conflict
     def mark_all_pending(
         self, scope: Scope, is_empty: Callable[[Scope], bool] = lambda _: True

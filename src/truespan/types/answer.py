@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -12,7 +12,13 @@ from msgspec.structs import replace
 from truespan.errors import InvalidConfiguration
 from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind
-from truespan.types.decision import AnswerMode, DecisionSettings, SourcesUsed, UsedModel
+from truespan.types.decision import (
+    RECOMMENDED_COVERAGE,
+    AnswerMode,
+    DecisionSettings,
+    SourcesUsed,
+    UsedModel,
+)
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile
 from truespan.types.request import Defaults, Mode
@@ -54,6 +60,8 @@ class Retrieved(Struct, frozen=True):
     chunks: tuple[Visible, ...] = ()
     warnings: tuple[Notice, ...] = ()
     flaws: tuple[VerificationFailure, ...] = ()
+    coverage: Mapping[ChunkId, float] = field(default_factory=dict)
+    """How much of the query's words each chunk contains, if that was measured."""
     fit: Callable[[Sequence[Visible], int, int], Fitted] = lambda sources, _most, _characters: (
         Fitted(tuple(sources))
     )
@@ -231,6 +239,8 @@ class AnswerRules(Struct, frozen=True):
             )
         calibrated = measured is not None and self.uses_calibration(defaults)
         thresholds = measured.thresholds() if measured and calibrated else {}
+        if thresholds and defaults is Defaults.RECOMMENDED:
+            thresholds["min_coverage"] = RECOMMENDED_COVERAGE
         return replace(self.decision, distance=profile.distance, **thresholds)
 
 

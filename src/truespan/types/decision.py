@@ -24,6 +24,10 @@ from truespan.types.request import Defaults, Mode
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
+RECOMMENDED_COVERAGE = 0.4
+"""The least coverage between calibrated thresholds; docs/answers.md says how it was chosen."""
+
+
 class ScoreMode(StrEnum):
     """Which numbers are held against thresholds: similarities, or the scores of the distance."""
 

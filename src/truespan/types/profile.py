@@ -178,6 +178,15 @@ def raw_score(similarity: float, distance: Distance) -> float:
     return 2 * similarity - 1 if distance is Distance.DOT else similarity
 
 
+class CalibrationOrigin(StrEnum):
+    """What a calibration was measured with."""
+
+    QUERIES = "queries"
+    """Queries and the passages that were expected of them."""
+    DOCUMENTS = "documents"
+    """Pairs of chunks of the world itself, since nothing better was known of the model."""
+
+
 class Calibration(Struct, frozen=True):
     """A floor and thresholds for one embedding profile, on the scale of similarities.
 
@@ -194,6 +203,9 @@ class Calibration(Struct, frozen=True):
     unrelated_high: float
     """The similarity that 95 of 100 unrelated pairs of query and passage stay below."""
     measured_on: str
+    origin: CalibrationOrigin = CalibrationOrigin.QUERIES
+    chunks: int = 0
+    """How many chunks the world had, if it was measured with documents."""
 
     def __post_init__(self) -> None:
         numbers = self._numbers()
@@ -213,7 +225,8 @@ class Calibration(Struct, frozen=True):
         return {name: value for name, value in self._numbers().items() if name not in others}
 
     def _numbers(self) -> dict[str, float]:
-        names = [name for name in self.__struct_fields__ if name != "measured_on"]
+        others = ("measured_on", "origin", "chunks")
+        names = [name for name in self.__struct_fields__ if name not in others]
         return {name: getattr(self, name) for name in names}
 
 

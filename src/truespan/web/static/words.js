@@ -44,6 +44,7 @@ const MODES = {
 
 const GATES = {
   min_similarity_for_hybrid: "best similarity",
+  min_coverage: "words of the question in a passage",
   min_chunks_for_hybrid: "passages",
   min_total_context_chars: "characters of context",
 };
