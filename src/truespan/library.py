@@ -242,6 +242,12 @@ class Library:
         return resume_waiting(self._components, self._scopes())
 
     @property
+    def reranker(self) -> str | None:
+        """Return kind and model of the reranker; None if none is configured. It is not asked."""
+        options = self._components.rerank
+        return None if options is None else options.reranker.name
+
+    @property
     def has_workers(self) -> bool:
         """Return whether submitted jobs are run by worker processes."""
         return self._components.queue.queue_id is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,14 +71,25 @@ def test_every_interface_reranks_alike(
 def test_the_command_line_explains_what_moved(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library)]) == 0
+    words = ["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library)]
+    assert run([*words, "--no-rerank"]) == 0
     assert "rerank" not in capsys.readouterr().out
 
-    words = ["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library), "--rerank"]
-    assert run(words) == 0
+    assert run([*words, "--rerank"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "tei reranked" in told
     assert ", was " in told
+
+
+def test_the_status_of_a_world_names_the_reranker(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["status", "--world", "w", "--library", str(library)]
+
+    assert run([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reranker"] == "tei"
+    assert run(words) == 0
+    assert "by tei" in capsys.readouterr().out
 
 
 @proves("rerank.failure")

@@ -73,7 +73,8 @@ def reranked(here: Place, reranker: Reranker, *, candidates: int = 4) -> World:
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A world of six documents, each with its similarity to every query."""
-    made = place(tmp_path_factory.mktemp("rerank"), embedder=ScoreEmbedder())
+    folder = tmp_path_factory.mktemp("rerank")
+    made = place(folder, embedder=ScoreEmbedder(), defaults="contract")
     files = {f"{number}__txt": scored(score) for number, score in enumerate(SCORES)}
     made.world(**files)
     return made
@@ -197,6 +198,30 @@ def test_a_reranker_is_asked_only_when_it_is_wanted(here: Place) -> None:
     world.search(QUESTION, top_k=0, rerank=True)
     world.retrieve(QUESTION, rerank=True, language_constraint="zz")
 
+    assert reranker.asked == []
+
+
+@proves("rerank.order")
+def test_recommended_worlds_use_a_configured_reranker_unless_told_otherwise(tmp_path: Path) -> None:
+    here = place(tmp_path, embedder=ScoreEmbedder(), defaults="recommended")
+    world = here.world(a__txt=scored(0.9), b__txt=scored(0.8))
+    assert world.search(QUESTION).rerank is None
+    reranker = Backwards()
+    world = reranked(here, reranker)
+    reader = world.reader("ann")
+    reader.set("a.txt", sid=world.documents.get("a.txt").sentences - 1)
+
+    calls: list[Callable[..., Any]] = [world.search, world.retrieve, world.answer]
+    for call in (*calls, reader.retrieve, reader.answer):
+        for wanted, count in ((None, 1), (False, 0), (True, 1)):
+            reranker.asked.clear()
+            call(QUESTION, rerank=wanted)
+            assert len(reranker.asked) == count, (call, wanted)
+    reranker.asked.clear()
+    assert world.retrieve(selected_text="A passage.").metadata.rerank is None
+    world.set_defaults("contract")
+    for call in (*calls, reader.retrieve, reader.answer):
+        call(QUESTION)
     assert reranker.asked == []
 
 

@@ -115,10 +115,12 @@ def status(
             result: Any = {
                 "world": record.name,
                 "defaults": record.defaults,
+                "reranker": opened.reranker,
                 "status": numbers,
                 "documents": documents,
             }
-            echo(to_json(result) if as_json else show_world(record, numbers, documents))
+            shown = show_world(record, numbers, documents, opened.reranker)
+            echo(to_json(result) if as_json else shown)
             return
         listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
     worlds = [

@@ -399,12 +399,16 @@ def show_defaults(name: str, defaults: Defaults) -> str:
     return f"{name}: {defaults}, that is {DEFAULTS_IN_WORDS[defaults]}."
 
 
-def show_world(world: World, numbers: WorldStatus, documents: Sequence[Document]) -> str:
+def show_world(
+    world: World, numbers: WorldStatus, documents: Sequence[Document], reranker: str | None
+) -> str:
     rows: list[tuple[object, ...]] = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
     for entry in documents:
         counts = (entry.active or "-", entry.chunks, entry.embedded)
         rows.append((entry.number, entry.title[:40], entry.kind.value, *counts, entry.name))
-    return "\n".join([_summary(world, numbers), "", *table(rows)])
+    used = "in every request" if world.defaults is Defaults.RECOMMENDED else "on request"
+    lines = [] if reranker is None else [f"reranked {used} by {reranker}"]
+    return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])
 
 
 def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:

@@ -166,8 +166,13 @@ class Pipeline(Struct, frozen=True):
                 check_query(query, longest)
             return world
 
-    def rerank_stage(self, wanted: bool | None, query: str | None) -> RerankStage | None:
+    def rerank_stage(
+        self, world: World, wanted: bool | None, query: str | None
+    ) -> RerankStage | None:
         """Return the stage that reranks the results of a request; None if they are not reranked.
+
+        What a request does not say, the defaults of the world decide: with `recommended`, a
+        reranker that is configured is used.
 
         Raises:
             InvalidSettings: it is wanted, and no reranker is configured.
@@ -178,6 +183,8 @@ class Pipeline(Struct, frozen=True):
                 "No reranker is configured.",
                 advice="Add [rerank] to truespan.toml, or leave out rerank.",
             )
+        if wanted is None:
+            wanted = world.defaults is Defaults.RECOMMENDED
         if not wanted or options is None or query is None:
             return None
         return RerankStage(options, query.strip(), self.deps.clock, self.trace)

@@ -95,7 +95,7 @@ class ReaderRetriever(Struct, frozen=True):
         request.passages.budget(self.pipeline.deps.most_tokens)
         world = self._admit(request)
         attempt = AnswerAttempt(world, request.mode, request.query)
-        stage = self.pipeline.rerank_stage(request.rerank, request.query)
+        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
 
         def fill(latest: World) -> None:
             position = self._open(attempt, latest, request.book)
@@ -141,7 +141,7 @@ class ReaderRetriever(Struct, frozen=True):
         return world, attempt
 
     def _run(self, world: World, attempt: BundleAttempt, request: ReadingRequest) -> None:
-        stage = self.pipeline.rerank_stage(request.rerank, request.query)
+        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
         candidates = stage.candidates if stage else 0
 
         def fill(latest: World) -> None:

@@ -129,7 +129,7 @@ class Retriever(Struct, frozen=True):
     def _run(
         self, world: World, attempt: BundleAttempt, request: RetrievalRequest, near_misses: bool
     ) -> None:
-        stage = self.pipeline.rerank_stage(request.rerank, request.query)
+        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
 
         def fill(latest: World) -> None:
             pipeline, trace = self.pipeline, self.pipeline.trace

@@ -62,7 +62,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     budget = inf if options.max_tokens is None else options.budget(pipeline.deps.most_tokens)
     wanted = query if request.top_k else None
     world = pipeline.admit("search without a reader", wanted, longest=LONGEST_QUERY)
-    stage = pipeline.rerank_stage(request.rerank, query)
+    stage = pipeline.rerank_stage(world, request.rerank, query)
     attempt, best = Attempt(world, request.mode, query), Best([], 0, None)
 
     def fill(latest: World) -> None:
@@ -137,7 +137,7 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
     query, options = (request.query or "").strip(), request.passages
     options.budget(pipeline.deps.most_tokens)
     world = pipeline.admit("answer without a reader", query)
-    stage = pipeline.rerank_stage(request.rerank, query)
+    stage = pipeline.rerank_stage(world, request.rerank, query)
     attempt = AnswerAttempt(world, request.mode, query)
 
     def fill(latest: World) -> None:
@@ -227,7 +227,7 @@ def search_documents(
     """
     query = query.strip()
     world = pipeline.admit("evaluate without a reader", query, longest=LONGEST_QUERY)
-    stage = pipeline.rerank_stage(rerank, query)
+    stage = pipeline.rerank_stage(world, rerank, query)
     attempt = Attempt(world, mode, query)
 
     def missing(verified: list[Verified], _: float) -> int:
