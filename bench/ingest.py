@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from msgspec.structs import replace
+
 from bench.free import (
     FreeEmbedder,
     free_library,
@@ -23,16 +25,18 @@ from bench.free import (
     index_process,
     parser_processes,
 )
-from bench.material import Prose
+from bench.material import Prose, books
 from bench.measure import apart, cpu_of
 from bench.report import Figure, Options, at_most, run, say
 from truespan.library import Library
+from truespan.retrieval.terms import stem_function
 
 CHUNKS = 20_000
 FILES, PARAGRAPHS = 100, 242
 """Come to a little more than 20,000 chunks."""
 ROUNDS = 3
 TARGET = 2.0
+MOST_FOR_WORDS = 1.15
 LABELS = {
     "ours": "raw Edge, our payload and indexes",
     "peers": "raw Edge, text and document",
@@ -66,7 +70,8 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
     cost = sorted(costs, key=lambda cost: cost.whole)[ROUNDS // 2]
     say(f"{cost.chunks} chunks, CPU time, median of {ROUNDS} rounds in turn: this process")
     say(f"{cost.engine:.2f} s, index process {cost.index:.2f} s")
-    return [compared(name, cost.each, median(taken)) for name, taken in baselines.items()]
+    figures = [compared(name, cost.each, median(taken)) for name, taken in baselines.items()]
+    return [*figures, counting_cost()]
 
 
 def compared(name: str, ours: float, theirs: float) -> Figure:
@@ -104,6 +109,27 @@ def our_cost(library: Library, files: Path) -> Cost:
     parsed = sum(map(cpu_of, parsers)) - parsing
     engine = time.process_time() - ours + parsed
     return Cost(engine, cpu_of(index) - theirs, report.chunks)
+
+
+def counting_cost() -> Figure:
+    """Return the CPU time of ingesting books with their words counted, and without."""
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(ROUNDS):
+        for counts, costs in taken.items():
+            with TemporaryDirectory(prefix="truespan-bench-") as name:
+                files = Path(name) / "files"
+                files.mkdir()
+                for number, text in enumerate(books()[0]):
+                    (files / f"{number}.txt").write_text(text, encoding="utf-8")
+                with free_library(Path(name) / "library", FreeEmbedder(CHUNKS)) as library:
+                    library._components = replace(library._components, count_words=counts)
+                    stem_function.cache_clear()
+                    costs.append(our_cost(library, files).whole)
+    with_words, without = median(taken[True]), median(taken[False])
+    return Figure(
+        *("ingest, CPU with words counted", with_words, "s", "words not counted", without),
+        *(with_words / without, at_most(MOST_FOR_WORDS)),
+    )
 
 
 def raw_cost(module: str, *arguments: str) -> float:
