@@ -6,6 +6,7 @@ depends on text that they have not read.
 
 from __future__ import annotations
 
+from truespan.errors import StoreDamaged
 from truespan.evaluation.calibrate import calibrate_from_pairs
 from truespan.store import Store
 from truespan.types.document import RevisionRef
@@ -33,7 +34,12 @@ def keep_calibrated(store: Store, scope: Scope) -> bool:
     if world is None or world.defaults is not Defaults.RECOMMENDED:
         return False
     revisions = store.embedded_revisions(scope)
-    chunks, kept = sum(count for _, count in revisions), store.kept_calibration(scope)
+    chunks = sum(count for _, count in revisions)
+    try:
+        kept = store.kept_calibration(scope)
+    except StoreDamaged:
+        # Nothing is written over it: whoever uses it is told what to do.
+        return False
     if kept is not None and (
         kept.origin is not CalibrationOrigin.DOCUMENTS or chunks < GROWTH * kept.chunks
     ):

@@ -11,6 +11,7 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Study, scored, study
 from tests.support.worlds import WordEmbedder, other_profile, place
 from truespan.answers.decide import replay_record
+from truespan.errors import StoreDamaged
 from truespan.serialize import to_json
 from truespan.types import profile
 from truespan.types.profile import Calibration, CalibrationOrigin
@@ -159,6 +160,17 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
     reader.set("1", sid=0)
     explained = reader.answer("Which word is in part one of them all?", book="1").decision_explain
     assert explained["thresholds"] == {"low": 0.25, "high": 0.55}
+
+
+def test_a_damaged_calibration_does_not_fail_an_ingestion(tmp_path: Path) -> None:
+    here = place(tmp_path, defaults="recommended")
+    world = here.world(**chapters(30))
+    here.sql("UPDATE calibrations SET kept_at = kept_at + 1")
+
+    add(here, world, chapters(40, 30))
+
+    with pytest.raises(StoreDamaged):
+        world.evaluation.calibration()
 
 
 def add(here: Any, world: World, files: dict[str, str]) -> None:
