@@ -260,7 +260,7 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
     world.search("porter quay", top_k=20, granularity="sentence", mode="auto")
 
     assert len(by_words.results) == 20
-    assert 0 < len(here.embedder.documents) <= 64
+    assert 0 < len(here.embedder.documents) <= 32
 
 
 # Answers

@@ -8,8 +8,10 @@ no sentence past the position is read, and only sentences that were read have a 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from math import inf
 
@@ -17,11 +19,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
-from truespan.retrieval.bm25 import WordMatches, score_chunks
 from truespan.retrieval.pack import BundleAttempt, CoveredText
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
-from truespan.retrieval.terms import terms
+from truespan.retrieval.stop_words import STOP_WORDS
+from truespan.retrieval.terms import stemmer_of, terms
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.document import RevisionRef
@@ -32,13 +34,14 @@ from truespan.types.text import CanonicalText, Place
 from truespan.types.trust import Visible
 from truespan.vectors import similarity_of
 
-MOST_SENTENCES = 64
+MOST_SENTENCES = 32
 """How many sentences of a request are embedded to be compared with the query. Callers cannot change
 it: each costs the provider's time."""
 LEAST_PASSAGES = 10
 """How many passages sentences are chosen from, if fewer sentences than that are wanted."""
-WORDS_WEIGHT = 0.5
-"""What words count for in the choice of sentences, of one, where similarity counts as well."""
+WORDS_WEIGHT = 0.7
+"""What words count for in the choice of sentences, of one, where similarity counts as well; chosen
+on questions of `bench/questions`."""
 STEMMED_AS = "en"
 """Words of queries and sentences are stemmed alike. A detected language would depend on text that a
 reader may not know."""
@@ -361,16 +364,20 @@ def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[s
 
 
 def score_words(query: str, texts: Sequence[str]) -> list[float]:
-    """Return the BM25 score of each text for the words of a query, among these texts alone."""
-    import numpy as np
+    """Return how much of a query each text covers: its words, weighted by how few texts have them.
 
-    counted = [Counter(terms(text, STEMMED_AS)) for text in texts]
-    lengths = np.array([sum(counts.values()) for counts in counted], np.int64)
-    matches = []
-    for word in terms(query, STEMMED_AS):
-        places = [place for place, counts in enumerate(counted) if word in counts]
-        if places:
-            counts = [counted[place][word] for place in places]
-            matches.append(WordMatches(np.array(places), np.array(counts)))
-    scores = score_chunks(matches, lengths, chunks=len(texts), total=int(lengths.sum()))
-    return [scores.of(place) for place in range(len(texts))]
+    Unlike in BM25 the length does not count. Short sentences would win, and seldom answer.
+    """
+    words = set(terms(query, STEMMED_AS))
+    words = words.difference(_stop_words()) or words
+    found = [words.intersection(terms(text, STEMMED_AS)) for text in texts]
+    count = Counter(word for matches in found for word in matches)
+    rarity = {
+        word: math.log(1 + (len(texts) - many + 0.5) / (many + 0.5)) for word, many in count.items()
+    }
+    return [math.fsum(rarity[word] for word in sorted(matches)) for matches in found]
+
+
+@cache
+def _stop_words() -> frozenset[str]:
+    return frozenset(terms(" ".join(STOP_WORDS[stemmer_of(STEMMED_AS)]), STEMMED_AS))
