@@ -7,13 +7,20 @@ which gives the same counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from truespan.retrieval.terms import LONGEST, fold_bytes, split_words, stem_function, stemmer_of
+from truespan.retrieval.terms import (
+    LONGEST,
+    FoldedBytes,
+    fold_bytes,
+    split_words,
+    stem_function,
+    stemmer_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,17 +57,10 @@ def count_terms(texts: Sequence[str], language: str) -> TermCounts:
     """Return how often each term is in which of the texts, which are all in one language."""
     import numpy as np
 
-    simple = np.ones(len(texts), bool)
-    if fold_bytes("".join(texts)) is None:
-        simple = np.array([fold_bytes(text) is not None for text in texts], bool)
     sizes = np.zeros(len(texts), np.int64)
     words: list[str] = []
     numbers, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for chosen, number_words in (
-        (np.flatnonzero(simple), _number_bytes),
-        (np.flatnonzero(~simple), _number_words),
-    ):
-        part = number_words([texts[place] for place in chosen.tolist()])
+    for chosen, part in _number_parts(texts):
         sizes[chosen] = part.sizes
         places.append(np.repeat(chosen, part.sizes))
         numbers.append(part.numbers + len(words))
@@ -76,6 +76,27 @@ def count_terms(texts: Sequence[str], language: str) -> TermCounts:
     return TermCounts(terms, sizes.tolist(), term, text, count)
 
 
+def _number_parts(texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], _Numbered]]:
+    """Yield which texts were numbered together, and their words."""
+    import numpy as np
+
+    if folded := _fold_all(texts):
+        yield np.arange(len(texts)), _number_bytes(texts, folded)
+        return
+    # Few texts of a document have other characters; only those take the general path.
+    simple = np.array([fold_bytes(text) is not None for text in texts], bool)
+    chosen, others = np.flatnonzero(simple), np.flatnonzero(~simple)
+    plain = [texts[place] for place in chosen.tolist()]
+    if folded := _fold_all(plain):
+        yield chosen, _number_bytes(plain, folded)
+    yield others, _number_words([texts[place] for place in others.tolist()])
+
+
+def _fold_all(texts: Sequence[str]) -> FoldedBytes | None:
+    # Spaces at both ends: every word has an end, and eight bytes can be read from any place.
+    return fold_bytes("\n".join(("", *texts, "\n" * LONGEST)))
+
+
 def _number_words(texts: Sequence[str]) -> _Numbered:
     """Number the words of texts in any characters."""
     import numpy as np
@@ -88,14 +109,10 @@ def _number_words(texts: Sequence[str]) -> _Numbered:
     return _Numbered(list(number_of), numbers, sizes)
 
 
-def _number_bytes(texts: Sequence[str]) -> _Numbered:
-    """Number the words of texts that have one byte for each character."""
+def _number_bytes(texts: Sequence[str], folded: FoldedBytes) -> _Numbered:
+    """Number the words of texts that have one byte for each character, given all together."""
     import numpy as np
 
-    # Spaces at both ends: every word has an end, and eight bytes can be read from any place.
-    folded = fold_bytes("\n".join(("", *texts, "\n" * LONGEST)))
-    if folded is None:
-        return _number_words(texts)
     data = np.frombuffer(folded.data, np.uint8)
     edges = np.flatnonzero(np.diff(data == ord(" "))) + 1
     starts, ends = edges[::2], edges[1::2]
