@@ -100,7 +100,11 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     assert set(schemas["search"]["properties"]) == {
         "query", "top_k", "floor", "mode", "rerank", *PassageArguments.__annotations__,
     }  # fmt: skip
-    request = {entry.name for entry in fields(RetrievalRequest)} - {"filters", "passages"}
+    request = {entry.name for entry in fields(RetrievalRequest)} - {
+        "filters",
+        "passages",
+        "by_default",
+    }
     options = {*FILTER_ARGUMENTS, *PassageArguments.__annotations__}
     assert set(schemas["retrieve"]["properties"]) == request | options
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
