@@ -266,6 +266,7 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
 # Answers
 
 
+@proves("retrieval.fitted-passages")
 def test_an_answer_gets_the_same_passages_narrower_or_wider(tmp_path: Path) -> None:
     model = Scripted("Yes [1].", "Yes [1].", "Yes [1].", "Yes [1].")
     here = pairs(tmp_path)
