@@ -34,6 +34,22 @@ def client(here: Place) -> Iterator[Client]:
         yield asking
 
 
+def test_defaults_are_shown_and_chosen_by_those_who_may_administer(
+    here: Place, client: Client
+) -> None:
+    assert client.json("GET", "/v1/worlds/w").content["defaults"] == "contract"
+    assert client.json("GET", "/v1/worlds").content["worlds"][0]["defaults"] == "contract"
+
+    changed = client.json("PUT", "/v1/worlds/w/defaults", {"defaults": "recommended"})
+    assert (changed.status, changed.content["defaults"]) == (200, "recommended")
+    assert here.library.world("w").defaults == "recommended"
+    refused = client.json("PUT", "/v1/worlds/w/defaults", {"defaults": "best"})
+    assert (refused.status, refused.content["code"]) == (400, "invalid_settings")
+    assert "one of recommended, contract" in refused.content["detail"]
+    made = client.json("POST", "/v1/worlds", {"name": "strict", "defaults": "contract"})
+    assert (made.status, made.content["defaults"]) == (201, "contract")
+
+
 def token(here: Place, *verbs: str) -> str:
     return here.library.tokens.create("t", worlds="w", verbs=verbs)[1].reveal()
 

@@ -190,6 +190,31 @@ def test_the_same_request_gets_the_same_answer_at_every_door(
         assert one == found["library"], name
 
 
+@proves("defaults.explained")
+def test_the_defaults_of_a_world_count_at_every_door(
+    interfaces: list[Any], opened: truespan.Library
+) -> None:
+    """The library is the session's, so that its defaults are put back."""
+    world = opened.world("w")
+    rows = [row for row in GOOD if row[0] in ("search", "retrieve", "read", "answer")][::3]
+    assert {row[0] for row in rows} >= {"search", "retrieve", "read"}
+    before = world.defaults
+    for defaults, mode in (("recommended", "auto"), ("contract", "meaning")):
+        try:
+            world.set_defaults(defaults)
+            for operation, given in rows:
+                found = ask_all(interfaces, operation, given)
+                for name, one in found.items():
+                    assert one == found["library"], (name, defaults, operation, given)
+                value = found["library"].value
+                told = value.get("decision_explain") or value.get("metadata") or value
+                assert told["defaults"] == defaults
+                if "mode" not in given and given.get("query"):
+                    assert told.get("search_mode", told["mode"]) == mode
+        finally:
+            world.set_defaults(before)
+
+
 @proves("errors.stable-codes")
 @pytest.mark.parametrize(("operation", "given", "code"), BAD, ids=shown)
 def test_the_same_mistake_gets_the_same_code_at_every_door(

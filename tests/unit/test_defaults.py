@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.support.worlds import WORDS, Place, WordEmbedder, place
+from tests.promises import proves
+from tests.support.worlds import WORDS, MemoryIndex, Place, WordEmbedder, place
 from truespan.errors import InvalidSettings, StoreDamaged, WorldNotFound
 from truespan.library import Library
 from truespan.types.answer import AnswerRules
 from truespan.types.profile import Calibration
 from truespan.types.request import Defaults, Mode, mode_in_force
-from truespan.types.scope import OWNER, Authority, Verb
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb
+from truespan.types.trust import Hit
 
 TALES = {
     "a.txt": "The harbour was dark. A boat came in with the tide.",
@@ -32,6 +34,7 @@ MEASURED = Calibration(
 )
 
 
+@proves("defaults.explicit-wins")
 def test_the_mode_is_that_of_the_request_and_else_that_of_the_world() -> None:
     recommended, contract = Defaults.RECOMMENDED, Defaults.CONTRACT
     cases = [
@@ -46,6 +49,7 @@ def test_the_mode_is_that_of_the_request_and_else_that_of_the_world() -> None:
     assert [case for case in cases if mode_in_force(*case[:3]) is not case[3]] == []
 
 
+@proves("defaults.explicit-wins")
 def test_a_new_world_has_the_recommended_defaults_unless_told_otherwise(tmp_path: Path) -> None:
     here = place(tmp_path, defaults="recommended")
     library = here.library
@@ -89,6 +93,7 @@ def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: 
     assert world.search("otter").results == before.results
 
 
+@proves("defaults.explained")
 def test_every_request_says_which_defaults_and_which_mode_it_had(tmp_path: Path) -> None:
     for defaults, mode in (("contract", "meaning"), ("recommended", "auto")):
         world = filled(place(tmp_path / defaults), defaults)
@@ -104,6 +109,7 @@ def test_every_request_says_which_defaults_and_which_mode_it_had(tmp_path: Path)
         assert words["search_mode"] == "words"
 
 
+@proves("defaults.explained")
 def test_changed_defaults_in_the_store_are_noticed(tmp_path: Path) -> None:
     for name, other in (("contract", "recommended"), ("recommended", "contract")):
         here = place(tmp_path / name, store="sqlite")
@@ -117,6 +123,7 @@ def test_changed_defaults_in_the_store_are_noticed(tmp_path: Path) -> None:
             here.library.worlds()
 
 
+@proves("defaults.explicit-wins")
 def test_thresholds_are_measured_ones_where_the_world_or_the_operator_wants_them(
     tmp_path: Path,
 ) -> None:
@@ -146,4 +153,91 @@ def filled(here: Place, defaults: str) -> Any:
     world = here.library.create_world(defaults, defaults=defaults)
     world.ingest([here.write(f"{defaults}/{name}", text) for name, text in TALES.items()])
     assert isinstance(here.embedder, WordEmbedder)
+    return world
+
+
+LABELLED = {
+    "a.txt": ("The key hangs in the gatehouse.", {}),
+    "b.txt": ("The key hangs in the tower.", {"version": "2.0"}),
+    "c.txt": ("The key hangs in the cellar.", {"version": "2.0"}),
+    "d.txt": ("The key, das ist der Schlüssel.", {"language": "de"}),
+}
+
+
+@proves("defaults.never-silent")
+def test_what_a_default_filter_leaves_out_is_counted_by_value(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    contract, recommended = labelled(here, "contract"), labelled(here, "recommended")
+
+    bundle = contract.retrieve("Where is the key?")
+    [notice] = bundle.metadata.warnings
+    assert bundle.status == "partial"
+    assert [note.source for note in bundle.metadata.sources] == ["a.txt"]
+    assert notice.code == "default_filter_left_out"
+    assert notice.message.startswith(
+        "3 passages were left out by the default language 'en': de (1); by the default version "
+        "'1.0': 2.0 (2). "
+    )
+
+    everything = {"a.txt", "b.txt", "c.txt", "d.txt"}
+    for found in (
+        contract.retrieve("Where is the key?", language_constraint=None, version_constraint=None),
+        recommended.retrieve("Where is the key?"),
+    ):
+        assert (found.status, found.metadata.warnings) == ("success", ())
+        assert {note.source for note in found.metadata.sources} == everything
+    for world in (contract, recommended):
+        assert {part.source for part in world.search("Where is the key?").results} == everything
+        answer = world.answer("Where is the key of the house?")
+        assert {note.source for note in answer.retrieved_chunks_metadata} == everything
+
+    # One that the caller chose is no default, and one that hides nothing above the floor is silent.
+    chosen = contract.retrieve("the key", language_constraint="en", version_constraint="1.0")
+    assert (chosen.status, chosen.metadata.warnings) == ("success", ())
+    half = contract.retrieve("the key", language_constraint="en").metadata.warnings
+    assert [("language" in notice.message.partition(". ")[0]) for notice in half] == [False]
+    other = contract.retrieve("gatehouse")
+    assert [note.source for note in other.metadata.sources] == ["a.txt"]
+    assert (other.status, other.metadata.warnings) == ("success", ())
+
+
+@proves("defaults.never-silent")
+def test_an_index_that_ignores_filters_adds_nothing_to_what_was_left_out(tmp_path: Path) -> None:
+    class Deaf(MemoryIndex):
+        def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
+            return super().search(replace(scope, documents=UNLIMITED), *args, **options)
+
+    world = labelled(place(tmp_path, index=Deaf()), "contract")
+
+    [notice] = world.retrieve("Where is the key?").metadata.warnings
+    assert notice.message.startswith("3 passages were left out by ")
+
+
+@proves("defaults.never-silent")
+def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    for defaults in ("contract", "recommended"):
+        world = here.library.create_world(defaults, defaults=defaults)
+        text = "The key hangs in the gatehouse."
+        plain = world.ingest(here.write(f"{defaults}/plain.txt", text), language="en-GB")
+        path = here.write(f"{defaults}/late.txt", text)
+        late = world.ingest(path, language="en", version="2.0")
+        again = world.ingest(path, language="en", version="2.0")
+        relabelled = world.ingest(path, language="en", version="3.0")
+
+        assert plain.warnings == again.warnings == []
+        if defaults == "recommended":
+            assert late.warnings == relabelled.warnings == []
+            continue
+        assert "version 2.0 (1)" in late.warnings[0]
+        assert "truespan defaults recommended -w contract" in late.warnings[0]
+        assert "version 3.0 (1)" in relabelled.warnings[0]
+        lines = [line.line for line in world.jobs.lines(late.job)]
+        assert any("hidden_by_defaults" in line for line in lines)
+
+
+def labelled(here: Place, defaults: str) -> Any:
+    world = here.library.create_world(defaults, defaults=defaults)
+    for name, (text, labels) in LABELLED.items():
+        world.ingest(here.write(f"{defaults}/{name}", text), **{"language": "en", **labels})
     return world
