@@ -132,7 +132,7 @@ def cost(library: Library, world: World, queries: Mapping[str, str]) -> list[Fig
     """Return the time of a query with and without words, of counting them, and their room."""
     texts = list(queries.values())[:100]
     for text in texts:
-        world.search(text, floor=0.0)
+        world.search(text, floor=0.0, mode="meaning")
     before = forget_words(library)
     began = time.perf_counter()
     world.search(texts[0], floor=0.0, mode="auto")
@@ -176,7 +176,7 @@ def used_bytes(library: Library) -> int:
 
 def similar(world: World) -> Ask:
     """Return what ranks by similarity alone."""
-    return lambda text: list(world.search(text, top_k=TOP_K, floor=0.0).results)
+    return lambda text: list(world.search(text, top_k=TOP_K, floor=0.0, mode="meaning").results)
 
 
 def weighted(library: Library, world: World, weight: float) -> Ask:

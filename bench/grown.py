@@ -163,7 +163,7 @@ class Growth:
         """Start the processes that are measured from their first moment on."""
         if not self._documents:
             for number in range(WORLDS[self._shape]):
-                library.create_world(name_of(number))
+                library.create_world(name_of(number), defaults="contract")
         self._take(library, 0, 1)
 
     def _fill(self, library: Library, chunks: int) -> None:

@@ -99,7 +99,7 @@ def prepare(folder: Path) -> None:
     book = folder / "book.txt"
     book.write_text(" ".join(sentence(number) for number in range(SENTENCES)))
     with truespan.open(folder / "library", create=True) as library:
-        world = library.create_world("bench")
+        world = library.create_world("bench", defaults="contract")
         world.ingest(str(book), kind="book")
         (document,) = world.documents.list()
         world.reader("reader").set("book.txt", sid=document.sentences - 1)

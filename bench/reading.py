@@ -51,7 +51,7 @@ def story() -> str:
 
 def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figure]:
     """Ask as a reader in the middle of the book."""
-    world = library.create_world("world")
+    world = library.create_world("world", defaults="contract")
     world.ingest(book, kind="book")
     document = world.documents.list()[0]
     middle = document.sentences // 2

@@ -62,7 +62,7 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
         library = folder / "library"
         with free_library(library, embedder) as opened:
             Prose(seed=6).write_files(folder / "files", FILES, PARAGRAPHS)
-            world = opened.create_world("bench")
+            world = opened.create_world("bench", defaults="contract")
             chunks = world.ingest(str(folder / "files")).chunks
             tenant = tenant_of(world)
         with free_library(library, embedder) as opened:

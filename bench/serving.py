@@ -111,7 +111,7 @@ def prepare(folder: Path) -> None:
     text = folder / "harbour.txt"
     text.write_text(" ".join(sentence(number) for number in range(SENTENCES)))
     with truespan.open(folder / "library", create=True) as library:
-        library.create_world("bench").ingest(str(text), kind="book")
+        library.create_world("bench", defaults="contract").ingest(str(text), kind="book")
 
 
 def sentence(number: int) -> str:

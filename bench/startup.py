@@ -44,7 +44,7 @@ def search_seconds(folder: Path) -> tuple[float, float, float]:
     text = folder / "small.txt"
     text.write_text(Prose(seed=9).text(paragraphs=8))
     with truespan.open(library, create=True) as opened:
-        opened.create_world("small").ingest(str(text))
+        opened.create_world("small", defaults="contract").ingest(str(text))
         end_index_process(opened)
     search = [str(COMMAND), "search", "--library", str(library), "--world", "small", "--json"]
     first = median_of([[*search, "the very first query"]])

@@ -159,7 +159,8 @@ class WorldEvaluation(Struct, frozen=True):
         """
         target, store = self._with_target(generation), self._access.components.store
         scope, queries = target._scope(), self.queries(golden)
-        evaluation = target._evaluate(queries)
+        # Thresholds are compared with similarities, whatever else a world ranks by.
+        evaluation = target._evaluate(queries, mode=Mode.MEANING)
         if keep and not self._access.authority.may(Verb.WRITE, scope.world):
             raise NotAllowed("keep a calibration")
         passages, by_query = curves_of(evaluation)

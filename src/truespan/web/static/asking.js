@@ -50,7 +50,7 @@ function missing() {
 
 /** Return the context without a position, cached while question and document stay the same. */
 async function unbounded(query, signal) {
-  const body = { query, documents: [book()], top_k: number(), language_constraint: null, version_constraint: null };
+  const body = { query, documents: [book()], top_k: number(), mode: mode(), language_constraint: null, version_constraint: null };
   const key = JSON.stringify([state.world.id, body]);
   if (whole.key !== key) {
     whole.found = ofBundle(await post(`${worldPath()}/retrieve`, body, signal));
@@ -70,7 +70,7 @@ async function asOwner(signal) {
 }
 
 async function asAReader(signal) {
-  const body = { query: question(), book: book(), top_k: number() };
+  const body = { query: question(), book: book(), top_k: number(), mode: mode() };
   const [bundle, all] = await Promise.all([
     post(`${readerPath()}/retrieve`, body, signal),
     may("read") ? unbounded(question(), signal) : null,
@@ -136,7 +136,7 @@ export async function answer() {
   answering?.abort();
   answering = new AbortController();
   const where = asReader() ? `${readerPath()}/answer` : `${worldPath()}/answer`;
-  const body = asReader() ? { query, book: book() } : { query, ...filters() };
+  const body = asReader() ? { query, book: book(), mode: mode() } : { query, ...filters() };
   try {
     const given = await answers.ask(where, body, answering.signal);
     clear();
