@@ -111,6 +111,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     columns = columns_of(getattr(metafunc.module, "__name__", ""), metafunc.function.__name__)
     if columns and metafunc.config.getoption("--store") == "sqlite":
         metafunc.parametrize("_stores", columns, indirect=True)
+    own = metafunc.definition.get_closest_marker("contract") is not None
+    if getattr(metafunc.module, "BOTH_DEFAULTS", False) and not own:
+        metafunc.parametrize("_defaults", ["contract", "recommended"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _defaults(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give the worlds of places the defaults of the test's column.
+
+    Modules with `BOTH_DEFAULTS` run on either; a test with the mark `contract` is about those of
+    the contract.
+    """
+    worlds.DEFAULTS.append(getattr(request, "param", worlds.DEFAULTS[-1]))
+    yield
+    worlds.DEFAULTS.pop()
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.world import World
 
+BOTH_DEFAULTS = True
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
 STATION = "The station clock had stopped. The train was late."
@@ -215,6 +216,7 @@ def _interrupt() -> None:
     raise KeyError("planted")
 
 
+@pytest.mark.contract
 @proves("search.floor-in-request", "search.floor-inclusive")
 def test_the_floor_goes_into_the_request_and_equality_is_kept(tmp_path: Path) -> None:
     here = place(tmp_path)

@@ -17,6 +17,7 @@ from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.world import World
 
+BOTH_DEFAULTS = True
 TEXTS = {
     "a__txt": "The harbour light burned all night.",
     "b__txt": "The harbour wall was old and grey.",
