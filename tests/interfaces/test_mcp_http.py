@@ -39,7 +39,7 @@ from tests.promises import proves
 from truespan.mcp.resources import DOCUMENT, SENTENCES
 from truespan.mcp.tools import AnonymousAccess
 from truespan.reader import Reader
-from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
+from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
 FOREIGN = (*UNREAD, "Elsewhere", "gardener", "spade")
@@ -118,15 +118,19 @@ def refusal_of(session: Session, uri: str) -> tuple[int, str, Any]:
 def test_no_tool_takes_a_position_or_a_reader(ann: Session, owner: Session) -> None:
     reading = {name: tool.input_schema for name, tool in ann.tools().items()}
     owning = {name: tool.input_schema for name, tool in owner.tools().items()}
+    options = PassageArguments.__annotations__
 
     assert {name: set(schema["properties"]) for name, schema in reading.items()} == {
         "list_books": set(),
         "get_reading_position": {"book"},
-        "retrieve_context": {"query", "book", "top_k", "mode"},
+        "retrieve_context": {"query", "book", "top_k", "mode", "rerank", *options},
     }
-    assert set(owning["search"]["properties"]) == {"query", "top_k", "floor", "mode"}
-    request = {entry.name for entry in fields(RetrievalRequest)} - {"filters"}
-    assert set(owning["retrieve"]["properties"]) == request | set(FILTER_ARGUMENTS)
+    assert set(owning["search"]["properties"]) == {
+        "query", "top_k", "floor", "mode", "rerank", *options,
+    }  # fmt: skip
+    request = {entry.name for entry in fields(RetrievalRequest)}
+    request -= {"filters", "passages", "by_default"}
+    assert set(owning["retrieve"]["properties"]) == request | {*FILTER_ARGUMENTS, *options}
     for schema in (*reading.values(), *owning.values()):
         assert schema["additionalProperties"] is False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -156,7 +156,7 @@ def filled(here: Place, defaults: str) -> Any:
     return world
 
 
-LABELLED = {
+LABELLED: dict[str, tuple[str, dict[str, Any]]] = {
     "a.txt": ("The key hangs in the gatehouse.", {}),
     "b.txt": ("The key hangs in the tower.", {"version": "2.0"}),
     "c.txt": ("The key hangs in the cellar.", {"version": "2.0"}),
@@ -239,5 +239,7 @@ def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(tmp_path
 def labelled(here: Place, defaults: str) -> Any:
     world = here.library.create_world(defaults, defaults=defaults)
     for name, (text, labels) in LABELLED.items():
-        world.ingest(here.write(f"{defaults}/{name}", text), **{"language": "en", **labels})
+        world.ingest(
+            here.write(f"{defaults}/{name}", text), **cast("Any", {"language": "en", **labels})
+        )
     return world
