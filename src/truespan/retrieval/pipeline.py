@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from msgspec import NODEFAULT, Struct, field
-from msgspec.structs import fields, replace
+from msgspec.structs import FieldInfo, fields, replace
 
 from truespan.errors import (
     BlankQuery,
@@ -108,11 +109,8 @@ class Attempt(Struct):
 
     def restart(self) -> None:
         """Forget what an earlier pass found, since the world has changed."""
-        for member in fields(self):
-            if member.default_factory is not NODEFAULT:
-                setattr(self, member.name, member.default_factory())
-            elif member.default is not NODEFAULT:
-                setattr(self, member.name, member.default)
+        for name, default in _defaults_of(type(self)):
+            setattr(self, name, default())
 
     def reorder(self, stage: RerankStage | None, ranked: Sequence[Visible]) -> Sequence[Visible]:
         """Return chunks in the order of a reranker and note what it did; without one, unchanged."""
@@ -121,6 +119,22 @@ class Attempt(Struct):
         ordered, self.rerank, warnings = stage.order(ranked)
         self.warnings += warnings
         return ordered
+
+
+@cache
+def _defaults_of(kind: type[Attempt]) -> list[tuple[str, Callable[[], Any]]]:
+    """Return the members with a default, and what makes it; reading the annotations is slow."""
+    return [
+        (member.name, _default_of(member))
+        for member in fields(kind)
+        if not member.default_factory is member.default is NODEFAULT
+    ]
+
+
+def _default_of(member: FieldInfo) -> Callable[[], Any]:
+    if member.default_factory is not NODEFAULT:
+        return member.default_factory
+    return lambda: member.default
 
 
 class Pipeline(Struct, frozen=True):
