@@ -72,6 +72,7 @@ def test_a_recommended_world_asks_whether_the_words_are_covered(tmp_path: Path) 
         assert decided(world, mode="auto") == ("rag", [])
 
 
+@proves("decision.coverage")
 @pytest.mark.usefixtures("calibrated")
 def test_the_coverage_is_recorded_and_the_decision_can_be_replayed(tmp_path: Path) -> None:
     built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
@@ -162,6 +163,7 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
     assert explained["thresholds"] == {"low": 0.25, "high": 0.55}
 
 
+@proves("calibration.from-documents")
 def test_a_damaged_calibration_does_not_fail_an_ingestion(tmp_path: Path) -> None:
     here = place(tmp_path, defaults="recommended")
     world = here.world(**chapters(30))
