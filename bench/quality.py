@@ -18,6 +18,8 @@ from itertools import chain
 from math import log2
 from statistics import fmean
 
+from msgspec.structs import replace
+
 import truespan
 from bench.free import end_index_process
 from bench.material import shared_data
@@ -36,7 +38,6 @@ from bench.scifact import (
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.evaluate import phrase_matcher
 from truespan.reader import Reader
-from truespan.retrieval import reading
 from truespan.types import request
 from truespan.types.request import Mode
 from truespan.world import World
@@ -44,6 +45,8 @@ from truespan.world import World
 CUT = 10
 POOL = 100
 """So many of the best by words, and by similarity, are combined."""
+MOST_TOKENS = 10**9
+"""The token budget of readers: none that matters."""
 RANK_OFFSET = 60
 """What reciprocal ranks are counted from, as usual."""
 SHARES = (25, 50, 75, 100)
@@ -108,8 +111,10 @@ def books_found(books: Sequence[Book]) -> tuple[dict[str, Scores], list[str]]:
         assert not report.failures, report.failures
         say(f"{len(books)} books, {world.status().chunks} chunks, {report.embedded} embedded now")
         found = owner_found(world, books)
+        components = replace(world.access.components, most_tokens=MOST_TOKENS)
+        generous = World(replace(world.access, components=components))
         with lifted_limits():
-            by_readers, shown = readers_found(world, books)
+            by_readers, shown = readers_found(generous, books)
         end_index_process(library)
     return found | by_readers, shown
 
@@ -147,12 +152,12 @@ def readers_found(world: World, books: Sequence[Book]) -> tuple[dict[str, Scores
 @contextmanager
 def lifted_limits() -> Iterator[None]:
     """Let readers get as many passages as the rivals need; no order depends on these limits."""
-    before = request.MOST_TOP_K, reading.MAX_CONTEXT_TOKENS
-    request.MOST_TOP_K, reading.MAX_CONTEXT_TOKENS = 2 * POOL, 10**9
+    before = request.MOST_TOP_K
+    request.MOST_TOP_K = 2 * POOL
     try:
         yield
     finally:
-        request.MOST_TOP_K, reading.MAX_CONTEXT_TOKENS = before
+        request.MOST_TOP_K = before
 
 
 def ask_owner(world: World) -> Ask:
@@ -178,7 +183,9 @@ def ask_reader(reader: Reader, book: Book) -> Ask:
     """Return what searches the read part of a book."""
 
     def ask(query: str, mode: Mode) -> list[Candidate]:
-        bundle = reader.retrieve(query, book=book.path.name, top_k=2 * POOL, mode=mode)
+        bundle = reader.retrieve(
+            query, book=book.path.name, top_k=2 * POOL, mode=mode, max_tokens=MOST_TOKENS
+        )
         assert bundle.error is None, bundle.error
         return [
             Candidate(

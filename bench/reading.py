@@ -89,6 +89,7 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
 
 def assembly(library: Library, scope: Scope, vector: Vector) -> float:
     """Return what ranking, packing and assembling twenty visible chunks take."""
+    record = library.world("world").access.record()
     hits = library._components.index.search(scope, vector, limit=TOP_K, floor=None)
     records = library._components.store.read_chunks(scope, [hit.chunk_id for hit in hits])
     verified = verify(hits, records).verified
@@ -96,7 +97,9 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
 
     def once() -> None:
         packed = pack(rank_visible(visible), k=TOP_K, budget=4000)
-        attempt = BundleAttempt(query_type="standard", top_k=TOP_K, floor=None, budget=4000)
+        attempt = BundleAttempt(
+            *(record, None, None), query_type="standard", top_k=TOP_K, floor=None, budget=4000
+        )
         attempt.scope, attempt.packed = scope, packed
         assemble(attempt, seconds=0.0)
 

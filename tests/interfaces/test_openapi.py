@@ -40,6 +40,7 @@ from truespan.http.routes import OPERATIONS, ROUTES
 from truespan.http.schemas import NewWorld, PageQuery, WorldEntry
 from truespan.serialize import status_of
 from truespan.types.decision import AnswerMode
+from truespan.types.request import Defaults
 
 EVERY = (*OPERATIONS, document_operation(OPERATIONS))
 
@@ -187,7 +188,10 @@ def test_operation_is_derived_from_its_handler() -> None:
         The first line is the summary,
         the others are the description.
         """
-        return Reply(WorldEntry(id=body.name, name=str(query.first), generation=None))
+        first = str(query.first)
+        return Reply(
+            WorldEntry(id=body.name, name=first, generation=None, defaults=Defaults.CONTRACT)
+        )
 
     (operation,) = routes.operations
 

@@ -72,9 +72,10 @@ def test_settings_of_a_wrong_type_are_refused_before_anything_is_read(
     here = place(tmp_path, watched=True)
     world = here.world(a__txt=TEXT)
     here.journal.clear()
+    given: dict[str, Any] = {"query": "lamp", **settings}
 
     with pytest.raises(InvalidSettings):
-        world.search(**{"query": "lamp", **settings})
+        world.search(**given)
 
     assert here.journal == []
 
