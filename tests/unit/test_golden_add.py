@@ -84,7 +84,7 @@ def test_a_query_without_id_gets_one_that_depends_on_the_question() -> None:
         GoldenQuery("", " ", (Expected("a"),)),
         GoldenQuery("not an id", "One?", (Expected("a"),)),
         GoldenQuery("", "One?", (Expected("a"),), top_k=0),
-        GoldenQuery("", "x" * 1001, (Expected("a"),)),
+        GoldenQuery("", "x" * 10_001, (Expected("a"),)),
         GoldenQuery("", "One?", (), (" ",)),
     ],
 )
