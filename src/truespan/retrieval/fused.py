@@ -40,7 +40,7 @@ from truespan.types.scope import Scope, Unlimited, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
 
-POOL = 50
+POOL = 30
 """How many candidates words contribute, and how many similarity does. Callers cannot change it."""
 MOST_BY_WORDS = 2000
 """Most chunks that are looked at where words alone name the candidates."""
