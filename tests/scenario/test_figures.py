@@ -17,6 +17,7 @@ from truespan.ingest.draft import Preparation
 from truespan.types.chunk import ChunkKind, FigureFlags
 from truespan.types.document import assets_token
 from truespan.types.ids import hash_text
+from truespan.types.request import Mode
 from truespan.world import World
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
@@ -161,6 +162,16 @@ def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> Non
         assert parent.index == one.parent_chunk_local_index
         assert parent.kind is ChunkKind.TEXT
         assert f"[FIGURE:{one.figure_id}]" in parent.data.decode()
+
+
+@proves("figures.chunk-fields", "search.words")
+def test_a_figure_is_found_by_the_words_of_its_description(tmp_path: Path) -> None:
+    world = filled(library(tmp_path, ALL))
+    found = world.search("a chart of arrivals", floor=0.0, mode="words").results
+
+    assert [(one.kind, "chart" in one.text) for one in found] == [(ChunkKind.FIGURE, True)]
+    assert found[0].fused is not None
+    assert found[0].fused.bm25 > 0
 
 
 @proves("figures.text-only", "figures.deterministic-description")
@@ -394,8 +405,13 @@ def told(here: Place, content: bytes, sid: int) -> object:
     world = filled(here, content)
     reader = world.reader("ann")
     reader.set("1", sid=sid)
-    bundle = reader.retrieve("Two blue boats came in, chart of arrivals")
-    return replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0))
+    bundles = [
+        reader.retrieve("Two blue boats came in, chart of arrivals", mode=mode) for mode in Mode
+    ]
+    return [
+        replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0))
+        for bundle in bundles
+    ]
 
 
 @proves("reading.non-interference")
@@ -430,8 +446,9 @@ def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path)
     seen = []
     for sid in range(4):
         reader.set("1", sid=sid)
-        notes = reader.retrieve("Two blue boats chart").metadata.figures
-        seen.append(sorted(note.figure_id[-3:] for note in notes))
+        for mode in Mode:
+            notes = reader.retrieve("Two blue boats chart", mode=mode).metadata.figures
+            seen.append((sid, sorted(note.figure_id[-3:] for note in notes)))
 
-    assert seen[0] == []
-    assert all("002" not in some for some in seen[:3])
+    assert all(some == [] for sid, some in seen if sid == 0)
+    assert all("002" not in some for sid, some in seen if sid < 3)

@@ -215,8 +215,8 @@ class _FusedSearch(Struct, frozen=True):
     def _candidates(self, hits: Sequence[Hit]) -> list[Candidate]:
         """Return the hits in scope with their word scores, in the same order.
 
-        Where a hit is, the store says. One that has no counted words may be a figure, out of scope
-        or damaged: it is verified at once, since only its row can tell.
+        Where a hit is, the store says. One that has no counted words may be out of scope or
+        damaged: it is verified at once, since only its row can tell.
         """
         words = self.words
         with self.deps.trace.stage(Stage.VERIFIED):

@@ -75,7 +75,7 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
     chunks = {id: chunk for id, chunk in trusted.items() if chunk.seen_from <= position}
     ids = {chunk.index: id for id, chunk in chunks.items()}
     lengths = np.full(max(ids, default=-1) + 1, NOT_COUNTED, np.int64)
-    texts = [chunk for chunk in chunks.values() if chunk.is_text and chunk.embedded]
+    texts = [chunk for chunk in chunks.values() if chunk.embedded]
     for chunk in texts:
         lengths[chunk.index] = NOT_COUNTED if chunk.words is None else chunk.words
     return ReadPart(

@@ -14,7 +14,7 @@ from msgspec import Struct
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.term_counts import count_terms
 from truespan.retrieval.terms import recipe_of, stemmer_of
-from truespan.types.chunk import ChunkKind, NewChunk
+from truespan.types.chunk import NewChunk
 from truespan.types.document import (
     CountedRevision,
     CountedWords,
@@ -278,12 +278,8 @@ def count_revision(
 
 
 def count_chunks(chunks: Iterable[NewChunk], language: str) -> CountedWords:
-    """Count the words of new chunks of kind text, to be written with them."""
-    texts = [
-        (chunk.index, chunk.text, chunk.text_hash)
-        for chunk in chunks
-        if chunk.kind is ChunkKind.TEXT
-    ]
+    """Count the words of new chunks, to be written with them."""
+    texts = [(chunk.index, chunk.text, chunk.text_hash) for chunk in chunks]
     return _count_texts(texts, language)
 
 

@@ -24,7 +24,7 @@ from truespan.store.checksums import (
 )
 from truespan.store.rows import revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
-from truespan.types.chunk import ChunkKind, ChunkState
+from truespan.types.chunk import ChunkState
 from truespan.types.document import (
     PAIR,
     CatalogEntry,
@@ -146,7 +146,7 @@ class Catalogs(Part):
             states = session.all(
                 f"""SELECT r.key, s.position, s.text_hash, s.state = 'embedded'
                     {_ACTIVE} JOIN states s ON s.revision = r.key AND s.generation = :generation
-                      AND s.kind = 'text' AND s.state <> 'quarantined'
+                      AND s.state <> 'quarantined'
                     {_IN_WORLD} ORDER BY d.number, s.position"""
             )
         chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
@@ -196,14 +196,14 @@ class Catalogs(Part):
         return [(language, recipe) for language, recipe in rows]
 
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
-        """Return the chunks of kind text of a revision, in order, not yet believed."""
+        """Return the chunks of a revision, in order, not yet believed."""
         with self._db.read(scope) as session:
             rows = session.all(
                 """SELECT c.position, BYTES(c.text), s.text_hash
                    FROM states s JOIN chunks c ON c.revision = s.revision
                      AND c.generation = s.generation AND c.position = s.position
                    WHERE s.world_id = :world AND s.revision = :key
-                     AND s.generation = :generation AND s.kind = 'text'
+                     AND s.generation = :generation
                      AND s.state <> 'quarantined' ORDER BY s.position""",
                 key=revision_key(session, revision),
             )
@@ -390,7 +390,7 @@ def _read_revision_words(
     recipe, known = _read_lengths(scope, ref, *cells)
     hashes, chunks = list[tuple[int, str]](), dict[ChunkId, RevisionChunk]()
     for state, recorded, *values in rows:
-        index, chunk_id, kind, *_, last_sid, reach, _, text_hash = values[:11]
+        index, chunk_id, *_, last_sid, reach, _, text_hash = values[:11]
         intact = recorded == chunk_checksum(scope.world, scope.generation.number, ref, values)
         chunks[ChunkId(chunk_id)] = RevisionChunk(
             index,
@@ -398,7 +398,6 @@ def _read_revision_words(
             TextHash(text_hash),
             trusted=intact and state != ChunkState.QUARANTINED,
             embedded=state == ChunkState.EMBEDDED,
-            is_text=kind == ChunkKind.TEXT,
             words=known.get(index),
         )
         if index in known:

@@ -336,7 +336,7 @@ class WordEntry(Struct, frozen=True):
     recipe: str | None
     fresh: bool
     lengths: Mapping[int, int]
-    """Words of each chunk that is embedded, of kind text and counted, by its index."""
+    """Words of each chunk that is embedded and counted, by its index."""
 
 
 class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
@@ -357,9 +357,8 @@ class RevisionChunk(Struct, frozen=True):
     text_hash: TextHash
     trusted: bool
     embedded: bool
-    is_text: bool
     words: int | None
-    """How many words it has; None if they were not counted, as those of a figure never are."""
+    """How many words it has; None if they were not counted."""
 
 
 class RevisionWords(Struct, frozen=True, eq=False, weakref=True):
