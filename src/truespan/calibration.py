@@ -1,4 +1,4 @@
-"""Calibrate a model from the chunks of a world, where nobody has measured it with queries.
+"""Calibrate a model from the chunks of a world, if it was not measured with queries.
 
 It needs no provider: the vectors of chunks are in the store. Readers never use the result, since it
 depends on text that they have not read.
@@ -25,7 +25,7 @@ GROWTH = 2
 def keep_calibrated(store: Store, scope: Scope) -> bool:
     """Calibrate the scope's profile from its chunks if that is due; return whether it was done.
 
-    It is due in a recommended world if the model comes without a calibration and nobody kept one,
+    It is due in a recommended world if the model comes without a calibration and none was kept,
     or if the world has grown a lot since. Otherwise it costs three queries at most.
     """
     if shipped(scope.profile) is not None:
@@ -38,7 +38,7 @@ def keep_calibrated(store: Store, scope: Scope) -> bool:
     try:
         kept = store.kept_calibration(scope)
     except StoreDamaged:
-        # Nothing is written over it: whoever uses it is told what to do.
+        # Nothing is written over it: the error of a request says what to do.
         return False
     if kept is not None and (
         kept.origin is not CalibrationOrigin.DOCUMENTS or chunks < GROWTH * kept.chunks

@@ -231,8 +231,8 @@ class IngestJobs:
     def complete_words(self, *scopes: Scope) -> None:
         """Count words that were not counted with their chunks, as after a new language label.
 
-        If that is impossible now, the next search by words does it. A model that nobody has
-        calibrated is calibrated, too.
+        If that is impossible now, the next search by words does it. A model without a
+        calibration is calibrated, too.
         """
         store = self._components.store
         count = complete_counts if self._components.count_words else keep_counting

@@ -124,6 +124,11 @@ def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
             shown = [chunk.content.casefold() for chunk in bundle.retrieved_chunks]
             assert all("the old lamp" in content for content in shown)
             assert bool(shown) == any("the old lamp" in text for text in texts[: sid + 1])
+    here.sql("UPDATE chunks SET text = 'No lamp.' WHERE position = 0")
+    for mode in FUSED:
+        damaged = reader.retrieve('who lit "the old lamp"?', mode=mode)
+        assert [entry.code for entry in damaged.metadata.skipped] == ["damaged_text"]
+        assert all("the old lamp" in one.content.casefold() for one in damaged.retrieved_chunks)
 
 
 @proves("reading.fused", "repair.stale-point")

@@ -283,9 +283,11 @@ def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -
     assert search('"by the harbour" "a stone"') == {"e.txt"}
     assert search('"harbour the by"') == search('"zebra" harbour') == set()
     assert search('harbour "') == search("harbour")
-    # What was damaged since words were counted does not count as containing the phrase.
+    # A chunk that was damaged since words were counted is not shown, and is named.
     here.sql("UPDATE chunks SET text = 'By the harbour.' WHERE text LIKE 'The harbours by%'")
-    assert search('"by the harbour"') == {"b.txt", "e.txt"}
+    found = world.search('"by the harbour"', floor=0.0, mode=mode)
+    assert set(sources(found)) == {"b.txt", "e.txt"}
+    assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
 
 
 def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Score chunks by the words of a query with BM25, from plain arrays.
 
 A score depends on what is passed and nothing else: how many chunks there are, how long they are,
-and how many of them contain a word. Whoever calls decides which chunks take part; a reader's are
+and how many of them contain a word. The caller decides which chunks take part; a reader's are
 those that the reader may see.
 """
 

