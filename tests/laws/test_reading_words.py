@@ -125,6 +125,7 @@ def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
             assert all("the old lamp" in content for content in shown)
             assert bool(shown) == any("the old lamp" in text for text in texts[: sid + 1])
     here.sql("UPDATE chunks SET text = 'No lamp.' WHERE position = 0")
+    [(_, reader)] = readers_at(world, [40])
     for mode in FUSED:
         damaged = reader.retrieve('who lit "the old lamp"?', mode=mode)
         assert [entry.code for entry in damaged.metadata.skipped] == ["damaged_text"]
