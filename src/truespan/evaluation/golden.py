@@ -25,8 +25,8 @@ from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
 from truespan.strict_json import JsonError, parse_json_object
 from truespan.types.document import Document
+from truespan.types.fields import FieldError
 from truespan.types.request import LONGEST_QUERY, Filters
-from truespan.types.source import FieldError
 
 GOLDEN_TOP_K = 10
 MOST_TOP_K = 1000

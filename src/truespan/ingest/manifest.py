@@ -13,16 +13,14 @@ from msgspec import Struct
 
 from truespan.errors import ManifestInvalid
 from truespan.strict_json import JsonError, parse_json_object
-from truespan.types.source import (
-    FIELD_CHECKS,
+from truespan.types.fields import (
     LONGEST_LABEL,
-    DocumentOptions,
-    Entry,
     FieldError,
     check_fields,
     check_label,
     check_type,
 )
+from truespan.types.source import FIELD_CHECKS, DocumentOptions, Entry
 
 ANY_DEPTH = "**"
 _WILD = re.compile(r"[*?\[]")

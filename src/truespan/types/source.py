@@ -7,10 +7,9 @@ arguments into options.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
@@ -21,23 +20,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings
+from truespan.types.fields import LONGEST_LABEL, FieldError, check_fields, check_label, check_type
+from truespan.types.metadata import check_metadata
 
 LONGEST_URL = 2048
 LONGEST_TITLE = 1000
-LONGEST_LABEL = 200
 MOST_TAGS = 100
-MOST_METADATA = 16 * 1024
-"""Bytes of the metadata of one document, as JSON without spaces."""
 MOST_PRIORITY = 10
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _URL = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 _SCHEMES = ("http", "https", "truespan")
-_TYPES = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
-
-
-class FieldError(Exception):
-    """Why a value cannot be used, in words that follow the name of its field."""
 
 
 class DocumentKind(StrEnum):
@@ -121,39 +114,6 @@ class IngestOptions(Struct, frozen=True):
         return cls(DocumentOptions.from_arguments(**keywords), prune, allow_empty)
 
 
-def check_fields(
-    values: Mapping[str, Any], checks: Mapping[str, Callable[[Any], Any]]
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the checked values, and a message for each value that cannot be used."""
-    checked: dict[str, Any] = {}
-    faults: list[str] = []
-    for name, value in values.items():
-        try:
-            checked[name] = checks[name](value)
-        except FieldError as error:
-            faults.append(f"{name} {error}")
-    return checked, faults
-
-
-def check_type(kind: type, value: Any) -> Any:
-    """Return a value of the given type; a boolean is not an integer here."""
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise FieldError(f"must be {_TYPES[kind]}")
-    return value
-
-
-def check_label(limit: int, value: Any) -> str:
-    """Return text of one line that is not blank and not too long."""
-    text: str = check_type(str, value)
-    if not text.strip():
-        raise FieldError("is blank")
-    if len(text) > limit:
-        raise FieldError(f"is longer than {limit} characters")
-    if any(unicodedata.category(character) == "Cc" for character in text):
-        raise FieldError("contains a control character")
-    return text
-
-
 def _check_kind(value: Any) -> DocumentKind:
     try:
         return DocumentKind(check_type(str, value))
@@ -185,15 +145,6 @@ def _check_priority(value: Any) -> int:
     return priority
 
 
-def _check_metadata(value: Any) -> str:
-    """Return an object as JSON with sorted keys, so that equal metadata are equal texts."""
-    members = check_type(dict, value)
-    text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if len(text.encode()) > MOST_METADATA:
-        raise FieldError(f"has more than {MOST_METADATA} bytes")
-    return text
-
-
 def _check_source_url(value: Any) -> str:
     """Return a well-formed URL; it is never opened."""
     url = check_label(LONGEST_URL, value)
@@ -220,7 +171,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "chunking": partial(check_label, LONGEST_LABEL),
     "tags": _check_tags,
     "source_url": _check_source_url,
-    "metadata": _check_metadata,
+    "metadata": check_metadata,
     "priority": _check_priority,
 }
 """The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""

@@ -1,0 +1,47 @@
+"""Checks of single values that callers write: their type, and labels of one line."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+LONGEST_LABEL = 200
+_TYPES = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
+
+
+class FieldError(Exception):
+    """Why a value cannot be used, in words that follow the name of its field."""
+
+
+def check_fields(
+    values: Mapping[str, Any], checks: Mapping[str, Callable[[Any], Any]]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the checked values, and a message for each value that cannot be used."""
+    checked: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in values.items():
+        try:
+            checked[name] = checks[name](value)
+        except FieldError as error:
+            faults.append(f"{name} {error}")
+    return checked, faults
+
+
+def check_type(kind: type, value: Any) -> Any:
+    """Return a value of the given type; a boolean is not an integer here."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise FieldError(f"must be {_TYPES[kind]}")
+    return value
+
+
+def check_label(limit: int, value: Any) -> str:
+    """Return text of one line that is not blank and not too long."""
+    text: str = check_type(str, value)
+    if not text.strip():
+        raise FieldError("is blank")
+    if len(text) > limit:
+        raise FieldError(f"is longer than {limit} characters")
+    if any(unicodedata.category(character) == "Cc" for character in text):
+        raise FieldError("contains a control character")
+    return text

@@ -1,0 +1,411 @@
+"""Metadata that callers declare about documents: how they are checked, typed and compared.
+
+Metadata are a JSON object. Under each key, text, numbers, booleans, dates and lists of these can be
+compared; nested objects are only stored and returned. A date is a text of the form `2026-11-16`, or
+with a time of day as in `2026-11-16T09:30:00+01:00`; without an offset the time is UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from functools import cached_property
+from math import isfinite
+from typing import Any
+
+from msgspec import Struct
+
+from truespan.strict_json import MOST_DEPTH, MOST_INTEGER, parse_number, parse_whole_number
+from truespan.types.fields import LONGEST_LABEL, FieldError, check_label
+
+MOST_METADATA = 16 * 1024
+"""Bytes of the metadata of one document, as JSON without spaces."""
+MOST_CONDITIONS = 20
+"""Keys that one filter may compare."""
+MOST_VALUES = 1000
+"""Values that one condition may list."""
+
+Scalar = str | int | float | bool
+
+_DATE = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(?P<time>[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+    r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_DAY = timedelta(days=1) // _MICROSECOND
+
+
+class ValueKind(StrEnum):
+    """What a value is; values of two kinds are never equal and have no order."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    DATE = "date"
+
+
+class Value(Struct, frozen=True):
+    """A value that can be compared. `key` orders the values of one kind.
+
+    The key of a date is its instant in microseconds since 1970, and `length` how long it lasts: a
+    day, or nothing if it has a time of day.
+    """
+
+    kind: ValueKind
+    key: Scalar
+    length: int = 0
+
+
+def check_metadata(value: Any) -> str:
+    """Return an object as JSON with sorted keys, so that equal metadata are equal texts.
+
+    Dates of Python and TOML become text in ISO 8601.
+
+    Raises:
+        FieldError: a value is not one that JSON has, or all of it is too long.
+    """
+    if not isinstance(value, Mapping):
+        raise FieldError("must be an object")
+    members: dict[str, Any] = {}
+    for name, inner in value.items():
+        key = check_key(name)
+        if key in members:
+            raise FieldError(f"has the key {_quote(key)} twice")
+        members[key] = _to_json(inner, f"has under {_quote(key)}", 1)
+    text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if len(text.encode()) > MOST_METADATA:
+        raise FieldError(f"has more than {MOST_METADATA} bytes")
+    return text
+
+
+def check_key(value: Any) -> str:
+    """Return the name of a key in NFC; raises FieldError."""
+    try:
+        label = check_label(LONGEST_LABEL, value)
+        return unicodedata.normalize("NFC", _check_text(label, "contains"))
+    except FieldError as error:
+        raise FieldError(f"has a key that {error}") from None
+
+
+def _to_json(value: Any, place: str, depth: int) -> Any:
+    """Return a value as JSON has it; raises FieldError, with `place` before the reason."""
+    if depth > MOST_DEPTH - 1:
+        raise FieldError(f"is nested more than {MOST_DEPTH - 1} levels deep")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _check_text(value, place)
+    if isinstance(value, int):
+        if not -MOST_INTEGER <= value < MOST_INTEGER:
+            raise FieldError(f"{place} a number that is too large")
+        return value
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise FieldError(f"{place} {value}, which is not a JSON number")
+        return value
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, list | tuple):
+        return [_to_json(inner, place, depth + 1) for inner in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise FieldError(f"{place} an object with a key that is not a string")
+        return {
+            _check_text(name, place): _to_json(inner, place, depth + 1)
+            for name, inner in value.items()
+        }
+    raise FieldError(
+        f"{place} {type(value).__name__}; use text, numbers, booleans, dates, lists or objects"
+    )
+
+
+def _check_text(text: str, place: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise FieldError(f"{place} half a character (a lone surrogate)") from None
+    return text
+
+
+def _quote(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+
+
+def read_metadata(stored: str | None) -> dict[str, Any]:
+    """Return stored metadata as an object; empty if there are none."""
+    return json.loads(stored) if stored else {}
+
+
+def type_value(value: Any) -> Value | None:
+    """Return a text, number, boolean or date as it is compared; None for anything else."""
+    if isinstance(value, bool):
+        return Value(ValueKind.BOOLEAN, value)
+    if isinstance(value, int | float):
+        return Value(ValueKind.NUMBER, value)
+    if not isinstance(value, str):
+        return None
+    return _read_date(value) or Value(ValueKind.TEXT, unicodedata.normalize("NFC", value))
+
+
+def type_values(stored: Any) -> tuple[Value, ...]:
+    """Return the values that are stored under a key, each once: one, or those of a list."""
+    found = stored if isinstance(stored, list) else [stored]
+    return tuple(dict.fromkeys(value for part in found if (value := type_value(part))))
+
+
+def _read_date(text: str) -> Value | None:
+    """Return a date, or a date with a time of day; None for any other text."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        # An offset can lead out of the years that there are.
+        instant = (moment.astimezone(UTC) - _EPOCH) // _MICROSECOND
+    except (ValueError, OverflowError):
+        return None
+    return Value(ValueKind.DATE, instant, 0 if match["time"] else _DAY)
+
+
+def show_value(value: Value) -> Scalar:
+    """Return a value as it is written: a date in ISO 8601, anything else as it is."""
+    if value.kind is not ValueKind.DATE:
+        return value.key
+    moment = _EPOCH + int(value.key) * _MICROSECOND
+    if value.length:
+        return moment.date().isoformat()
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+_BOUNDS = ("gt", "gte", "lt", "lte")
+_OPERATORS = frozenset({"any_of", "exists", *_BOUNDS})
+
+
+class Condition(Struct, frozen=True, dict=True):
+    """What the metadata of a document must have under one key.
+
+    One value under the key is one of `any_of` and lies within the bounds. Without either, any value
+    will do; with `exists` false there must be none. A day as a bound or a value stands for all of
+    it. Values of another kind than the condition's do not match.
+    """
+
+    key: str
+    any_of: tuple[Scalar, ...] | None = None
+    gt: Scalar | None = None
+    gte: Scalar | None = None
+    lt: Scalar | None = None
+    lte: Scalar | None = None
+    exists: bool = True
+
+    @classmethod
+    def from_json(cls, key: Any, wanted: Any) -> Condition:
+        """Return the condition that is written under a key; raises FieldError.
+
+        A value stands for itself, an object for what it names: `any_of`, `gt`, `gte`, `lt`, `lte`
+        and `exists`.
+        """
+        name = check_key(key)
+        place = f"has under {_quote(name)}"
+        members = wanted if isinstance(wanted, Mapping) else {"any_of": [wanted]}
+        if unknown := [member for member in members if member not in _OPERATORS]:
+            raise FieldError(
+                f"{place} the unknown operator {_quote(str(unknown[0]))}; use any_of, gt, gte, lt, "
+                "lte or exists"
+            )
+        if not members:
+            raise FieldError(f"{place} no operator; use any_of, gt, gte, lt, lte or exists")
+        exists, listed = members.get("exists", True), members.get("any_of")
+        if not isinstance(exists, bool):
+            raise FieldError(f"{place} an exists that is not true or false")
+        if not exists and len(members) > 1:
+            raise FieldError(f"{place} exists false and another operator; no value matches both")
+        if "any_of" in members and not isinstance(listed, list | tuple):
+            raise FieldError(f"{place} an any_of that is not a list")
+        if listed and len(listed) > MOST_VALUES:
+            raise FieldError(f"{place} an any_of with more than {MOST_VALUES} values")
+        bounds = {
+            member: _check_scalar(members[member], place) for member in _BOUNDS if member in members
+        }
+        kinds = {value.kind for bound in bounds.values() if (value := type_value(bound))}
+        if ValueKind.BOOLEAN in kinds or len(kinds) > 1:
+            raise FieldError(
+                f"{place} bounds that have no order; use numbers, dates or texts, not mixed"
+            )
+        return cls(
+            name,
+            None if listed is None else tuple(_check_scalar(value, place) for value in listed),
+            exists=exists,
+            **bounds,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the operators of the condition, as `from_json` reads them."""
+        members = {name: bound for name in _BOUNDS if (bound := getattr(self, name)) is not None}
+        if self.any_of is not None:
+            members["any_of"] = list(self.any_of)
+        return members or {"exists": self.exists}
+
+    def matches(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether the metadata of a document meet the condition."""
+        stored = metadata.get(self.key)
+        if not self.exists or not self.compares:
+            return self.exists is (stored is not None)
+        return any(self.accepts(value) for value in type_values(stored))
+
+    @property
+    def compares(self) -> bool:
+        """Return whether values are compared, and not only whether there is one."""
+        return self.any_of is not None or any(getattr(self, name) is not None for name in _BOUNDS)
+
+    def accepts(self, value: Value) -> bool:
+        """Return whether one value is listed and within the bounds."""
+        if self.any_of is not None:
+            exact, days = self._wanted
+            is_listed = (value.kind, value.key) in exact
+            if not is_listed and not any(_is_on_day(value, day) for day in days):
+                return False
+        return all(
+            _is_within(name, value, bound)
+            for name in _BOUNDS
+            if (bound := type_value(getattr(self, name))) is not None
+        )
+
+    @cached_property
+    def _wanted(self) -> tuple[frozenset[tuple[ValueKind, Scalar]], list[Value]]:
+        """Return the listed values by kind and key, and the days among them."""
+        listed = [value for part in self.any_of or () if (value := type_value(part))]
+        exact = frozenset((value.kind, value.key) for value in listed)
+        return exact, [value for value in listed if value.length]
+
+
+def _is_on_day(value: Value, day: Value) -> bool:
+    return value.kind is day.kind and 0 <= int(value.key) - int(day.key) < day.length
+
+
+def _is_within(name: str, value: Value, bound: Value) -> bool:
+    if value.kind is not bound.kind:
+        return False
+    key: Any = value.key
+    first: Any = bound.key
+    if name in ("gte", "lt"):
+        return (key >= first) is (name == "gte")
+    # After a day, and until a day, count from its end.
+    is_after = key >= first + bound.length if bound.length else key > first
+    return is_after is (name == "gt")
+
+
+def _check_scalar(value: Any, place: str) -> Scalar:
+    checked = _to_json(value, place, 1)
+    if type_value(checked) is None:
+        raise FieldError(f"{place} a value that cannot be compared; use text, numbers or dates")
+    return checked
+
+
+def read_conditions(wanted: Any) -> tuple[Condition, ...]:
+    """Return the conditions of an object such as `{"team": "a", "year": {"gte": 2020}}`, by key.
+
+    Raises:
+        FieldError: it is no such object.
+    """
+    if not isinstance(wanted, Mapping):
+        raise FieldError("must be an object")
+    if len(wanted) > MOST_CONDITIONS:
+        raise FieldError(f"has more than {MOST_CONDITIONS} keys")
+    found = [Condition.from_json(key, value) for key, value in wanted.items()]
+    by_key = {condition.key: condition for condition in found}
+    if len(by_key) < len(found):
+        raise FieldError("has a key twice")
+    return tuple(by_key[key] for key in sorted(by_key))
+
+
+def conditions_to_json(conditions: Iterable[Condition]) -> dict[str, Any]:
+    """Return conditions as the object that `read_conditions` reads."""
+    return {condition.key: condition.to_json() for condition in conditions}
+
+
+_ASSIGNMENT = re.compile(r"([^=]+)=(.*)", re.DOTALL)
+_COMPARISON = re.compile(r"([^=<>!]+?)\s*(==|=|>=|<=|>|<)(.*)", re.DOTALL)
+_SYMBOLS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+
+
+def parse_value(text: str) -> Scalar:
+    """Return what a command line means by a value; raises FieldError if there is none.
+
+    `true` and `false` are booleans, and numbers are spelled as in JSON. Anything else is text, and
+    so is whatever stands in double quotes.
+    """
+    plain = text.strip()
+    if not plain:
+        raise FieldError('has no value; write "" for an empty text')
+    if len(plain) > 1 and plain[0] == plain[-1] == '"':
+        try:
+            return str(json.loads(plain, strict=False))
+        except ValueError:
+            return plain[1:-1]
+    if plain in ("true", "false"):
+        return plain == "true"
+    whole = parse_whole_number(plain)
+    if whole is not None:
+        return whole if -MOST_INTEGER <= whole < MOST_INTEGER else plain
+    number = parse_number(plain)
+    return plain if number is None else number
+
+
+def parse_assignments(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the metadata that texts such as `team=a` declare; a repeated key has a list of values.
+
+    Raises:
+        FieldError: a text is no assignment.
+    """
+    found: dict[str, list[Scalar]] = {}
+    for text in texts:
+        match = _ASSIGNMENT.fullmatch(text)
+        if match is None:
+            raise FieldError(f"{_quote(text)} is not key=value")
+        try:
+            value = parse_value(match[2])
+        except FieldError as error:
+            raise FieldError(f"{_quote(text)} {error}") from None
+        found.setdefault(match[1].strip(), []).append(value)
+    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+
+
+def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the conditions that texts such as `team=a` and `year>=2020` state, as an object.
+
+    A key alone must have a value, and none after `!`. A key that is compared with `=` twice has any
+    of the values.
+
+    Raises:
+        FieldError: a text is no comparison, or two of one key cannot be combined.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        match = _COMPARISON.fullmatch(text.strip())
+        if match is None:
+            name, exists = text.strip().removeprefix("!").strip(), not text.strip().startswith("!")
+            if not name or re.search("[=<>!]", name):
+                raise FieldError(f"{_quote(text)} is not key=value, key>value, key or !key")
+            found.setdefault(name, {})["exists"] = exists
+            continue
+        members = found.setdefault(match[1].strip(), {})
+        try:
+            value = parse_value(match[3])
+        except FieldError as error:
+            raise FieldError(f"{_quote(text)} {error}") from None
+        operator = _SYMBOLS.get(match[2])
+        if operator is None:
+            members.setdefault("any_of", []).append(value)
+        elif operator in members:
+            raise FieldError(f"{_quote(text)} repeats {match[2]} for one key")
+        else:
+            members[operator] = value
+    return found
