@@ -12,7 +12,7 @@ FRAMEWORKS := .venv-frameworks
 DOCS := .venv-docs
 
 .PHONY: help demo test test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
-	bench bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve lock clean
+	bench bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve package lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -20,12 +20,13 @@ help: ## list the targets
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "Truespan needs Python 3.11 to 3.13; set PYTHON=python3.x"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "creating $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: $(BIN)/python lock/runtime.txt pyproject.toml
-	@echo "installing Truespan and its dependencies ..."
-	$(INSTALL) --require-hashes -r lock/runtime.txt
-	$(INSTALL) --no-deps --no-build-isolation -e .
+	@echo "installing Truespan and its dependencies (a minute or two, once) ..."
+	@$(INSTALL) --require-hashes -r lock/runtime.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime lock/dev.txt
@@ -33,8 +34,8 @@ $(VENV)/.dev: $(VENV)/.runtime lock/dev.txt
 	$(INSTALL) --require-hashes -r lock/dev.txt
 	@touch $@
 
-demo: $(VENV)/.runtime ## ingest a mystery, query it, damage it and repair it
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/.runtime ## ingest a mystery, damage and repair it, and ask who did it
+	@$(BIN)/python examples/demo.py
 
 # A test that fails among others and passes alone depends on timing: it is named, and needs mending.
 AGAIN := --last-failed --last-failed-no-failures none -n 0 --maxfail 1 -rA
@@ -166,6 +167,10 @@ docs: $(DOCS)/.installed ## build the documentation site in site/
 docs-serve: docs ## serve the documentation site at http://127.0.0.1:8800/
 	$(DOCS)/bin/python -m http.server --directory site --bind 127.0.0.1 8800
 
+# The tools are those of the lock file, so nothing is downloaded.
+package: $(VENV)/.dev ## build the wheel and the source distribution in dist/
+	$(BIN)/python -m build --no-isolation
+
 # The extra `server` has its own lock, and the tests need it too.
 lock: ## update the lock files (needs uv)
 	for set in runtime server dev bench frameworks; do \
@@ -184,4 +189,4 @@ lock: ## update the lock files (needs uv)
 		--no-header --no-annotate --quiet --upgrade --group docs -o lock/docs.txt
 
 clean: ## remove the environments, the demo library, the site and the benchmark results
-	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(DOCS) site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(DOCS) dist site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from truespan.types.scope import Authority
     from truespan.world import World
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = [
     "Library",
     "Observer",
@@ -174,4 +175,8 @@ def __getattr__(name: str) -> object:
         from truespan import observer
 
         return getattr(observer, name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("truespan")
     raise AttributeError(f"module 'truespan' has no attribute {name!r}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
 import re
+import runpy
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +28,7 @@ from tests.support.docs_reader import (
     SECURITY,
     Newcomer,
     blocks_of,
+    captured,
     first_missing,
     prose_of,
     sections_of,
@@ -97,6 +100,37 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 @each_page(*PAGES)
 def test_what_a_page_shows_is_what_happens(page: Path, newcomer: Newcomer) -> None:
     assert "\n\n".join(newcomer.follow(page)) == ""
+
+
+def test_demo_fits_the_screen_and_its_last_question_is_answered_at_the_end(
+    newcomer: Newcomer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("TRUESPAN_WORLD_DEFAULTS")
+    demo = ROOT / "examples" / "demo.py"
+    with captured() as output:
+        runpy.run_path(str(demo), run_name="__main__")
+    start, *parts = re.split(r"^(?=\d\. .* ─+$)", output.getvalue(), flags=re.MULTILINE)
+    _, chapter_two, end = re.split(r"^(?:After chapter two|At the end),", parts[-1], flags=re.M)
+
+    assert "seconds" in start
+    assert len(parts) == 7
+    assert {
+        part.splitlines()[0]: count for part in parts if (count := part.count("\n")) >= 24
+    } == {}
+    assert {line for line in output.getvalue().splitlines() if len(line) > 80} == set()
+    assert "What has been read of this book so far does not answer that." in chapter_two
+    assert "Lavinia Sorrel" not in chapter_two
+    assert re.search(r"Lavinia Sorrel,.*You killed\s+him", end, re.DOTALL)
+
+
+def test_demo_says_what_it_does_before_it_imports_anything() -> None:
+    [_, future, first, *_] = ast.parse((ROOT / "examples" / "demo.py").read_text("utf-8")).body
+
+    assert isinstance(future, ast.ImportFrom)
+    assert future.module == "__future__"
+    assert ast.unparse(first).startswith("print('Truespan demo:")
 
 
 @each_page(*PAGES, CHANGELOG)
@@ -538,7 +572,7 @@ def test_readme_opens_with_one_sentence_the_install_line_and_ten_lines_that_run(
     install, example = blocks_of(README)[:2]
 
     assert re.fullmatch(r"[^.!?]+\.\s*", opening)
-    assert install.body == "$ pip install .\n"
+    assert install.body == "$ pip install truespan\n"
     assert example.language == "python"
     assert len([line for line in example.body.splitlines() if line.strip()]) <= 10
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import truespan
 from tests.promises import proves
 from truespan.cli import run
 from truespan.errors import InternalError, NotFound, TruespanError, error_types
@@ -244,4 +245,4 @@ def test_help_and_version_come_without_the_engine() -> None:
     version = subprocess.run(
         [sys.executable, "-m", "truespan", "--version"], capture_output=True, text=True
     )
-    assert version.stdout == "0.1.0\n"
+    assert version.stdout == f"{truespan.__version__}\n"
