@@ -4,6 +4,7 @@
     ├── CallerError              the request must change
     │   ├── InvalidSettings        an argument has a wrong type or is out of range
     │   ├── BlankQuery, QueryTooLong
+    │   ├── WorldNotNamed          the request names no world, and there is not exactly one
     │   ├── NotFound               absent, or not visible to this caller: the same answer
     │   │   ├── WorldNotFound, DocumentNotFound, ChunkNotFound, ImageNotFound, TokenNotFound
     │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound, RecordNotFound
@@ -54,7 +55,9 @@ This module imports nothing from the package.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+_WORLDS_LISTED = 10
 
 
 class TruespanError(Exception):
@@ -160,6 +163,23 @@ class WorldNotFound(NotFound):
     code = "world_not_found"
     kind = "world"
     advice = "'truespan status' lists the worlds; 'truespan init --world NAME' creates one."
+
+
+class WorldNotNamed(InvalidSettings):
+    """A request that names no world means the only one that its caller may see."""
+
+    code = "world_not_named"
+    advice = "Name one of them."
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if not names:
+            message, self.advice = "There is no world here yet.", WorldNotFound.advice
+        elif len(names) > _WORLDS_LISTED:
+            message = f"There are {len(names)} worlds here."
+        else:
+            message = f"There are {len(names)} worlds here: {', '.join(names)}."
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class DocumentNotFound(NotFound):

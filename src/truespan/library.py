@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from truespan.components import Components
-from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldBusy, WorldNotFound
+from truespan.errors import (
+    DomainNotFound,
+    InvalidSettings,
+    NotAllowed,
+    WorldBusy,
+    WorldNotFound,
+    WorldNotNamed,
+)
 from truespan.idempotency import IdempotencyStore
 from truespan.jobs.world_jobs import Jobs, background_repair, submit_due_maintenance
 from truespan.maintenance.delete import ErasureReport, Receipt
@@ -92,18 +99,25 @@ class Library:
 
     def world(
         self,
-        reference: str,
+        reference: str | None = None,
         *,
         create: bool = False,
         defaults: Defaults | str | None = None,
     ) -> World:
         """Return the world with this id or name; with `create`, create it if it is absent.
 
-        `defaults` are those of a world that is created; an existing one keeps its own.
+        Without a reference it is the only world that this authority may see. `defaults` are those
+        of a world that is created; an existing one keeps its own.
 
         Raises:
             WorldNotFound: it is absent, or this authority may not see it.
+            WorldNotNamed: no reference is given, and there are no worlds or several.
         """
+        if reference is None:
+            worlds = self.worlds()
+            if len(worlds) != 1:
+                raise WorldNotNamed([world.name for world in worlds])
+            return self._open(worlds[0].id)
         if create and self._components.store.find_world(self._authority, reference) is None:
             return self.create_world(reference, defaults=defaults)
         return self._open(self._record(reference).id)

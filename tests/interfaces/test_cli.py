@@ -179,7 +179,7 @@ def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Te
 
 
 def test_wrong_usage_is_explained_with_exit_code_two(terminal: Terminal) -> None:
-    for arguments in (["search", "x"], ["search", "x", "-w", "w", "-k", "many"], ["nonsense"]):
+    for arguments in (["search"], ["search", "x", "-w", "w", "-k", "many"], ["nonsense"]):
         code, _, err = terminal(*arguments)
         assert code == 2
         assert err.strip()

@@ -250,7 +250,6 @@ def test_a_record_that_says_otherwise_is_told_by_words_and_exit_code(
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        (["ask", "Who?"], "No world was named"),
         (["ask", " ", "-w", "w"], "The query is empty"),
         (["ask", "Who?", "-w", "elsewhere"], "There is no world 'elsewhere'"),
         (["ask", "Who?", "-w", "w", "--domain", "none"], "There is no domain 'none'"),

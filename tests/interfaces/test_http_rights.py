@@ -158,7 +158,7 @@ def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
 
     assert of_own.content["decision_explain"]["retrieval_target"] == "drafts"
     assert of_usual.content["decision_explain"]["retrieval_target"] == "w@1"
-    assert (unsaid.status, unsaid.code) == (400, "invalid_settings")
+    assert (unsaid.status, unsaid.code) == (400, "world_not_named")
 
 
 def test_where_tokens_are_needed_nothing_is_said_of_a_body_before_one_came(here: Place) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Exit, Option, Typer, echo
 
-from truespan.errors import InvalidSettings
 from truespan.strict_json import parse_number, parse_whole_number
 
 if TYPE_CHECKING:
@@ -34,16 +33,16 @@ Folder = Annotated[
     Path | None, Option("--library", "-L", help="Folder of the library (or TRUESPAN_LIBRARY).")
 ]
 WorldName = Annotated[
-    str, Option("--world", "-w", envvar="TRUESPAN_WORLD", help="Name or id of the world.")
+    str | None,
+    Option(
+        "--world",
+        "-w",
+        envvar="TRUESPAN_WORLD",
+        help="Name or id of the world; default: the only one.",
+    ),
 ]
 AnyWorld = Annotated[
     str | None, Option("--world", "-w", help="Name or id of the world; default: all.")
-]
-MaybeWorld = Annotated[
-    str | None,
-    Option(
-        "--world", "-w", envvar="TRUESPAN_WORLD", help="Name or id of the world; not with a domain."
-    ),
 ]
 Domain = Annotated[
     str | None, Option("--domain", "-d", help="Use this domain; it selects the world.")
@@ -141,6 +140,14 @@ def _version(
 
 
 def folder_of(library: Path | None) -> Path:
+    """Return the folder of the library that a command means."""
+    from truespan.settings import find_library
+
+    return library or find_library()
+
+
+def new_folder_of(library: Path | None) -> Path:
+    """Return the folder for a library that a command creates from a backup or another library."""
     from truespan.settings import default_library
 
     return library or default_library()
@@ -152,15 +159,9 @@ def open_at(library: Path | None, *, create: bool = False) -> Library:
     return truespan.open(folder_of(library), create=create)
 
 
-def require_target(world: str | None, domain: str | None) -> None:
-    """Refuse a command that names neither a world nor a domain, before anything is opened."""
-    if world is None and domain is None:
-        raise InvalidSettings("No world was named.", advice="Add --world NAME.")
-
-
 def named_world(opened: Library, world: str | None, domain: str | None) -> World:
-    """Return the world that a command means: by its name, or by a domain's key."""
-    return opened.world(world or "") if domain is None else opened.domain(domain, world=world)
+    """Return the world that a command means: by its name, by a domain's key, or the only one."""
+    return opened.world(world) if domain is None else opened.domain(domain, world=world)
 
 
 @contextmanager
@@ -168,7 +169,6 @@ def open_world(
     library: Path | None, world: str | None, domain: str | None = None
 ) -> Iterator[World]:
     """Open a library and give the world that a command means."""
-    require_target(world, domain)
     with open_at(library) as opened:
         yield named_world(opened, world, domain)
 

@@ -54,7 +54,7 @@ def defaults(
             metavar="[DEFAULTS]",
         ),
     ] = None,
-    world: cli.MaybeWorld = None,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     as_json: cli.Json = False,
 ) -> None:
@@ -70,7 +70,7 @@ def defaults(
 
 def show(
     reference: Annotated[str, Argument(help="A document (number, id, file name) or chunk.")],
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     text: Annotated[bool, Option("--text", help="Print the document's text.")] = False,
     as_json: cli.Json = False,
@@ -134,7 +134,7 @@ def ingest(
     paths: Annotated[
         list[str] | None, Argument(help="Files, folders and patterns.", metavar="PATH...")
     ] = None,
-    world: cli.MaybeWorld = None,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     manifest: Annotated[
         str | None, Option(help="A JSONL manifest that names the documents instead.")
@@ -180,11 +180,10 @@ def ingest(
         "prune": prune,
         "allow_empty": allow_empty,
     }
-    cli.require_target(world, domain_key)
     with cli.open_at(library) as opened:
         known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
         # An unknown domain is created by pointing it to the new generation of the world.
-        is_new = world is not None and domain_key not in known
+        is_new = domain_key not in known
         chosen = cli.named_world(opened, world, None if is_new else domain_key)
         if dry_run:
             from truespan.cli.output_reports import dry_run_data, show_dry_run
@@ -237,7 +236,9 @@ def _require_subcommand(context: Context) -> None:
 
 
 @jobs_app.command("list")
-def list_jobs(world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False) -> None:
+def list_jobs(
+    world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
+) -> None:
     """List the jobs of a world, the latest first."""
     from truespan.cli.output_reports import show_jobs
 
@@ -248,7 +249,7 @@ def list_jobs(world: cli.WorldName, library: cli.Folder = None, as_json: cli.Jso
 
 @jobs_app.command("show")
 def show_job(
-    job: JobId, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
+    job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Show one job: its state, its documents and the last lines of its log."""
     from truespan.cli.output_reports import show_one_job
@@ -261,7 +262,7 @@ def show_job(
 
 
 @jobs_app.command("follow")
-def follow_job(job: JobId, world: cli.WorldName, library: cli.Folder = None) -> int:
+def follow_job(job: JobId, world: cli.WorldName = None, library: cli.Folder = None) -> int:
     """Show the progress of a job until it ends."""
     from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output_reports import show_job_line
@@ -281,7 +282,7 @@ def follow_job(job: JobId, world: cli.WorldName, library: cli.Folder = None) -> 
 
 @jobs_app.command("cancel")
 def cancel_job(
-    job: JobId, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
+    job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Stop a job before its next step. Its work is kept and it can be resumed."""
     from truespan.cli.output_reports import show_job_line
@@ -301,7 +302,7 @@ def cancel_job(
 @jobs_app.command("resume")
 def resume_job(
     job: JobId,
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     here: cli.Here = False,
     no_follow: cli.NoFollow = False,

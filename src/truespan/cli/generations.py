@@ -33,7 +33,7 @@ DomainKey = Annotated[
 
 def evaluate(
     golden: GoldenFile,
-    world: cli.MaybeWorld = None,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     generation: GenerationNumber = None,
     domain: Annotated[str | None, Option(help="Ask the generation that this domain names.")] = None,
@@ -141,7 +141,7 @@ def _write(path: Path, text: str) -> None:
 
 def calibrate(
     golden: GoldenFile,
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     generation: GenerationNumber = None,
     keep: Annotated[bool, Option("--keep", help="Let the proposal count for this world.")] = False,
@@ -167,7 +167,7 @@ def _require_subcommand(context: Context) -> None:
 def add_query(
     file: GoldenFile,
     query: Annotated[str, Argument(help="The question.")],
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     document: Annotated[
         list[str] | None,
@@ -203,7 +203,10 @@ def add_query(
 
 @golden_app.command("check")
 def check_queries(
-    file: GoldenFile, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
+    file: GoldenFile,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
 ) -> int:
     """Read a file of golden queries and say which documents it names are not in the world."""
     with cli.open_world(library, world) as chosen:
@@ -221,7 +224,7 @@ def check_queries(
 
 
 def generations(
-    world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
+    world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """List the generations of a world: what each was built with, and who is sent to it."""
     from truespan.cli.output_reports import show_generations
@@ -232,7 +235,7 @@ def generations(
 
 
 def reindex(
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     embedding: Annotated[
         str | None, Option(help="An embedding profile of truespan.toml; the default if left out.")
@@ -269,7 +272,7 @@ def print_reindex(report: "ReindexReport", as_json: bool) -> int:
 
 def promote(
     generation: Number,
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: DomainKey = None,
     golden: Annotated[
@@ -291,7 +294,7 @@ def promote(
 
 
 def rollback(
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: DomainKey = None,
     as_json: cli.Json = False,
@@ -305,7 +308,10 @@ def rollback(
 
 
 def remove_generation(
-    generation: Number, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
+    generation: Number,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
 ) -> None:
     """Remove a generation that is not in use, with its points, chunks and vectors."""
     with cli.open_world(library, world) as chosen:

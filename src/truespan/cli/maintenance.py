@@ -70,7 +70,7 @@ def restore(
     import truespan
     from truespan.cli.output_reports import show_manifest
 
-    report = truespan.restore(file, cli.folder_of(library))
+    report = truespan.restore(file, cli.new_folder_of(library))
     if as_json:
         result = members(report, "written", "pending", "settings_aside")
         manifest = _manifest_data(report.manifest)
@@ -96,7 +96,7 @@ def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
 
 
 def delete(
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
     library: cli.Folder = None,
     whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
@@ -112,6 +112,8 @@ def delete(
 
     if whole == (reference is not None):
         raise InvalidSettings("Name a document, or pass --all for the whole world.")
+    if whole and world is None:
+        raise InvalidSettings("Name the world to delete.", advice="Add --world NAME.")
     if receipt is not None and (whole <= yes):
         # Created before anything is deleted: a receipt cannot be issued a second time.
         try:
@@ -262,7 +264,7 @@ def migrate(
     import truespan
     from truespan.cli.output_reports import show_migration
 
-    report = truespan.migrate(source, cli.folder_of(library))
+    report = truespan.migrate(source, cli.new_folder_of(library))
     names = ("worlds", "rows", "tables", "files", "points", "pending", "findings")
     result = {"library": report.path, **members(report, *names)}
     echo(to_json(result) if as_json else show_migration(report))

@@ -24,7 +24,7 @@ _LARGEST_RECORD = 16 << 20
 
 def search(
     query: Annotated[str, Argument(help="What to search for.")],
-    world: cli.MaybeWorld = None,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
     top_k: Annotated[
@@ -58,7 +58,7 @@ def search(
 
 def retrieve(
     query: Annotated[str | None, Argument(help="What to search for.")] = None,
-    world: cli.MaybeWorld = None,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
     selected: Annotated[
@@ -108,7 +108,7 @@ def retrieve(
 
 def ask(
     question: Annotated[str, Argument(help="What to ask.")],
-    world: cli.MaybeWorld = None,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
     reader: Annotated[
@@ -152,7 +152,7 @@ def ask(
 
 
 def usage(
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     limit: Annotated[int, Option(help="Maximum number of records.", parser=cli.whole_number)] = 50,
     as_json: cli.Json = False,
@@ -167,7 +167,7 @@ def usage(
 
 def explain(
     record: Annotated[str | None, Argument(help="Id of a record of the usage log.")] = None,
-    world: cli.MaybeWorld = None,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     file: Annotated[
         str | None, Option(help="Read the record from this JSON file; '-' is standard input.")
@@ -217,7 +217,7 @@ def _replay_file(name: str) -> "Replay":
 def set_position(
     book: Annotated[str, Argument(help="The book: number, id or file name.")],
     reader: ReaderName,
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     sentence: Annotated[
         int | None,
@@ -242,7 +242,10 @@ def set_position(
 
 @reader_app.command("show")
 def show_reader(
-    reader: ReaderName, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
+    reader: ReaderName,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
 ) -> None:
     """Show how far a reader has come in each book."""
     from truespan.cli.output import show_positions
@@ -256,7 +259,7 @@ def show_reader(
 def ask_book(
     query: Annotated[str, Argument(help="What to ask the book.")],
     reader: ReaderName,
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     book: Annotated[str | None, Option(help="The book; the current one if left out.")] = None,
     top_k: Annotated[

@@ -103,7 +103,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 def mcp(
-    world: cli.WorldName,
+    world: cli.WorldName = None,
     library: cli.Folder = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Serve this reader, up to the position.")

@@ -157,6 +157,7 @@ _SAMPLES: dict[str, Any] = {
     "int": 12,
     "float": 2.0,
     "Iterable[str]": ("GET", "HEAD"),
+    "Sequence[str]": ("drafts", "novels"),
     "list[tuple[int, str]]": [],
     "message": "A description of the error.",
     "verb": "write",

@@ -156,8 +156,6 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
             "MCP can serve a reader or the owner, not both.",
             advice="Give either --mcp-reader or --mcp-owner.",
         )
-    if options.world is None and (options.mcp_owner or options.mcp_reader is not None):
-        raise errors.InvalidSettings("MCP needs a world.", advice="Give --world NAME.")
     check_names(settings)
     is_local = is_loopback(service.host)
     tokens = library.tokens
@@ -168,7 +166,8 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
             f"Other machines could reach the library at {service.host}, and there is no token.",
             advice="Create one with 'truespan token create', or serve at 127.0.0.1.",
         )
-    if options.world is not None:
+    if options.world is not None or options.mcp_owner or options.mcp_reader is not None:
+        # MCP without a token serves one world.
         # A name may be given to another world later; the id is fixed.
         options = replace(options, world=library.world(options.world).id)
     on_all_addresses = service.host.strip("[]") in _ALL_ADDRESSES

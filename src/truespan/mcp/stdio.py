@@ -162,7 +162,9 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
         self._loop.call_soon_threadsafe(self._messages.put_nowait, SessionMessage(message))
 
 
-def open_narrowed(folder: Path, world: str, reader: str | None) -> tuple[Library, CallerContext]:
+def open_narrowed(
+    folder: Path, world: str | None, reader: str | None
+) -> tuple[Library, CallerContext]:
     """Open a library with an authority to read one world only, or only as one of its readers.
 
     Raises:
@@ -180,7 +182,7 @@ def open_narrowed(folder: Path, world: str, reader: str | None) -> tuple[Library
     return library, CallerContext(library.world(world_id), name)
 
 
-def serve_stdio(folder: Path, world: str, reader: str | None) -> int:
+def serve_stdio(folder: Path, world: str | None, reader: str | None) -> int:
     """Serve a reader of a world, or its owner, until the client disconnects; return the exit code.
 
     The library is opened, used and closed on one thread. The client's first request is answered

@@ -27,6 +27,7 @@ from truespan.errors import (
     NotAllowed,
     RouteNotFound,
     TruespanError,
+    WorldNotNamed,
 )
 from truespan.http.operation import Reply
 from truespan.http.replies import problem_reply, send_reply
@@ -131,16 +132,13 @@ def _refuse(advice: str) -> NotAllowed:
 
 def _select_world(library: Library, name: str | None) -> World:
     """Return the named world, or the only one that the caller may see."""
-    if name is not None:
+    try:
         return library.world(name)
-    worlds = library.worlds()
-    if not worlds:
-        raise _refuse("There is no world that this caller may see.")
-    if len(worlds) > 1:
-        raise CallerError(
-            "There is more than one world.", advice="Name one by name or id: /mcp/WORLD."
-        )
-    return library.world(worlds[0].id)
+    except WorldNotNamed as error:
+        if not error.names:
+            raise _refuse("There is no world that this caller may see.") from None
+        error.advice = "Name one by name or id: /mcp/WORLD."
+        raise
 
 
 def _only_reader(authority: Authority) -> str | None:

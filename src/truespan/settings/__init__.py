@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from truespan.errors import InvalidConfiguration, resource_error
+from truespan.errors import InvalidConfiguration, InvalidSettings, resource_error
 from truespan.settings import tables
 from truespan.settings.catalogue import SHARED_NAMES, Settings
 
 FILE_NAME = "truespan.toml"
+STORE_FILE = "store.db"
 PREFIX = "TRUESPAN_"
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 """A variable of prometheus_client."""
@@ -92,11 +93,63 @@ def names_server(file: Path) -> bool:
 
 
 def default_library(variables: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the library that is used when none is named."""
+    """Return the folder for a new library when none is named."""
     if chosen := variables.get("TRUESPAN_LIBRARY"):
         return Path(chosen)
     data = variables.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "truespan"
+
+
+def find_library(variables: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of the library that is meant when none is named.
+
+    It is the one that TRUESPAN_LIBRARY names; else the current folder, if it is a library; else the
+    default folder, if it is one; else the only library inside the current folder. If there is none,
+    it is the default folder.
+
+    Raises:
+        InvalidSettings: the current folder contains several.
+    """
+    default, here = default_library(variables), Path()
+    if variables.get("TRUESPAN_LIBRARY"):
+        return default
+    if is_library(here):
+        return here
+    stores = (f"{PREFIX}{name.upper()}" for name in ("store_url", "store_url_file"))
+    if any(variables.get(name) for name in stores) or is_library(default):
+        return default
+    try:
+        with os.scandir(here) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+    except OSError as error:
+        if known := resource_error(error):
+            raise known from None
+        return default
+    found = [here / name for name in names if is_library(here / name)]
+    if len(found) > 1:
+        listed = ", ".join(map(str, found[:10]))
+        raise InvalidSettings(
+            f"There are {len(found)} libraries here: {listed}.", advice="Name one with --library."
+        )
+    return found[0] if found else default
+
+
+def is_library(folder: Path) -> bool:
+    """Return whether a folder is a library: by its store, or by settings that name a server.
+
+    Another program's database may have the name of our store, so its header must say that it has a
+    schema version, unless changes wait beside it.
+    """
+    store = folder / STORE_FILE
+    try:
+        with store.open("rb") as file:
+            header = file.read(64)
+    except OSError as error:
+        if known := resource_error(error):
+            raise known from None
+        return names_server(folder / FILE_NAME)
+    is_versioned = header.startswith(b"SQLite format 3\0") and any(header[60:64])
+    return is_versioned or store.with_name(f"{STORE_FILE}-wal").exists()
 
 
 def model_cache() -> Path:

@@ -20,7 +20,7 @@ from truespan.files.backup import (
 )
 from truespan.index.server import ServerOptions, server_target
 from truespan.protocols import Clock
-from truespan.settings import FILE_NAME, names_server, read_settings
+from truespan.settings import FILE_NAME, STORE_FILE, names_server, read_settings
 from truespan.settings.catalogue import Settings, split_list
 from truespan.store import Store
 from truespan.store.snapshot import FileSnapshots, ServerSnapshots
@@ -33,9 +33,9 @@ from truespan.types.token import Secret
 if TYPE_CHECKING:
     from truespan.jobs.queue import ProcrastinateQueue
 
-__all__ = ["verify_backup"]
+__all__ = ["STORE_FILE", "verify_backup"]
 
-STORE_FILE = "store.db"
+
 ASSETS_FOLDER = "data/rag-assets"
 KEY_FILE = "pseudonyms.key"
 USAGE_KEY_FILE = "usage.key"

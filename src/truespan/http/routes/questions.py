@@ -102,7 +102,7 @@ def answer(context: CallContext, body: schemas.Question) -> Reply[Answer] | Even
     return _answer_in(context, context.world(), body)
 
 
-@asking.post("/chat", **_ANSWER)
+@asking.post("/chat", **(_ANSWER | {"errors": (*_ANSWER["errors"], errors.WorldNotNamed)}))
 def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Events:
     """Answer a question; X-RAG-Domain selects the domain.
 
@@ -185,16 +185,15 @@ def _select_world(context: CallContext, name: str | None) -> World:
     """Return the world of a request that need not name one."""
     if context.domain is not None:
         return context.library.domain(context.domain, world=name)
-    if name is not None:
+    if name is None and context.default_world is not None:
+        # The operator's default counts only if this caller may see it.
+        visible = {world.id for world in context.library.worlds()}
+        name = context.default_world if context.default_world in visible else None
+    try:
         return context.library.world(name)
-    visible = [world.id for world in context.library.worlds()]
-    # The operator's default counts only if this caller may see it.
-    candidates = [world for world in visible if world == context.default_world] or visible
-    if len(candidates) != 1:
-        raise errors.InvalidSettings(
-            "The request must name a world.", advice='Send "world", or the header X-RAG-Domain.'
-        )
-    return context.library.world(candidates[0])
+    except errors.WorldNotNamed as error:
+        error.advice = 'Send "world", or the header X-RAG-Domain.'
+        raise
 
 
 def _reader(context: CallContext) -> Reader:

@@ -1,0 +1,106 @@
+"""A command that names no world or library means the only one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import truespan
+from truespan.cli import run
+from truespan.errors import InvalidSettings, WorldNotNamed
+from truespan.http.app import ServerOptions
+from truespan.http.server import Service, _configure
+from truespan.mcp.stdio import open_narrowed
+from truespan.settings import find_library
+from truespan.settings.catalogue import Settings
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER, Verb
+
+
+@pytest.fixture(autouse=True)
+def fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("TRUESPAN_LIBRARY", "TRUESPAN_WORLD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+def test_the_only_world_of_the_only_library_need_not_be_named(
+    fresh_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_json(*arguments: str) -> Any:
+        code = run([*arguments, "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    (fresh_folder / "note.txt").write_text("The spare key hangs on hook seven.")
+    assert run(["init", "-L", "books", "-w", "novels"]) == 0
+    capsys.readouterr()
+
+    assert run_json("ingest", "note.txt")[1]["ingested"] == ["note.txt"]
+    assert run_json("search", "key")[1]["results"][0]["source"] == "note.txt"
+    assert run_json("retrieve", "key")[1]["retrieved_chunks"]
+    assert run_json("reader", "show", "-r", "ann") == (0, {"reader": "ann", "books": []})
+    assert len(run_json("jobs", "list")[1]["jobs"]) == 1
+    code, report = run_json("ingest", "note.txt", "--domain-key", "live", "--update-alias")
+    assert (code, report["generation"]) == (0, 2)
+    assert run_json("domains")[1]["domains"][0]["key"] == "live"
+    assert run(["delete", "--all", "--yes"]) == 2
+    assert "Name the world to delete" in capsys.readouterr().err
+
+    with open_narrowed(find_library(), None, None)[0] as narrowed:
+        assert [world.name for world in narrowed.worlds()] == ["novels"]
+    with truespan.open("books") as library:
+        options = ServerOptions(mcp_owner=True)
+        service = Service(Path("books"), "127.0.0.1", 0, 1, False, options)
+        assert _configure(service, Settings(), library).world == library.world().id
+
+    assert run(["init", "-L", "books", "-w", "poems"]) == 0
+    capsys.readouterr()
+    assert run(["search", "key"]) == 2
+    assert "There are 2 worlds here: novels, poems." in capsys.readouterr().err
+    with pytest.raises(WorldNotNamed):
+        open_narrowed(Path("books"), None, None)
+    with truespan.open("books") as library:
+        # One world of several is the only one for who may see no other.
+        narrow = library.under(
+            OWNER.narrow(worlds=[WorldId(library.world("poems").id)], verbs=[Verb.READ])
+        )
+        assert narrow.world().name == "poems"
+
+
+def test_an_empty_library_says_how_to_create_a_world(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "-L", "books"]) == 0
+    capsys.readouterr()
+
+    assert run(["search", "key"]) == 2
+
+    assert "There is no world here yet." in capsys.readouterr().err
+
+
+def test_the_library_is_the_current_folder_the_default_or_the_only_one_inside(
+    fresh_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = tmp_path / "data" / "truespan"
+    (fresh_folder / "other").mkdir()
+    # A database of another program.
+    (fresh_folder / "other" / "store.db").write_bytes(b"SQLite format 3\0" + bytes(100))
+
+    assert find_library() == default
+    truespan.open("books", create=True).close()
+    assert find_library() == Path("books")
+    (fresh_folder / "served").mkdir()
+    (fresh_folder / "served" / "truespan.toml").write_text('store_url = "postgresql://db/x"')
+    with pytest.raises(InvalidSettings, match="2 libraries here: books, served"):
+        find_library()
+    truespan.open(default, create=True).close()
+    assert find_library() == default
+    monkeypatch.chdir("books")
+    assert find_library() == Path()
+    monkeypatch.setenv("TRUESPAN_LIBRARY", "/elsewhere")
+    assert find_library() == Path("/elsewhere")
