@@ -22,6 +22,7 @@ import types
 import typing
 from collections.abc import Iterator
 from contextvars import ContextVar
+from datetime import date, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ FIXED = (
     str | bytes | int | float | complex | bool | None | type | Enum | range | slice
     | re.Pattern | struct.Struct | types.FunctionType | types.BuiltinFunctionType
     | types.MethodType | types.GenericAlias | types.UnionType | types.EllipsisType | Path
-    | typing.TypeVar | operator.itemgetter
+    | typing.TypeVar | operator.itemgetter | date | timedelta
 )  # fmt: skip
 
 
