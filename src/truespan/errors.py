@@ -603,8 +603,15 @@ class IndexKeyRefused(OperatorError):
     code = "index_key_refused"
     advice = "Set QDRANT_API_KEY, or add [[keys]] for qdrant; see docs/qdrant.md."
 
-    def __init__(self, status: str) -> None:
-        super().__init__(f"The index server refused the API key, or needs one ({status}).")
+    def __init__(self, status: str, forbidden: str | None = None) -> None:
+        """`forbidden` is what a key that the server knows does not allow."""
+        if forbidden is None:
+            super().__init__(f"The index server refused the API key, or needs one ({status}).")
+            return
+        super().__init__(
+            f"The key of the index server is read-only: it may not {forbidden} ({status}).",
+            advice="Use a key that may write to the collections of this library.",
+        )
 
 
 class CredentialsMissing(OperatorError):

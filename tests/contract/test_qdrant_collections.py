@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
+from qdrant_client import models
 
 from tests.contract.index_contract import COSINE, EAST, new_scope, vector
 from tests.contract.test_qdrant_requests import opened_once, prepared, searched
@@ -85,6 +86,29 @@ def test_a_graph_and_small_numbers_are_added_when_a_world_is_named_later(server)
     assert change.quantization_config.scalar.type == "int8"
 
 
+def test_a_world_that_is_named_later_is_searched_exactly_until_there_is_a_graph(server):
+    scope = new_scope()
+    [before] = opened_once(server)
+    before.prepare(scope)
+    before.close()
+
+    def read_only(asked):
+        return Answer(403, {}) if asked.method == "PATCH" else None
+
+    server.fault = read_only
+    [limited] = opened_once(server, approximate=frozenset({scope.world}))
+    limited.search(scope, vector(*EAST), limit=5, floor=None)
+    exact, warned = searched(server)[0]["params"]["exact"], limited.approximate(scope)
+    limited.close()
+    server.fault = None
+    [allowed] = opened_once(server, approximate=frozenset({scope.world}))
+    allowed.search(scope, vector(*EAST), limit=5, floor=None)
+
+    assert (exact, warned) == (True, False)
+    assert (searched(server)[0]["params"]["exact"], allowed.approximate(scope)) == (False, True)
+    allowed.close()
+
+
 # Collections
 
 
@@ -131,6 +155,32 @@ def test_a_collection_that_another_process_made_first_is_used(index, server):
     assert index.count(scope) == 0
 
 
+def test_a_collection_whose_replicas_are_being_created_is_waited_for(server):
+    clock = HandClock()
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        clock.time += seconds
+        if len(naps) == 3:
+            server.fault = None
+
+    clock.sleep = sleep
+    index = QdrantServerIndex(ServerOptions(server.url), clock)
+    message = "Service internal error: 0 of 0 read operations failed"
+    reply = Answer(500, {"status": {"error": message}, "time": 0.0})
+    server.fault = lambda asked: reply if asked.path.endswith("/points/count") else None
+
+    assert index.prepare(new_scope())
+    assert len(naps) == 3
+
+    # It is not waited for without end.
+    server.fault = lambda asked: reply if asked.path.endswith("/points/count") else None
+    with pytest.raises(IndexUnavailable, match="no replica of it is ready"):
+        index.prepare(new_scope(replace(COSINE, model="other")))
+    index.close()
+
+
 def test_collections_of_others_are_neither_listed_nor_removed(index, server):
     prepared(index)
     [other] = opened_once(server, prefix="other_")
@@ -169,18 +219,44 @@ def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
         index.flush(scope)
 
 
-def test_erasing_has_segments_rewritten_and_then_goes_back_to_the_usual(index, server):
+def test_erasing_has_segments_rewritten_and_puts_the_operator_s_settings_back(index, server):
     scope = prepared(index)
+    name = f"truespan_{COSINE.id}"
+    own = models.OptimizersConfigDiff(deleted_threshold=0.7, vacuum_min_vector_number=4321)
+    server.changed[name].append(models.UpdateCollection(optimizers_config=own))
 
     index.erase(scope.profile)
     index.erase(replace(scope.profile, model="never made"))
 
     eager, usual = (
         change.optimizers_config.model_dump(exclude_none=True)
-        for change in server.changed[f"truespan_{COSINE.id}"]
+        for change in server.changed[name][1:]
     )
     assert eager == {"deleted_threshold": 0.0, "vacuum_min_vector_number": 100}
-    assert usual == {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000}
+    assert usual == {"deleted_threshold": 0.7, "vacuum_min_vector_number": 4321}
+
+
+def test_erasing_goes_on_after_the_server_was_restarted(server):
+    clock = HandClock()
+    clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
+    index = QdrantServerIndex(ServerOptions(server.url), clock)
+    scope = prepared(index)
+    changed = server.changed[f"truespan_{COSINE.id}"]
+    server.status = "yellow"
+    with pytest.raises(IndexUnavailable, match="still rewriting"):
+        index.erase(scope.profile)
+    begun = len(changed)
+
+    def restarted(asked):
+        # It begins to rewrite at the next change of its settings.
+        if asked.method == "PATCH":
+            server.status = "green"
+
+    server.status, server.fault = "grey", restarted
+    index.erase(scope.profile)
+    index.close()
+
+    assert [one.optimizers_config.deleted_threshold for one in changed[begun - 1 :]] == [0, 0, 0.2]
 
 
 def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):

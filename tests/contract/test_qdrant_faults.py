@@ -185,6 +185,32 @@ def test_a_connection_that_was_closed_while_it_lay_idle_is_opened_anew(index, se
     assert search(index, scope) == []
 
 
+def test_a_read_on_a_connection_that_is_just_being_closed_is_sent_again(index, server, scope):
+    closed: list[str] = []
+
+    def close_once(asked: Asked) -> Reaction | None:
+        if closed:
+            return None
+        closed.append(asked.path)
+        return Raw()
+
+    server.fault = close_once
+    assert search(index, scope) == []
+    closed.clear()
+    # A write might have been done already, so its caller decides.
+    with pytest.raises(IndexUnavailable, match="closed the connection"):
+        upsert(index, scope)
+
+
+def test_a_key_that_may_only_read_is_said_to_be_read_only(index, server, scope):
+    server.fault = lambda _: error_of(403)
+
+    with pytest.raises(IndexKeyRefused, match="read-only: it may not write points"):
+        upsert(index, scope)
+    with pytest.raises(IndexKeyRefused, match="refused the API key"):
+        search(index, scope)
+
+
 def test_a_collection_that_is_gone_is_never_an_empty_one(index, server, scope):
     server.lose_everything()
 
@@ -207,6 +233,9 @@ class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
 
     def code(self) -> grpc.StatusCode:
         return self._code
+
+    def details(self) -> str:
+        return QUOTED
 
 
 @pytest.mark.parametrize("code", list(grpc.StatusCode), ids=str)

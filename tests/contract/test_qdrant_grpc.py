@@ -1,17 +1,26 @@
 """By gRPC the same is asked and the same goes wrong; the contract runs in test_qdrant_index."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc as transport
 import pytest
+from msgspec.structs import replace
 from qdrant_client import grpc
 
 from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
 from tests.promises import proves
+from tests.support.certificates import make_certificate
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
-from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
+from truespan.errors import (
+    IndexKeyRefused,
+    IndexRefused,
+    IndexUnavailable,
+    InvalidConfiguration,
+    TruespanError,
+)
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
 from truespan.system import SystemClock
@@ -88,6 +97,29 @@ def test_the_key_goes_with_every_call(index, server, scope):
     index.count(scope)
 
     assert set(server.keys) == {KEY}
+
+
+def test_counts_use_the_consistency_of_reads(index, server, scope):
+    index.count(scope)
+
+    counts = server.to("CountPoints")
+    assert counts
+    assert {one.read_consistency.type for one in counts} == {grpc.ReadConsistencyType.All}
+
+
+def test_a_certificate_that_is_not_trusted_is_a_wrong_setting(tmp_path):
+    certificate = make_certificate(tmp_path)
+    with QdrantGrpcLoopback(certificate=certificate) as encrypted:
+        options = ServerOptions("https://127.0.0.1:1", grpc=True, grpc_port=encrypted.port)
+        trusting = replace(options, ca_file=Path(f"{certificate}.crt"))
+        for chosen, refused in ((options, True), (trusting, False)):
+            index = QdrantServerIndex(chosen, SystemClock())
+            if refused:
+                with pytest.raises(InvalidConfiguration, match=r"certificate .* not trusted"):
+                    index.collections()
+            else:
+                assert index.collections() == []
+            index.close()
 
 
 class Elsewhere(Loopback):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -31,7 +32,7 @@ _DONE = grpc.PointsOperationResponse(
 class QdrantGrpcLoopback:
     """A server on 127.0.0.1. Use it in a `with` statement."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, port: int = 0, certificate: Path | None = None) -> None:
         self.rest = QdrantLoopback()
         self.calls: list[tuple[str, Any]] = []
         self.keys: list[str | bytes | None] = []
@@ -41,7 +42,13 @@ class QdrantGrpcLoopback:
             _Collections(self), self._server
         )
         points_service_pb2_grpc.add_PointsServicer_to_server(_Points(self), self._server)
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        address = f"127.0.0.1:{port}"
+        if certificate is None:
+            self.port = self._server.add_insecure_port(address)
+        else:
+            pair = certificate.read_bytes(), Path(f"{certificate}.crt").read_bytes()
+            credentials = transport.ssl_server_credentials([pair])
+            self.port = self._server.add_secure_port(address, credentials)
         self._server.start()
 
     def to(self, name: str) -> list[Any]:

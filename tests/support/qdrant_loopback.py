@@ -121,6 +121,11 @@ def _described(server: QdrantLoopback, name: str, _: bytes) -> Any:
             config["quantization_config"] = json.loads(change.model_dump_json(exclude_none=True))[
                 "quantization_config"
             ]
+        for key, value in (change.metadata or {}).items():
+            # Null removes a member.
+            kept = config["metadata"] = {**(config.get("metadata") or {}), key: value}
+            if value is None:
+                del kept[key]
     found["status"] = server.status
     found["payload_schema"] = {
         field: {"data_type": parameters["type"], "params": parameters, "points": 0}

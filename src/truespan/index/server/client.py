@@ -41,7 +41,12 @@ from truespan.providers.outbound import AddressRefused, resolve
 _MOST_BYTES = 256 << 20
 _MOST_CONNECTIONS = 64
 _MOST_KEPT = 16
-_KEPT_SECONDS = 5.0
+_KEPT_SECONDS = 2.0
+"""Qdrant closes an idle connection after 5 s; one that it is just closing must not be used."""
+_READS = ("/query/batch", "/scroll", "/count", "/facet")
+"""The ends of the paths of requests that change nothing, although they are sent with POST."""
+_RECONNECT_MS = 1000
+"""After an outage gRPC would wait up to two minutes before it connects again."""
 
 
 class GuardedTransport(httpx.HTTPTransport):
@@ -61,11 +66,24 @@ class GuardedTransport(httpx.HTTPTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; its whole reply must arrive within the time limit."""
+        """Send a request; its whole reply must arrive within the time limit.
+
+        A read is sent once more if the connection was closed before the first byte of its reply:
+        the server may have been closing it because it was idle.
+        """
         deadline = self._clock.monotonic() + self._seconds
-        reply = super().handle_request(request)
+        try:
+            reply = super().handle_request(request)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            if not _is_read(request):
+                raise
+            reply = super().handle_request(request)
         reply.stream = _LimitedStream(reply.stream, deadline, self._clock)
         return reply
+
+
+def _is_read(request: httpx.Request) -> bool:
+    return request.method == "GET" or request.url.path.endswith(_READS)
 
 
 class _GuardedBackend(httpcore.SyncBackend):
@@ -139,7 +157,11 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
         headers={"api-key": key} if key else None,
         # The check would be another request, through a client and proxies of its own.
         check_compatibility=False,
-        grpc_options={"grpc.enable_http_proxy": 0}
+        grpc_options={
+            "grpc.enable_http_proxy": 0,
+            "grpc.initial_reconnect_backoff_ms": _RECONNECT_MS,
+            "grpc.max_reconnect_backoff_ms": _RECONNECT_MS,
+        }
         | ({"root_certificates": certificates} if certificates else {}),
         transport=GuardedTransport(tls, clock, seconds=options.timeout_seconds),
         trust_env=False,
@@ -156,6 +178,10 @@ def check_channel(options: ServerOptions) -> None:
 _LATER = "Try again in a moment."
 _WAITS = frozenset({408, 425, 429})
 """Refusals that may be temporary, like every status from 500 on."""
+WRITE, DELETE, CREATE = "write points", "delete points", "make a collection"
+REMOVE, REWRITE = "remove a collection", "rewrite its segments"
+_WRITING = frozenset({WRITE, DELETE, CREATE, REMOVE, REWRITE})
+"""What a read-only key does not allow."""
 _KEY_CODES = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _FINAL_CODES = frozenset(
     {
@@ -173,6 +199,20 @@ class CollectionMissing(IndexRefused):
 
     def __init__(self) -> None:
         super().__init__("The index has no collection for this profile.", advice=REBUILD)
+
+
+class ReplicasNotReady(IndexUnavailable):
+    """No replica of a collection in a cluster can be read yet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The index server cannot read the collection yet: no replica of it is ready.",
+            advice=_LATER,
+        )
+
+
+_NOT_READY = "read operations failed"
+"""Stands in the reply of a cluster while the replicas of a collection are being created."""
 
 
 @contextmanager
@@ -210,10 +250,7 @@ def _error_for(error: Exception, doing: str) -> TruespanError:
         case httpx.TimeoutException() | TimeoutError():
             reason = "did not answer in time"
         case httpx.ConnectError() if _is_untrusted(error):
-            return InvalidConfiguration(
-                "The certificate of the index server is not trusted.",
-                advice="Check index_url, or name its certificates in qdrant_ca_file.",
-            )
+            return _untrusted()
         case httpx.ConnectError() | socket.gaierror():
             reason = "cannot be reached"
         case httpx.TransportError() | OSError():
@@ -233,14 +270,24 @@ def _is_untrusted(error: BaseException | None) -> bool:
     return error is not None
 
 
+def _untrusted() -> InvalidConfiguration:
+    return InvalidConfiguration(
+        "The certificate of the index server is not trusted.",
+        advice="Check index_url, or name its certificates in qdrant_ca_file.",
+    )
+
+
 def _status_error(error: UnexpectedResponse, doing: str) -> TruespanError:
     status = error.status_code or 0
     if status in (401, 403):
-        return IndexKeyRefused(f"status {status}")
+        forbidden = doing if status == 403 and doing in _WRITING else None
+        return IndexKeyRefused(f"status {status}", forbidden)
     if status == 404:
         return CollectionMissing()
     if status == 429:
         return _busy(error.headers.get("Retry-After"))
+    if status == 500 and _NOT_READY.encode() in error.content:
+        return ReplicasNotReady()
     if status >= 500 or status in _WAITS:
         return IndexUnavailable(
             f"The index server could not {doing} (status {status}).", advice=_LATER
@@ -255,12 +302,18 @@ def _status_error(error: UnexpectedResponse, doing: str) -> TruespanError:
 
 def _code_error(error: grpc.RpcError, doing: str) -> TruespanError:
     code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+    details = (error.details() or "") if isinstance(error, grpc.Call) else ""
+    if code is grpc.StatusCode.UNAVAILABLE and "CERTIFICATE_VERIFY_FAILED" in details:
+        return _untrusted()
     if code in _KEY_CODES:
-        return IndexKeyRefused(code.name)
+        known = code is grpc.StatusCode.PERMISSION_DENIED
+        return IndexKeyRefused(code.name, doing if known and doing in _WRITING else None)
     if code is grpc.StatusCode.NOT_FOUND:
         return CollectionMissing()
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return _busy(None)
+    if code is grpc.StatusCode.INTERNAL and _NOT_READY in details:
+        return ReplicasNotReady()
     if code in _FINAL_CODES:
         return IndexRefused(f"The index server refused to {doing} ({code.name}).")
     return IndexUnavailable(f"The index server could not {doing} ({code.name}).", advice=_LATER)

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.base import QdrantIndex
+from truespan.index.base import QdrantIndex, collection_of
 from truespan.index.filters import check_vector
 from truespan.index.server import ServerOptions
 from truespan.protocols import Clock
@@ -50,8 +50,12 @@ class QdrantServerIndex(QdrantIndex):
         self._opened: Server | None = None
 
     def approximate(self, scope: Scope) -> bool:
-        """Return whether the operator named the scope's world; searches of readers are exact."""
-        return scope.position is None and scope.world in self._options.approximate
+        """Return whether the scope is searched through a graph: the operator named its world, and
+        the collection has one. Searches of readers are exact."""
+        if scope.position is not None or scope.world not in self._options.approximate:
+            return False
+        with self._calls() as server:
+            return server.has_graph(collection_of(scope.profile))
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -5,14 +5,20 @@ The library takes seconds to import, so `index` imports this module at the first
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from truespan.errors import IndexRefused, IndexSchemaMismatch, IndexUnavailable
+from truespan.errors import (
+    IndexKeyRefused,
+    IndexRefused,
+    IndexSchemaMismatch,
+    IndexUnavailable,
+)
 from truespan.index.calls import Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,
@@ -25,7 +31,13 @@ from truespan.index.filters import (
 )
 from truespan.index.server import ServerOptions
 from truespan.index.server.client import (
+    CREATE,
+    DELETE,
+    REMOVE,
+    REWRITE,
+    WRITE,
     CollectionMissing,
+    ReplicasNotReady,
     check_channel,
     open_client,
     server_errors,
@@ -45,8 +57,16 @@ _APPROXIMATE = models.SearchParams(
 )
 _EAGER = models.OptimizersConfigDiff(deleted_threshold=0.0, vacuum_min_vector_number=100)
 _USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_number=1000)
+"""Qdrant's own settings, for a collection of which it is not known what it had before."""
+_FINISHED = models.CollectionStatus.GREEN
+_BEFORE_ERASING = "truespan_before_erasing"
+"""Where the metadata of a collection keep the operator's settings while others are in force."""
 _LOOK_AGAIN_SECONDS = 0.5
 _REWRITE_SECONDS = 60.0
+_RESTART_SECONDS = 5.0
+"""How long a server may be about to begin a rewrite before it is asked again."""
+_READY_SECONDS = 10.0
+"""How long a cluster may take until a collection that was just created can be read."""
 
 _WORD = models.KeywordIndexParams(
     type=models.KeywordIndexType.KEYWORD, is_tenant=False, enable_hnsw=False
@@ -80,6 +100,8 @@ _SMALL_NUMBERS = models.ScalarQuantization(
     scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
 )
 
+_GRAPH: dict[str, Any] = {"hnsw_config": _GRAPH_PER_WORLD, "quantization_config": _SMALL_NUMBERS}
+
 
 class Server:
     """Implements `IndexCalls` for the collections of one library on a server."""
@@ -100,20 +122,45 @@ class Server:
 
     def prepare(self, collection: Collection) -> bool:
         name = self._name(collection.name)
-        with server_errors("make a collection"):
+        with server_errors(CREATE):
             if not self._client.collection_exists(name):
                 self._create(name, collection)
-            found = self._shapes[name] = self._describe(name)
+            found, points = self._read_when_ready(name)
+            self._shapes[name] = found
             _check_shape(found, collection)
-            self._complete(name)
-            return self._client.count(name, exact=True).count == 0
+            self._complete(name, found)
+            return points == 0
+
+    def _read_when_ready(self, name: str) -> tuple[models.CollectionInfo, int]:
+        """Return what a collection is and how many points it has.
+
+        In a cluster its replicas may still be being created; that is waited for.
+        """
+        deadline = self._clock.monotonic() + _READY_SECONDS
+        while True:
+            try:
+                with server_errors("describe itself"):
+                    return self._describe(name), self._count(name)
+            except ReplicasNotReady:
+                if self._clock.monotonic() >= deadline:
+                    raise
+            self._clock.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _count(self, name: str, where: models.Filter | None = None) -> int:
+        # The client's own method does not pass the consistency on; what it calls takes it.
+        if self._consistency is None:
+            return self._client.count(name, count_filter=where, exact=True).count
+        remote: Any = self._client._client
+        return remote.count(
+            name, count_filter=where, exact=True, consistency=self._consistency
+        ).count
 
     def _create(self, name: str, collection: Collection) -> None:
         """Create an empty collection in strict mode."""
         graph = bool(self._options.approximate)
         size, distance = collection.size, _DISTANCES[collection.distance]
         try:
-            with server_errors("make a collection"):
+            with server_errors(CREATE):
                 self._client.create_collection(
                     name,
                     vectors_config=models.VectorParams(size=size, distance=distance),
@@ -129,13 +176,12 @@ class Server:
             if not self._client.collection_exists(name):
                 raise
 
-    def _complete(self, name: str) -> None:
+    def _complete(self, name: str, found: models.CollectionInfo) -> None:
         """Add what a collection lacks: payload indexes, strict mode, the operator's graph.
 
         An existing graph stays even if our settings name no world for it: other programs may need
         it.
         """
-        found = self._describe(name)
         for field, parameters in _INDEXES.items():
             if field.value not in found.payload_schema:
                 self._client.create_payload_index(name, field.value, parameters, wait=True)
@@ -143,11 +189,15 @@ class Server:
         strict, wanted = found.config.strict_mode_config, _STRICT.model_dump(exclude_none=True)
         if not strict or any(getattr(strict, key) != value for key, value in wanted.items()):
             changes["strict_mode_config"] = _STRICT
-        graph = found.config.hnsw_config.payload_m and found.config.quantization_config is not None
-        if self._options.approximate and not graph:
-            changes |= {"hnsw_config": _GRAPH_PER_WORLD, "quantization_config": _SMALL_NUMBERS}
+        if self._options.approximate and not _has_graph(found):
+            changes |= _GRAPH
         if changes:
             self._client.update_collection(name, **changes)
+            self._shapes[name] = self._describe(name)
+
+    def has_graph(self, collection: Collection) -> bool:
+        """Return whether worlds of a collection can be searched approximately."""
+        return _has_graph(self._shape(self._name(collection.name), collection))
 
     def _describe(self, name: str) -> models.CollectionInfo:
         if not self._client.collection_exists(name):
@@ -167,14 +217,14 @@ class Server:
             )
             for point in points
         ]
-        with self._request(collection, "write points") as name:
+        with self._request(collection, WRITE) as name:
             _require_done(
                 self._client.upsert(name, points=sent, wait=True, ordering=self._ordering)
             )
 
     def delete(self, collection: Collection, where: Where) -> None:
         chosen = models.FilterSelector(filter=build(where, models))
-        with self._request(collection, "delete points") as name:
+        with self._request(collection, DELETE) as name:
             _require_done(self._client.delete(name, chosen, wait=True, ordering=self._ordering))
 
     def delete_stale(
@@ -189,7 +239,7 @@ class Server:
             models.DeleteOperation(delete=models.FilterSelector(filter=chosen))
             for chosen in filters
         ]
-        with self._request(collection, "delete points") as name:
+        with self._request(collection, DELETE) as name:
             for done in self._client.batch_update_points(
                 name, update_operations=changes, wait=True, ordering=self._ordering
             ):
@@ -253,11 +303,11 @@ class Server:
                 name, key=Field.TENANT.value, limit=limit, exact=True, consistency=self._consistency
             )
             counts = {str(hit.value): hit.count for hit in found.hits if hit.count}
-            return Holdings(counts, self._client.count(name, exact=True).count)
+            return Holdings(counts, self._count(name))
 
     def count(self, collection: Collection, where: Where) -> int:
         with self._request(collection, "count points") as name:
-            return self._client.count(name, count_filter=build(where, models), exact=True).count
+            return self._count(name, build(where, models))
 
     def flush(self, collection: Collection) -> None:
         """Check that no write has failed; each write waited until the server had carried it out.
@@ -288,7 +338,7 @@ class Server:
         """Remove a collection; an absent one is no error."""
         name = self._name(name)
         self._shapes.pop(name, None)
-        with server_errors("remove a collection"):
+        with server_errors(REMOVE):
             if self._client.collection_exists(name):
                 self._client.delete_collection(name)
 
@@ -301,22 +351,45 @@ class Server:
         del reserve
         name = self._name(collection.name)
         deadline = self._clock.monotonic() + _REWRITE_SECONDS
-        with server_errors("rewrite its segments"):
+        with server_errors(REWRITE):
             if not self._client.collection_exists(name):
                 return ticket, True
-            found = self._client.get_collection(name).config.optimizer_config
-            # Changing these numbers again would restart a rewrite that is already running.
-            if found.deleted_threshold != _EAGER.deleted_threshold:
-                self._client.update_collection(name, optimizers_config=_EAGER)
-            while self._client.get_collection(name).status is not models.CollectionStatus.GREEN:
-                if self._clock.monotonic() >= deadline:
+            found = self._client.get_collection(name)
+            begun = -math.inf
+            if found.config.optimizer_config.deleted_threshold != _EAGER.deleted_threshold:
+                self._begin_rewrite(name, found)
+                begun = self._clock.monotonic()
+            while (found := self._client.get_collection(name)).status is not _FINISHED:
+                now = self._clock.monotonic()
+                if now >= deadline:
                     raise IndexUnavailable(
                         "The index server is still rewriting its segments.",
                         advice="Run the same command again later.",
                     )
+                if found.status is models.CollectionStatus.GREY and now - begun >= _RESTART_SECONDS:
+                    # It was restarted and waits for a write. Where a rewrite is running, the same
+                    # request would begin it anew.
+                    self._client.update_collection(name, optimizers_config=_EAGER)
+                    begun = now
                 self._clock.sleep(_LOOK_AGAIN_SECONDS)
-            self._client.update_collection(name, optimizers_config=_USUAL)
+            self._end_rewrite(name, found)
         return ticket, True
+
+    def _begin_rewrite(self, name: str, found: models.CollectionInfo) -> None:
+        """Have every segment with deleted points rewritten, and note the settings until now."""
+        before = found.config.optimizer_config
+        usual = {key: getattr(before, key) for key in _EAGER.model_dump(exclude_none=True)}
+        self._client.update_collection(
+            name, optimizers_config=_EAGER, metadata={_BEFORE_ERASING: usual}
+        )
+
+    def _end_rewrite(self, name: str, found: models.CollectionInfo) -> None:
+        """Put back the settings of the time before; the note goes, since null removes it."""
+        noted = (found.config.metadata or {}).get(_BEFORE_ERASING)
+        usual = models.OptimizersConfigDiff(**noted) if isinstance(noted, dict) else _USUAL
+        self._client.update_collection(
+            name, optimizers_config=usual, metadata={_BEFORE_ERASING: None}
+        )
 
     def forget(self) -> None:
         """Check every collection again before its next use: the server may be another one now."""
@@ -330,18 +403,37 @@ class Server:
     def _request(self, collection: Collection, doing: str) -> Iterator[str]:
         """Yield the collection's name on the server, after a check of its shape."""
         name = self._name(collection.name)
-        if name not in self._shapes:
-            with server_errors("describe itself"):
-                self._shapes[name] = self._describe(name)
-        _check_shape(self._shapes[name], collection)
+        self._shape(name, collection)
         with server_errors(doing):
             yield name
+
+    def _shape(self, name: str, collection: Collection) -> models.CollectionInfo:
+        """Return what a collection is, checked; it is read once.
+
+        A graph that the operator wants is added if the collection was created without one.
+        """
+        if name not in self._shapes:
+            with server_errors("describe itself"):
+                found = self._describe(name)
+            _check_shape(found, collection)
+            if self._options.approximate and not _has_graph(found):
+                # A read-only key may search too; then the search stays exact.
+                with suppress(IndexKeyRefused), server_errors(CREATE):
+                    self._client.update_collection(name, **_GRAPH)
+                    found = self._describe(name)
+            self._shapes[name] = found
+        _check_shape(self._shapes[name], collection)
+        return self._shapes[name]
 
     def _name(self, profile: str) -> str:
         # The name becomes a part of URLs and paths, so it must be a digest.
         if not _PROFILE.fullmatch(profile):
             raise IndexRefused("A collection must be named by a profile's id.")
         return self._options.prefix + profile
+
+
+def _has_graph(info: models.CollectionInfo) -> bool:
+    return bool(info.config.hnsw_config.payload_m and info.config.quantization_config is not None)
 
 
 def _check_shape(info: models.CollectionInfo, collection: Collection) -> None:
