@@ -179,6 +179,27 @@ def test_a_receipt_says_that_a_server_was_asked_and_not_that_its_files_are_clean
         assert digest_of(receipt.to_json()) == receipt.digest
 
 
+def test_a_document_is_deleted_while_the_server_is_down_and_its_points_go_later(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        world = filled(library, tmp_path)
+        points = server.local.count(next(iter(server.made))).count
+        server.fault = lambda _: Answer(503, {})
+        receipt = world.documents.delete("0.txt")
+        names = [document.name for document in world.documents.list()]
+        server.fault = None
+        sources = {found.source for found in world.search("otter", floor=0.0).results}
+        world.repair()
+        left = server.local.count(next(iter(server.made))).count
+
+    assert (receipt.erased, receipt.rows) == (False, {})
+    assert receipt.waiting["points"] == "index_unavailable"
+    assert "0.txt" not in names
+    assert "0.txt" not in sources
+    assert left < points
+
+
 @proves("errors.provider-or-index")
 def test_a_server_that_fails_is_a_failed_bundle_and_loses_nothing(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path

@@ -138,17 +138,24 @@ class Remover(Struct, frozen=True):
     ) -> Receipt:
         """Delete a document: hide it, delete images and points, then rows. With `erase`, its bytes
         are also removed from files, which are searched afterwards. `uploads` are uploaded files of
-        it that were removed before."""
+        it that were removed before. Where the index does not answer, points and rows wait for
+        'truespan repair'."""
         store = self.store
         traces = self._find_traces(scope, document.number) if erase else []
         redacted = store.tombstone(scope, document.number, erase=erase)
         refs = [ref for ref in store.retired(scope) if ref.document == document.number]
         gone = document.doc_id in store.deleted(scope)
         images = self.assets.remove(scope.world, document.doc_id) if gone else NO_FILES
-        points = self._remove_points(scope, refs)
-        rows: Counter[str] = Counter()
-        for ref in refs:
-            rows.update(store.purge(scope, ref))
+        points, rows, waiting = (), Counter[str](), {}
+        try:
+            points = self._remove_points(scope, refs)
+        except _RETRIED_LATER as error:
+            # Nobody sees the document any more. Its rows stay until its points are gone, since only
+            # they say which points those are.
+            waiting["points"] = error.code
+        else:
+            for ref in refs:
+                rows.update(store.purge(scope, ref))
         receipt = Receipt(
             world=world.name,
             world_id=world.id,
@@ -161,6 +168,7 @@ class Remover(Struct, frozen=True):
             points=points,
             assets=images,
             uploads=uploads,
+            waiting=waiting,
         )
         return self._erase_files(receipt, traces, erase=erase)
 
@@ -282,8 +290,11 @@ class Remover(Struct, frozen=True):
             receipt,
             assets=sum_files([receipt.assets, report.assets]),
             uploads=sum_files([receipt.uploads, report.uploads]),
-            erased=erase and not (report.waiting or report.outside or found),
-            waiting=report.waiting if erase else {"files": _NOT_REQUESTED},
+            erased=erase and not (receipt.waiting or report.waiting or report.outside or found),
+            waiting={
+                **(report.waiting if erase else {"files": _NOT_REQUESTED}),
+                **receipt.waiting,
+            },
             outside={kind: fate.value for kind, fate in report.outside.items()},
             check=check,
         ).with_digest()
