@@ -32,8 +32,10 @@ from truespan.jobs.world_jobs import open_orders
 from truespan.maintenance.doctor.apply import Applier
 from truespan.maintenance.doctor.examine import (
     A_FEW,
+    NO_INDEX,
     AbsentEmbedder,
     Examiner,
+    check_index,
     sample,
     survey,
     unclaimed,
@@ -93,18 +95,20 @@ class Doctor(Struct, frozen=True):
             {name: examiner.world(self.authority, record) for name, record in records.items()}
         )
         scopes = [scope for record in records.values() for scope in self._scopes(record)]
-        if names is None and sees_everything:
+        unread = {item.subject for item in plan.all_items() if item.finding in NO_INDEX}
+        away = any(item.finding is Finding.UNREACHABLE_INDEX for item in plan.all_items())
+        if names is None and sees_everything and not away:
             plan.leftovers = self._leftovers()
         for name, record in records.items():
             self._embed_sample(plan, plan[name], record, embed_sample)
         if self_test:
-            items = [item for item in plan.all_items() if item.finding is Finding.UNREADABLE_INDEX]
-            unreadable = {item.subject for item in items}
             for profile, scope in {scope.profile.id: scope for scope in scopes}.items():
-                if profile not in unreadable:
+                if profile not in unread:
                     plan.self_test += try_index(self.components.index, scope)
             if scopes:
                 plan.self_test.append(try_store(self.components.store, scopes))
+        if away and not machine:
+            plan.checks = [check_index("index server", self.components.index)]
         if machine:
             plan.checks = self.components.check_environment()
             if sees_everything:

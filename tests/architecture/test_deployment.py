@@ -21,6 +21,7 @@ from tests.support.docs_reader import sections_of, table_rows
 from tests.support.postgres import another_server
 from truespan.cli import run
 from truespan.cli.app import app
+from truespan.index.server import NEWEST, OLDEST, SUPPORTED
 from truespan.jobs.schema import prepare_queue
 from truespan.providers.ollama import to_pull
 from truespan.settings import FILE_NAME, read_settings
@@ -443,3 +444,16 @@ def test_the_gigabytes_of_the_sizing_page_are_what_its_formulas_give() -> None:
         for millions, told in zip((1, 10, 100), gigabytes, strict=True):
             digits = len(told.partition(".")[2])
             assert float(told) == round(chunk * millions / 1000, digits)
+
+
+def test_settings_package_and_docs_name_the_same_versions_of_the_server() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    [package] = [
+        entry
+        for entry in declared["project"]["optional-dependencies"]["server"]
+        if entry.startswith("qdrant-client")
+    ]
+
+    after = f"{NEWEST[0]}.{NEWEST[1] + 1}"
+    assert package == f"qdrant-client>={OLDEST[0]}.{OLDEST[1]},<{after}"
+    assert f"Qdrant {SUPPORTED}" in (ROOT / "docs/qdrant.md").read_text()

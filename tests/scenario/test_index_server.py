@@ -14,10 +14,12 @@ from tests.support.worlds import MemoryIndex, WordCounter, WordEmbedder, place
 from truespan.errors import IndexKeyRefused, IndexUnavailable
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.index.edge.client import EdgeIndex
+from truespan.index.server import OLDEST
 from truespan.library import Library
 from truespan.maintenance.delete import digest_of
+from truespan.maintenance.doctor.plan import Finding, Plan
 from truespan.types.bundle import BundleStatus, Notice
-from truespan.types.maintenance import Verdict
+from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import Scope
 from truespan.wiring import open_library
 from truespan.world import World
@@ -179,6 +181,7 @@ def test_a_receipt_says_that_a_server_was_asked_and_not_that_its_files_are_clean
         assert digest_of(receipt.to_json()) == receipt.digest
 
 
+@proves("ingest.delete-order")
 def test_a_document_is_deleted_while_the_server_is_down_and_its_points_go_later(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -249,10 +252,25 @@ def test_the_doctor_says_whether_the_server_answers_and_tries_its_boundaries(
     with opened(tmp_path) as library:
         filled(library, tmp_path)
         well = library.doctor(machine=True, self_test=True)
+        server.version = "1.12.4"
+        old = library.doctor(machine=True)
         server.fault = lambda _: Answer(401, {"status": {"error": "no"}})
-        checks = {check.name: check for check in library._components.check_environment()}
+        refused = library.doctor(machine=True, self_test=True)
+        server.fault = lambda _: Answer(503, {})
+        away = library.doctor()
+        server.fault = None
 
-    assert {check.verdict for check in well.checks if check.name == "index server"} == {Verdict.OK}
+    def check_of(plan: Plan) -> Check:
+        [found] = [check for check in plan.checks if check.name == "index server"]
+        return found
+
+    assert (check_of(well).verdict, check_of(well).says[:13]) == (Verdict.OK, "Qdrant 1.19.0")
     assert not [*well.all_items()]
-    assert checks["index server"].verdict is Verdict.PROBLEM
-    assert "QDRANT_API_KEY" in checks["index server"].remedy
+    assert check_of(old).verdict is Verdict.WARNING
+    assert "1.12.4" in check_of(old).says
+    assert f"{OLDEST[0]}.{OLDEST[1]}" in check_of(old).remedy
+    assert "QDRANT_API_KEY" in check_of(refused).remedy
+    assert "status 503" in check_of(away).says
+    for plan in (refused, away):
+        assert [item.finding for item in plan.all_items()] == [Finding.UNREACHABLE_INDEX]
+        assert check_of(plan).verdict is Verdict.PROBLEM

@@ -39,11 +39,14 @@ class QdrantLoopback(Loopback):
         self.indexes: dict[str, dict[str, Any]] = {}
         self.status = "green"
         """What it says of every collection."""
+        self.version = "1.19.0"
         self._one_at_a_time = threading.Lock()
         super().__init__(tls=tls)
 
     def answer(self, asked: Asked) -> Reaction:
         path = urlsplit(asked.path).path
+        if path == "/":
+            return Answer(content={"title": "qdrant", "version": self.version})
         for method, pattern, reply in _ROUTES:
             match = re.fullmatch(pattern, path)
             if match and method == asked.method:

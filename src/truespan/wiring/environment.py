@@ -6,8 +6,12 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from truespan.errors import TruespanError
 from truespan.files.checks import file_checks
+from truespan.index.server import SUPPORTED
+from truespan.maintenance.doctor.examine import check_index
 from truespan.protocols import Clock, VectorIndex
 from truespan.providers.local import NETWORK_FILE, LocalModel
 from truespan.providers.onnx import TOKENIZER_FILE
@@ -40,7 +44,7 @@ def check_environment(
         Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
         *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=clock.now()),
         *store.soundness(),
-        _check_index("index server" if settings.index_url else "index process", index),
+        _check_index(settings, index),
         _check_model(folder, settings, model),
         _check_keys(settings, provider, "embedding", keyless),
         _check_chat(settings),
@@ -49,13 +53,19 @@ def check_environment(
     ]
 
 
-def _check_index(name: str, index: VectorIndex) -> Check:
-    try:
-        count = len(index.collections())
-    except TruespanError as error:
-        return Check(name, Verdict.PROBLEM, error.message, error.advice)
-    collections = "1 collection" if count == 1 else f"{count} collections"
-    return Check(name, Verdict.OK, f"answers, with {collections}")
+def _check_index(settings: Settings, index: VectorIndex) -> Check:
+    if not settings.index_url:
+        return check_index("index process", index)
+    from truespan.index.server.index import QdrantServerIndex
+
+    found = check_index("index server", index)
+    if found.verdict is not Verdict.OK or not isinstance(index, QdrantServerIndex):
+        return found
+    says = f"Qdrant {index.version()} {found.says}"
+    if index.is_supported():
+        return replace(found, says=says)
+    remedy = f"Truespan is tested with Qdrant {SUPPORTED}; use one of these versions."
+    return replace(found, verdict=Verdict.WARNING, says=says, remedy=remedy)
 
 
 def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:

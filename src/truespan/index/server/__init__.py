@@ -21,6 +21,9 @@ from truespan.types.ids import WorldId
 from truespan.types.token import Secret
 
 STANDARD_PORT = 6333
+OLDEST, NEWEST = (1, 19), (1, 20)
+"""The supported versions of the server: that of the client library and the one before it."""
+SUPPORTED = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
 
 
 class ServerOptions(Struct, frozen=True):

@@ -5,6 +5,7 @@ The client library is slow to import, so it is imported at the first call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.index.base import QdrantIndex, collection_of
 from truespan.index.filters import check_vector
-from truespan.index.server import ServerOptions
+from truespan.index.server import NEWEST, OLDEST, ServerOptions
 from truespan.protocols import Clock
 from truespan.types.maintenance import FileFate
 from truespan.types.scope import Scope
@@ -56,6 +57,16 @@ class QdrantServerIndex(QdrantIndex):
             return False
         with self._calls() as server:
             return server.has_graph(collection_of(scope.profile))
+
+    def version(self) -> str:
+        """Return the version that the server says it has."""
+        with self._calls() as server:
+            return server.version()
+
+    def is_supported(self) -> bool:
+        """Return whether Truespan is tested with the version of the server."""
+        numbers = [int(part) for part in re.findall(r"[0-9]+", self.version())[:2]]
+        return OLDEST <= tuple(numbers) <= NEWEST
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -120,6 +120,10 @@ class Server:
         chosen = options.read_consistency
         self._consistency = models.ReadConsistencyType(chosen) if chosen else None
 
+    def version(self) -> str:
+        with server_errors("tell its version"):
+            return self._client.info().version
+
     def prepare(self, collection: Collection) -> bool:
         name = self._name(collection.name)
         with server_errors(CREATE):

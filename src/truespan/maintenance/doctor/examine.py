@@ -12,7 +12,13 @@ from uuid import UUID
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
-from truespan.errors import IndexRefused, IndexSchemaMismatch, TruespanError
+from truespan.errors import (
+    IndexKeyRefused,
+    IndexRefused,
+    IndexSchemaMismatch,
+    IndexUnavailable,
+    TruespanError,
+)
 from truespan.maintenance.doctor.plan import (
     CHUNK_ACTIONS,
     Action,
@@ -114,6 +120,16 @@ MAX_TENANTS = 20_000
 """How many tenants of a collection are listed; the rest is found once these are deleted."""
 
 
+def check_index(name: str, index: VectorIndex) -> Check:
+    """Return whether the index answers; if it does not, why, and what to do."""
+    try:
+        count = len(index.collections())
+    except TruespanError as error:
+        return Check(name, Verdict.PROBLEM, error.message, error.advice)
+    collections = "1 collection" if count == 1 else f"{count} collections"
+    return Check(name, Verdict.OK, f"answers, with {collections}")
+
+
 def survey(index: VectorIndex, scopes: Sequence[Scope]) -> dict[str, Holdings]:
     """Return the tenants in the collections of the scopes' profiles that can be read."""
     held: dict[str, Holdings] = {}
@@ -192,6 +208,8 @@ class AbsentEmbedder(Struct, frozen=True):
     count_query = embed_query
 
 
+NO_INDEX = frozenset({Finding.UNREADABLE_INDEX, Finding.UNREACHABLE_INDEX})
+"""Findings that say that the points of a generation could not be compared."""
 POINTS_PER_PASS = 250_000
 """Points compared at a time, about 60 MB of digests; larger generations take several passes."""
 PAGE = 256
@@ -223,7 +241,8 @@ class Examiner(Struct, frozen=True):
         for kept in store.kept_generations(scope):
             own = replace(scope, generation=kept.generation)
             plan.items += words_items(store, own)
-            plan.generations.append(self.generation(own, named=kept.named, name=record.name))
+            generation = self.generation(own, named=kept.named, name=record.name, needs_index=False)
+            plan.generations.append(generation)
         after = store.find_world(authority, record.id)
         if after is None or after.changes != record.changes:
             for generation in plan.generations:
@@ -272,15 +291,19 @@ class Examiner(Struct, frozen=True):
         if now is None or now.generation is None:
             plan.items = []
             return
-        if any(item.finding is Finding.UNREADABLE_INDEX for item in plan.items):
+        if any(item.finding in NO_INDEX for item in plan.items):
             return
         scope = Scope(authority, record.id, now.generation)
         kept = [item for page in self.unchanged_items(scope, plan.items) for item in page]
         plan.items = [item for item in kept if item.finding not in _STATUS] + self._status(scope)
 
-    def generation(self, scope: Scope, *, named: bool = True, name: str = "") -> GenerationPlan:
+    def generation(
+        self, scope: Scope, *, named: bool = True, name: str = "", needs_index: bool = True
+    ) -> GenerationPlan:
         """Compare every chunk of a generation with its point, and every point with its chunk. A
-        search or a count proves nothing about single points; only a full scan does."""
+        search or a count proves nothing about single points; only a full scan does. An index
+        server that does not answer or refuses the key is a finding, unless the caller needs the
+        index."""
         plan = GenerationPlan(scope.generation.number, str(scope.profile), named)
         plan.items += self._status(scope)
         for page in self.store.kept_vectors(scope):
@@ -302,13 +325,18 @@ class Examiner(Struct, frozen=True):
 
                 self._compare(scope, plan, name, is_now, unplaced)
         except (IndexRefused, IndexSchemaMismatch):
-            # What was found without the index stays.
-            plan.items = [
-                item
-                for item in plan.items
-                if item.finding in _OF_STORE or item.action is Action.EMBED
-            ]
-            plan.items.append(Item(Finding.UNREADABLE_INDEX, Action.REBUILD, scope.profile.id))
+            unread = Item(Finding.UNREADABLE_INDEX, Action.REBUILD, scope.profile.id)
+        except (IndexUnavailable, IndexKeyRefused):
+            if needs_index:
+                raise
+            unread = Item(Finding.UNREACHABLE_INDEX, Action.CHECK_AGAIN, scope.profile.id)
+        else:
+            return plan
+        # What was found without the index stays.
+        plan.items = [
+            item for item in plan.items if item.finding in _OF_STORE or item.action is Action.EMBED
+        ]
+        plan.items.append(unread)
         return plan
 
     def _status(self, scope: Scope) -> list[Item]:

@@ -62,11 +62,12 @@ class Action(StrEnum):
     DROP_WORLD = "drop_points", "delete the points: no world claims them", _TENANT
     DISCARD = "discard_collection", "remove the collection: no generation has its model"
     NOTHING = "nothing", "ingest its source again: the stored text is lost"
+    CHECK_AGAIN = "check_again", "run the doctor again when the index server answers"
 
 
 CHUNK_ACTIONS = frozenset({Action.RESTORE, Action.SET_ASIDE, Action.WRITE, Action.DELETE})
 """Actions whose subject is a chunk."""
-MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING})
+MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING, Action.CHECK_AGAIN})
 """Actions for the user; applying a plan at most makes them possible."""
 
 
@@ -104,6 +105,7 @@ class Finding(StrEnum):
     RETIRED = "retired_revision", Action.CLEAR
     QUEUED_REPAIR = "queued_repair", Action.REPAIR
     UNREADABLE_INDEX = "unreadable_index", Action.REBUILD
+    UNREACHABLE_INDEX = "unreachable_index", Action.CHECK_AGAIN
     UNKNOWN_WORLD = "points_of_unknown_world", Action.DROP_WORLD
     UNCLAIMED_POINTS = "points_without_world", Action.REBUILD
     UNUSED_COLLECTION = "unused_collection", Action.DISCARD
