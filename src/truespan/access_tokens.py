@@ -39,7 +39,7 @@ class AccessTokens:
         self,
         name: str,
         *,
-        worlds: str | Iterable[str] | Unlimited,
+        worlds: str | Iterable[str] | Unlimited | None = None,
         verbs: str | Iterable[str] | None = None,
         readers: str | Iterable[str] | Unlimited = UNLIMITED,
         expires_in: float | None = None,
@@ -47,8 +47,8 @@ class AccessTokens:
         """Create a token and return its secret, which is not stored and never shown again.
 
         Worlds are named by name or id. Without `verbs` the token may read, or follow its readers
-        if `readers` are given, which is then the only verb allowed. `expires_in` is in seconds;
-        None means never.
+        if `readers` are given, which is then the only verb allowed. With the verb `observe` alone
+        it may read the metrics and has no worlds. `expires_in` is in seconds; None means never.
 
         Raises:
             WorldNotFound: one of the worlds does not exist.
@@ -61,13 +61,14 @@ class AccessTokens:
         if not isinstance(bound, Unlimited):
             names = _require_list("reader", bound)
             bound = frozenset(_require_name("A reader", reader) for reader in names)
+        allowed = _verbs(verbs, bound)
         now = self._components.clock.now()
         secret = TokenSecret.of(random_bytes(ID_BYTES), random_bytes(SECRET_BYTES))
         record = TokenRecord(
             id=secret.id,
             name=_require_name("A token", name),
-            worlds=worlds if isinstance(worlds, Unlimited) else self._worlds(worlds),
-            verbs=_verbs(verbs, bound),
+            worlds=self._worlds(worlds, allowed),
+            verbs=allowed,
             readers=bound,
             created_at=now,
             expires_at=None if expires_in is None else now + _seconds(expires_in),
@@ -98,8 +99,20 @@ class AccessTokens:
     def state(self, record: TokenRecord) -> TokenState:
         return record.state(self._components.clock.now())
 
-    def _worlds(self, references: str | Iterable[str]) -> frozenset[WorldId]:
-        store, names = self._components.store, _require_list("world", references)
+    def _worlds(
+        self, references: str | Iterable[str] | Unlimited | None, verbs: frozenset[Verb]
+    ) -> frozenset[WorldId] | Unlimited:
+        if references is None and verbs == {Verb.OBSERVE}:
+            return frozenset()
+        if Verb.OBSERVE in verbs and (references is not UNLIMITED or verbs == {Verb.OBSERVE}):
+            raise InvalidSettings(
+                "A token with 'observe' cannot be limited to worlds: the metrics count the "
+                "requests of all worlds.",
+                advice="Give it no worlds and no other verb.",
+            )
+        if isinstance(references, Unlimited):
+            return references
+        store, names = self._components.store, _require_list("world", references or ())
         return frozenset(require_world(store, self._authority, name).id for name in names)
 
 
@@ -112,7 +125,8 @@ def authenticate_token(components: Components, within: Authority, text: object) 
     proven = secret.proves(found[1] if found else None)
     if not found or not proven or found[0].state(components.clock.now()) is not TokenState.ACTIVE:
         raise Unauthorized
-    return Principal(found[0].id, found[0].authority(within))
+    record = found[0]
+    return Principal(record.id, record.authority(within), record.name)
 
 
 def _require_list(what: str, names: str | Iterable[str]) -> builtins.list[str]:

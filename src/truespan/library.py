@@ -47,7 +47,8 @@ __all__ = ["Library", "World"]
 class Library:
     """All worlds of one installation. Close it, or use it in a `with` statement.
 
-    Only the owner may back up, read metrics and run jobs; others get NotAllowed.
+    Only the owner may back up and run jobs; only the owner and tokens with `observe` may read the
+    metrics. Others get NotAllowed.
     """
 
     def __init__(self, components: Components, authority: Authority = OWNER) -> None:
@@ -221,8 +222,12 @@ class Library:
         )
 
     def metrics(self) -> bytes:
-        """Return the metrics in the text format of Prometheus; empty if metrics are off."""
-        self._require_owner("read the metrics")
+        """Return the metrics in the text format of Prometheus; empty if metrics are off.
+
+        They are for the owner and for tokens with the verb `observe`.
+        """
+        if not self._authority.may_observe():
+            raise NotAllowed("read the metrics")
         return self._components.metrics()
 
     def refill(self) -> int:

@@ -17,7 +17,7 @@ from tests.support.worlds import Place, place
 from truespan.http.operation import Operation
 from truespan.http.routes import OPERATIONS
 from truespan.ingest.draft import Preparation
-from truespan.types.scope import UNLIMITED, Verb
+from truespan.types.scope import UNLIMITED, WORLD_VERBS, Verb
 from truespan.world import World
 
 OWN, FOREIGN = "zvown", "qvstrange"
@@ -133,18 +133,19 @@ def live_keys(here: Place) -> dict[str, str]:
 
     for verbs in verb_sets():
         made("+".join(verbs), worlds=[mine], verbs=verbs)
-    made("two worlds", worlds=[mine, "third"], verbs=list(Verb))
-    made("none left", worlds=["gone"], verbs=list(Verb))
+    made("two worlds", worlds=[mine, "third"], verbs=WORLD_VERBS)
+    made("none left", worlds=["gone"], verbs=WORLD_VERBS)
     made("a reader", worlds=[mine], readers=[f"{OWN}-reader"])
     made("a reader of no book", worlds=[mine], readers=["nobody"])
     made("two readers", worlds=[mine, "third"], readers=["nobody", f"{OWN}-reader"])
+    made("metrics", verbs="observe")
     here.library.delete_world("gone")
     return found
 
 
 def verb_sets() -> Iterator[list[str]]:
     """Give every set of verbs but the empty one, which no token can have."""
-    verbs = sorted(Verb)
+    verbs = sorted(WORLD_VERBS)
     for size in range(1, len(verbs) + 1):
         yield from ([str(verb) for verb in chosen] for chosen in combinations(verbs, size))
 

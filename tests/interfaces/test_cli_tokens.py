@@ -72,6 +72,20 @@ def test_json_says_all_that_is_known_of_a_token(terminal: Terminal) -> None:
     assert authority_of(terminal, free["secret"]) == OWNER
 
 
+def test_token_for_the_metrics_needs_no_world_and_takes_none(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+
+    code, made = terminal.json("token", "create", "prometheus", "--verb", "observe")
+
+    assert (code, made["token"]["worlds"], made["token"]["verbs"]) == (0, [], ["observe"])
+    assert authority_of(terminal, made["secret"]).may_observe()
+    listed = terminal("token", "list")[1]
+    assert "prometheus: observe, the metrics only; does not expire" in listed
+    for more in (["-w", "w"], ["--all-worlds"], ["-w", "w", "--verb", "read"], ["--verb", "read"]):
+        code, _, err = terminal("token", "create", "p", "--verb", "observe", *more)
+        assert (code, err.count("\n")) == (2, 1), more
+
+
 def test_a_token_whose_world_was_deleted_says_that_it_has_none(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     terminal("token", "create", "app", "-w", "w", "-r", "ada")

@@ -239,7 +239,24 @@ def test_only_the_owner_makes_worlds_and_reads_what_is_counted_over_all(
     for kind, key in made.keys.items():
         response = client.json("POST", "/v1/worlds", {"name": f"{FOREIGN}-world"}, token=key)
         assert response.code == "world_not_found", (kind, response.body)
-        assert client.json("GET", "/metrics", token=key).code == "not_allowed"
+        if kind != "metrics":
+            assert client.json("GET", "/metrics", token=key).code == "not_allowed"
+
+
+@proves("authority.observe-is-metrics-alone")
+def test_key_that_observes_reads_the_metrics_and_nothing_else(made: Estate, client: Client) -> None:
+    key = made.keys["metrics"]
+
+    assert client.json("GET", "/metrics", token=key).status == 200
+    assert client.json("GET", "/v1/me", token=key).content["verbs"] == ["observe"]
+    assert client.json("GET", "/v1/worlds", token=key).content == {"worlds": []}
+    assert client.json("GET", "/v1/domains", token=key).content == {"domains": []}
+    for call in OPERATIONS:
+        if "{world}" in call.path:
+            assert request(call, made.names).sent(client, key).code == "world_not_found", call.name
+    assert client.json("POST", "/chat", {"query": "who?"}, token=key).status == 400
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    assert client.json("POST", "/mcp", hello, token=key).status == 403
 
 
 @proves("authority.only-narrows")

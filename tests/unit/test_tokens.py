@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truespan.types.ids import WorldId
-from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.types.scope import OWNER, UNLIMITED, WORLD_VERBS, Authority, Unlimited, Verb
 from truespan.types.token import TokenRecord, TokenSecret, TokenState
 
 WORLDS = [WorldId(name) for name in "abc"]
@@ -69,7 +69,9 @@ def test_no_sequence_of_narrowings_widens(first: TokenRecord, moves: list[Any]) 
 def test_a_token_bound_to_readers_can_only_follow_them(record: TokenRecord) -> None:
     authority = record.authority()
 
-    assert authority.verbs <= record.verbs
+    # A token for everything may observe, even if it was made before there was that verb.
+    added = {Verb.OBSERVE} if authority == OWNER else set[Verb]()
+    assert authority.verbs <= record.verbs | added
     if not isinstance(record.readers, Unlimited):
         assert authority.verbs <= {Verb.FOLLOW}
         assert {right[1] for right in rights(authority) if right[0] == "as"} <= record.readers
@@ -96,6 +98,20 @@ def test_an_empty_list_means_nothing_and_never_everything(verbs: frozenset[Verb]
 def test_a_token_for_everything_is_the_owner_and_nothing_less_is() -> None:
     assert TokenRecord("id", "name", UNLIMITED, frozenset(Verb)).authority() == OWNER
     assert TokenRecord("id", "name", UNLIMITED, frozenset({Verb.ADMINISTER})).authority() != OWNER
+    # Tokens for everything that were made before there was `observe`.
+    assert TokenRecord("id", "name", UNLIMITED, WORLD_VERBS).authority() == OWNER
+
+
+def test_metrics_are_for_the_owner_and_those_who_observe_and_no_limited_authority() -> None:
+    observer = TokenRecord("id", "name", frozenset(), frozenset({Verb.OBSERVE})).authority()
+
+    assert OWNER.may_observe()
+    assert observer.may_observe()
+    assert not observer.sees(WorldId("w"))
+    assert not Authority(UNLIMITED, frozenset({Verb.OBSERVE})).sees(WorldId("w"))
+    assert not OWNER.narrow(worlds=[WorldId("w")], verbs=Verb).may_observe()
+    assert not OWNER.narrow(worlds=[], verbs=Verb).may_observe()
+    assert not Authority(UNLIMITED, WORLD_VERBS).may_observe()
 
 
 def test_a_token_is_expired_at_the_very_moment_it_says() -> None:

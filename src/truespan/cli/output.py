@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import to_builtins
 from typer import echo
 
 from truespan.answers.decide import Replay
 from truespan.maintenance.repair import RepairReport
-from truespan.serialize import allowed_names, to_json
+from truespan.serialize import allowed_names, record_data, to_json
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece, UsageRecord
 from truespan.types.bundle import ContextBundle, RerankReport, SearchResult
 from truespan.types.chunk import ChunkRecord
@@ -21,7 +20,7 @@ from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import Defaults
-from truespan.types.scope import World
+from truespan.types.scope import Verb, World
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
 
@@ -437,22 +436,27 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
 
 def token_data(record: TokenRecord, state: TokenState) -> dict[str, Any]:
     names = {name: allowed_names(getattr(record, name)) for name in ("worlds", "verbs", "readers")}
-    return to_builtins(record) | names | {"state": state}
+    return record_data(record) | names | {"state": state}
 
 
 def describe_token(record: TokenRecord, worlds: Iterable[World]) -> str:
     """Return what a token allows, in words."""
     ids, readers = allowed_names(record.worlds), allowed_names(record.readers)
+    if record.verbs == {Verb.OBSERVE}:
+        return f"observe, the metrics only; {_describe_expiry(record)}"
     where = "every world"
     if not isinstance(ids, str):
         names: dict[str, str] = {world.id: world.name for world in worlds}
         where = ", ".join(sorted(names.get(id, id) for id in ids)) or "no world"
     whom = "" if isinstance(readers, str) else f" as {', '.join(readers) or 'no reader'}"
-    until = "does not expire"
-    if record.expires_at is not None:
-        expiry = datetime.fromtimestamp(record.expires_at, UTC)
-        until = f"expires {expiry.strftime('%Y-%m-%d %H:%M')} UTC"
-    return f"{', '.join(sorted(record.verbs))}{whom} in {where}; {until}"
+    verbs = ", ".join(sorted(record.verbs))
+    return f"{verbs}{whom} in {where}; {_describe_expiry(record)}"
+
+
+def _describe_expiry(record: TokenRecord) -> str:
+    if record.expires_at is None:
+        return "does not expire"
+    return f"expires {datetime.fromtimestamp(record.expires_at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def pluralize(count: int, noun: str) -> str:

@@ -134,7 +134,8 @@ def create_token(
         bool, Option("--all-worlds", help="Every world, including future ones.")
     ] = False,
     verb: Annotated[
-        list[str] | None, Option(help="read, follow, write or administer; repeatable.")
+        list[str] | None,
+        Option(help="read, follow, write, administer or, without a world, observe; repeatable."),
     ] = None,
     reader: Annotated[
         list[str] | None,
@@ -148,10 +149,11 @@ def create_token(
 ) -> None:
     """Create a token and print its secret once; only a digest is stored."""
     from truespan.cli.output import describe_token, token_data
-    from truespan.types.scope import UNLIMITED
+    from truespan.types.scope import UNLIMITED, Verb
 
     # A token for every world must be asked for explicitly.
-    if all_worlds == bool(world):
+    needs_worlds = all_worlds or set(verb or ()) != {Verb.OBSERVE}
+    if needs_worlds and all_worlds == bool(world):
         raise InvalidSettings(
             "No worlds were named for the token.", advice="Add --world NAME or --all-worlds."
         )
@@ -167,7 +169,7 @@ def create_token(
     with cli.open_at(library) as opened:
         record, secret = opened.tokens.create(
             name,
-            worlds=world or UNLIMITED,
+            worlds=UNLIMITED if all_worlds else world or None,
             verbs=verb or None,
             readers=reader or UNLIMITED,
             expires_in=expires_in,

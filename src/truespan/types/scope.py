@@ -35,6 +35,12 @@ class Verb(StrEnum):
     """Retrieve as a reader, up to that reader's position."""
     WRITE = "write"
     ADMINISTER = "administer"
+    OBSERVE = "observe"
+    """Read the metrics, which count the requests of all worlds together."""
+
+
+WORLD_VERBS: Final = frozenset(Verb) - {Verb.OBSERVE}
+"""The verbs that allow something in a world."""
 
 
 def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozenset[T]:
@@ -92,9 +98,17 @@ class Authority(Struct, frozen=True):
     def may_follow(self, reader: str, world: WorldId) -> bool:
         return self.may(Verb.FOLLOW, world) and admits(self.readers, reader)
 
+    def may_observe(self) -> bool:
+        """Return whether it may read the metrics.
+
+        They tell of all worlds, so an authority over some worlds may not.
+        """
+        observes_only = self.verbs == {Verb.OBSERVE}
+        return Verb.OBSERVE in self.verbs and (observes_only or self.worlds is UNLIMITED)
+
     def sees(self, world: WorldId) -> bool:
         """Return whether the world is visible to this authority."""
-        return bool(self.verbs) and admits(self.worlds, world)
+        return bool(self.verbs & WORLD_VERBS) and admits(self.worlds, world)
 
 
 OWNER: Final = Authority(worlds=UNLIMITED, verbs=frozenset(Verb))

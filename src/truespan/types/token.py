@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from truespan.types.ids import WorldId
-from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.types.scope import OWNER, UNLIMITED, WORLD_VERBS, Authority, Unlimited, Verb
 
 
 class Secret:
@@ -96,14 +96,18 @@ class TokenRecord(Struct, frozen=True):
         """
         bound = not isinstance(self.readers, Unlimited)
         verbs = self.verbs & {Verb.FOLLOW} if bound else self.verbs
+        if verbs == WORLD_VERBS and self.worlds is UNLIMITED:
+            # A token for everything that was made before there was `observe`.
+            verbs = frozenset(Verb)
         return within.within(Authority(self.worlds, verbs, self.readers))
 
 
 class Principal(Struct, frozen=True):
-    """The caller: the token it used, if any, and its authority."""
+    """The caller: the token it used, if any, its authority, and the name of the token."""
 
     token: str | None
     authority: Authority
+    name: str | None = None
 
 
 class TokenSecret(Secret):

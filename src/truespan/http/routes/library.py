@@ -245,7 +245,7 @@ def ready(context: CallContext) -> schemas.Health:
 def metrics(context: CallContext) -> Reply[bytes]:
     """Get metrics for Prometheus.
 
-    Returns the metrics since the server started, in the Prometheus text format. Only the owner
-    may read them.
+    Returns the metrics since the server started, in the Prometheus text format. The owner may read
+    them, and a token with the verb `observe`.
     """
     return Reply(context.library.metrics(), media_type=METRICS)
