@@ -9,9 +9,17 @@ from truespan import errors
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from msgspec import Struct
+
     from truespan.types.bundle import ContextBundle
     from truespan.types.chunk import ChunkRecord
     from truespan.types.scope import Unlimited
+
+
+_TIMES = frozenset(
+    {"at", "created_at", "seen_at", "finished_at", "deleted_at", "expires_at", "revoked_at"}
+)
+"""Members of records that are times, in seconds since 1970."""
 
 
 class Status(NamedTuple):
@@ -138,6 +146,17 @@ def allowed_names(names: Iterable[str] | Unlimited) -> str | list[str]:
 def members(value: object, *names: str) -> dict[str, Any]:
     """Return attributes of a value by name, as members of a JSON object."""
     return {name: getattr(value, name) for name in names}
+
+
+def record_data(record: Struct, *names: str) -> dict[str, Any]:
+    """Return the members of a record, or those named, with its times in ISO 8601."""
+    from truespan.types.timestamp import format_time
+
+    data = members(record, *(names or record.__struct_fields__))
+    for name in _TIMES & data.keys():
+        if data[name] is not None:
+            data[name] = format_time(data[name])
+    return data
 
 
 def chunk_data(record: ChunkRecord) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_a_request_is_one_line_with_its_numbers(tmp_path: Path, write: Write) ->
     result = world.search("harbour")
 
     (line,) = lines(stream)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", line.pop("time"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", line.pop("time"))
     assert line.pop("seconds") > 0
     assert line == {
         "level": "info",

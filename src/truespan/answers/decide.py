@@ -34,6 +34,7 @@ from truespan.types.decision import (
     UsedModel,
 )
 from truespan.types.profile import reaches
+from truespan.types.timestamp import parse_time
 
 _UNUSABLE = {
     ModelOutcome.BLANK: DecisionReason.PRIMARY_BLANK,
@@ -206,8 +207,10 @@ def replay_json(plain: Any) -> Replay:
     """Do the same with a record from JSON: one of the usage log, or its evidence alone."""
     if isinstance(plain, dict) and "evidence" in plain:
         try:
-            return replay_record(msgspec.convert(plain, UsageRecord))
-        except msgspec.ValidationError as problem:
+            created = plain.get("created_at")
+            seconds = parse_time(created) if isinstance(created, str) else created
+            return replay_record(msgspec.convert({**plain, "created_at": seconds}, UsageRecord))
+        except (msgspec.ValidationError, ValueError) as problem:
             raise _unreadable(str(problem)) from None
     return Replay(replay(plain), None)
 

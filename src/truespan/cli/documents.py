@@ -9,7 +9,7 @@ from typer import Argument, Context, Option, Typer, echo
 
 import truespan.cli.app as cli
 from truespan.errors import InvalidSettings, WorldExists
-from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, chunk_data, to_json
+from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, chunk_data, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.ingest.run import IngestReport
@@ -244,7 +244,7 @@ def list_jobs(
 
     with cli.open_world(library, world) as chosen:
         jobs = chosen.jobs.list()
-    echo(to_json({"jobs": jobs}) if as_json else show_jobs(jobs))
+    echo(to_json({"jobs": [record_data(job) for job in jobs]}) if as_json else show_jobs(jobs))
 
 
 @jobs_app.command("show")
@@ -257,7 +257,8 @@ def show_job(
     with cli.open_world(library, world) as chosen:
         jobs = chosen.jobs
         found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
-    result = {"job": found, "documents": documents, "log": lines}
+    log = [record_data(line) for line in lines]
+    result = {"job": record_data(found), "documents": documents, "log": log}
     echo(to_json(result) if as_json else show_one_job(found, documents, lines))
 
 
@@ -296,7 +297,7 @@ def cancel_job(
         else:
             found = jobs.cancel(job)
             outcome = "Cancelled." if found.state.is_over else "Stopping."
-    echo(to_json({"job": found}) if as_json else f"{outcome} {show_job_line(found)}")
+    echo(to_json({"job": record_data(found)}) if as_json else f"{outcome} {show_job_line(found)}")
 
 
 @jobs_app.command("resume")

@@ -21,6 +21,7 @@ from truespan.serialize import (
     advice_of,
     exit_code_of,
     members,
+    record_data,
     to_json,
 )
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
@@ -72,14 +73,14 @@ _SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3
 def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
     """Show the progress of a job until it ends, unless `leave`; return the exit code."""
     if leave:
-        echo(to_json({"job": job}) if as_json else f"Queued as job {job.id}.")
+        echo(to_json({"job": record_data(job)}) if as_json else f"Queued as job {job.id}.")
         return 0
     if not as_json:
         sys.stderr.write(f"Queued as job {job.id}.\n{_no_worker_note(world)}")
     ended = _wait(world, job, hidden=as_json)
     documents = world.jobs.documents(job.id)
     if as_json:
-        echo(to_json({"job": ended, "documents": documents}))
+        echo(to_json({"job": record_data(ended), "documents": documents}))
     else:
         echo(show_followed(ended, documents, world.jobs.lines(job.id)))
         report_failure(world, ended)
@@ -90,7 +91,7 @@ def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leav
     """Show the progress of maintenance jobs, world by world, as `follow_ingest` does."""
     if leave:
         ids = ", ".join(job.id for _, job in jobs)
-        result = {"jobs": [{"job": job} for _, job in jobs]}
+        result = {"jobs": [{"job": record_data(job)} for _, job in jobs]}
         echo(to_json(result) if as_json else f"Queued as {ids}.")
         return 0
     codes, results = [0], []
@@ -100,7 +101,8 @@ def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leav
             sys.stderr.write(f"World {world.name}: queued as job {job.id}.\n{note}")
         ended = _wait(world, job, hidden=as_json)
         lines = world.jobs.lines(job.id)
-        results.append({"job": ended, "log": lines})
+        log = [record_data(line) for line in lines]
+        results.append({"job": record_data(ended), "log": log})
         codes.append(_maintenance_code(ended, lines))
         if not as_json:
             echo(show_one_job(ended, [], lines))

@@ -8,7 +8,7 @@ from typer import Argument, Context, Option, Typer, echo
 
 import truespan.cli.app as cli
 from truespan.errors import InvalidSettings, resource_error
-from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
+from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.evaluation.compare import ModeComparison
@@ -231,7 +231,8 @@ def generations(
 
     with cli.open_world(library, world) as chosen:
         records = chosen.generations.list()
-    echo(to_json({"generations": records}) if as_json else show_generations(records))
+    data = {"generations": [record_data(record) for record in records]}
+    echo(to_json(data) if as_json else show_generations(records))
 
 
 def reindex(

@@ -7,7 +7,7 @@ from typer import Argument, Option, echo
 
 import truespan.cli.app as cli
 from truespan.errors import InvalidConfiguration, InvalidSettings, resource_error
-from truespan.serialize import EXIT_UNHEALTHY, members, to_json
+from truespan.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.types.maintenance import Manifest
@@ -87,7 +87,7 @@ def restore(
 
 def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
     return {
-        **members(manifest, "format", "schema", "truespan", "created_at", "vectors"),
+        **record_data(manifest, "format", "schema", "truespan", "created_at", "vectors"),
         "settings": manifest.has("settings"),
         "keys": manifest.has("keys"),
         **members(manifest, "worlds", "documents", "chunks", "images", "missing_images"),

@@ -8,7 +8,7 @@ from typer import Argument, Option, Typer, echo
 
 import truespan.cli.app as cli
 from truespan.errors import InvalidSettings, resource_error
-from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, to_json
+from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, record_data, to_json
 from truespan.strict_json import JsonError, parse_json
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ def usage(
 
     with cli.open_world(library, world) as chosen:
         name, records = chosen.name, chosen.usage(limit=limit)
-    echo(to_json({"world": name, "records": records}) if as_json else show_usage(records))
+    data = [record_data(record) for record in records]
+    echo(to_json({"world": name, "records": data}) if as_json else show_usage(records))
 
 
 def explain(
@@ -186,7 +187,8 @@ def explain(
             replay = chosen.explain(record or "")
     if as_json:
         same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
-        echo(to_json({"record": replay.record} | same))
+        record = None if replay.record is None else record_data(replay.record)
+        echo(to_json({"record": record} | same))
     else:
         echo(show_explanation(replay))
     return EXIT_UNHEALTHY if replay.same is False else 0

@@ -19,19 +19,17 @@ from truespan.arguments import (
     SearchMode,
 )
 from truespan.maintenance.delete import PointsRemoved
-from truespan.serialize import members
+from truespan.serialize import members, record_data
 from truespan.types import decision as decisions
-from truespan.types.answer import UsageRecord
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.document import (
     AuditEntry,
     Document,
     DomainRecord,
-    GenerationRecord,
     OutlineEntry,
     WorldStatus,
 )
-from truespan.types.job import Job, JobCounts, JobDocument, JobLine, JobState, Phase
+from truespan.types.job import Job, JobCounts, JobDocument, JobState, Phase
 from truespan.types.profile import Distance
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES, ReadingPosition
 from truespan.types.request import (
@@ -40,7 +38,8 @@ from truespan.types.request import (
     Defaults,
     Mode,
 )
-from truespan.types.scope import World
+from truespan.types.scope import Generation, World
+from truespan.types.timestamp import IsoTime
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 WorldDefaults = Annotated[
@@ -274,9 +273,9 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     kind: str
     state: JobState
     phase: Phase
-    created_at: float
-    seen_at: float
-    finished_at: float | None
+    created_at: IsoTime
+    seen_at: IsoTime
+    finished_at: IsoTime | None
     counts: JobCounts
     error: str | None
 
@@ -287,12 +286,20 @@ class AcceptedJob(Struct, frozen=True, kw_only=True):
     job: JobSummary
 
 
+class LogLine(Struct, frozen=True, kw_only=True):
+    """A line of a job's log. It contains no document text and no key."""
+
+    at: IsoTime
+    level: str
+    line: str
+
+
 class JobDetail(Struct, frozen=True, kw_only=True):
     """A job, the outcome of each source, and the last lines of its log."""
 
     job: JobSummary
     documents: list[JobDocument]
-    lines: list[JobLine]
+    lines: list[LogLine]
 
 
 class JobList(Struct, frozen=True, kw_only=True):
@@ -301,10 +308,25 @@ class JobList(Struct, frozen=True, kw_only=True):
     jobs: list[JobSummary]
 
 
+class GenerationEntry(Struct, frozen=True, kw_only=True):
+    """A generation in numbers. `missing` counts documents that it has no chunks of yet."""
+
+    generation: Generation
+    created_at: IsoTime
+    documents: int
+    chunks: int
+    embedded: int
+    pending: int
+    quarantined: int
+    missing: int
+    is_default: bool
+    domains: tuple[str, ...]
+
+
 class GenerationList(Struct, frozen=True, kw_only=True):
     """The generations of a world."""
 
-    generations: list[GenerationRecord]
+    generations: list[GenerationEntry]
 
 
 class RemovedGeneration(Struct, frozen=True, kw_only=True):
@@ -343,7 +365,7 @@ class DeletionReceipt(Struct, frozen=True, kw_only=True):
     number: int | None
     doc_id: str | None
     name: str
-    deleted_at: float
+    deleted_at: IsoTime
     rows: dict[str, int]
     redacted: dict[str, int]
     points: list[PointsRemoved]
@@ -387,10 +409,23 @@ class DomainList(Struct, frozen=True, kw_only=True):
     domains: list[DomainRecord]
 
 
+class UsageEntry(Struct, frozen=True, kw_only=True):
+    """An answered request as the log keeps it."""
+
+    id: str
+    created_at: IsoTime
+    mode: decisions.AnswerMode
+    milliseconds: int
+    primary_model: str | None
+    fallback_model: str | None
+    evidence: dict[str, Any]
+    decision_explain: dict[str, Any]
+
+
 class UsageList(Struct, frozen=True, kw_only=True):
     """Answered requests, newest first."""
 
-    usage: list[UsageRecord]
+    usage: list[UsageEntry]
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -476,4 +511,4 @@ def document_entry(document: Document) -> DocumentEntry:
 
 def job_summary(job: Job) -> JobSummary:
     """Convert a job, leaving out its request and its worker."""
-    return JobSummary(**members(job, *JobSummary.__struct_fields__))
+    return JobSummary(**record_data(job, *JobSummary.__struct_fields__))

@@ -34,6 +34,7 @@ from truespan.types.maintenance import (
     sum_files,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
+from truespan.types.timestamp import format_time
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -84,6 +85,7 @@ class Receipt(Struct, frozen=True):
         fields["uploads"] = self.uploads._asdict()
         fields["check"] = self.check._asdict() if self.check else None
         fields["points"] = to_builtins(self.points)
+        fields["deleted_at"] = format_time(self.deleted_at)
         return fields
 
 

@@ -11,13 +11,13 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, TextIO
 
 from truespan.errors import CallerError
 from truespan.observer import failure_of
 from truespan.types.telemetry import FIELDS, SYSTEM, CounterName, Event, Request, Stage, known_code
+from truespan.types.timestamp import format_time
 
 JOURNAL = f"{SYSTEM}.ingest"
 """The logger of ingestion; its lines contain names of files but no text."""
@@ -102,7 +102,7 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the fixed words of a record and our own fields, and nothing else."""
         event, fields = _safe_parts(record)
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        time = format_time(record.created)
         level = record.levelname.lower()
         if self._as_json:
             return json.dumps({"time": time, "level": level, "event": event, **fields})

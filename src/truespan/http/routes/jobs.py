@@ -8,6 +8,7 @@ from truespan import errors
 from truespan.generations import Promotion
 from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, JobStream, Reply, Routes
+from truespan.serialize import record_data
 from truespan.types.job import Job
 from truespan.world import World
 
@@ -64,7 +65,7 @@ def show_job(context: CallContext) -> schemas.JobDetail:
     return schemas.JobDetail(
         job=schemas.job_summary(found.get(job)),
         documents=found.documents(job),
-        lines=found.lines(job),
+        lines=[schemas.LogLine(**record_data(line)) for line in found.lines(job)],
     )
 
 
@@ -142,7 +143,10 @@ def list_generations(context: CallContext) -> schemas.GenerationList:
 
     Returns the generations of a world, how complete each is, and the aliases that point to it.
     """
-    return schemas.GenerationList(generations=context.world().generations.list())
+    found = context.world().generations.list()
+    return schemas.GenerationList(
+        generations=[schemas.GenerationEntry(**record_data(record)) for record in found]
+    )
 
 
 @generations.post(_GENERATIONS, status=202, writes=True, example={}, links=JOB_LINKS)

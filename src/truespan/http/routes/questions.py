@@ -13,7 +13,7 @@ from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
 from truespan.http.routes.library import image_reply
-from truespan.serialize import members
+from truespan.serialize import members, record_data
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.reading import ReadingPosition, SentencePage
@@ -119,7 +119,8 @@ def list_usage(context: CallContext, query: schemas.UsageQuery) -> schemas.Usage
     Returns the records of the latest answers, newest first. Queries are stored as keyed hashes
     unless the operator chose otherwise.
     """
-    return schemas.UsageList(usage=context.world().usage(limit=query.limit))
+    found = context.world().usage(limit=query.limit)
+    return schemas.UsageList(usage=[schemas.UsageEntry(**record_data(entry)) for entry in found])
 
 
 @asking.get(_WORLD + "/usage/{record}")

@@ -1,0 +1,122 @@
+"""Times are ISO 8601 in UTC in every reply over HTTP and in every --json output."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.interfaces.http_client import serve_library, until
+from tests.interfaces.tenants import BOUNDARY, form
+from tests.interfaces.test_cli import NIGHT, Terminal, terminal
+from tests.promises import proves
+from tests.support.worlds import place
+from truespan.answers.decide import replay_json
+from truespan.http.openapi import make_document
+from truespan.http.routes import OPERATIONS
+from truespan.maintenance.delete import digest_of
+from truespan.types.timestamp import format_time, parse_time
+
+__all__ = ["terminal"]
+
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def times_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """Give the members that are times, by name, wherever they are."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from times_in(entry)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            if name == "at" or name.endswith("_at"):
+                yield name, entry
+            yield from times_in(entry)
+
+
+def require_iso(value: Any, *expected: str) -> None:
+    found = dict(times_in(value))
+    assert found.keys() >= set(expected), found
+    for name, time in times_in(value):
+        assert time is None or ISO.fullmatch(time), (name, time)
+
+
+def test_a_time_is_written_in_utc_with_milliseconds_and_read_back() -> None:
+    assert format_time(0.0) == "1970-01-01T00:00:00.000Z"
+    assert format_time(1_769_851_800.25) == "2026-01-31T09:30:00.250Z"
+    assert parse_time("2026-01-31T09:30:00.250Z") == 1_769_851_800.25
+    assert parse_time("2026-01-31T10:30:00+01:00") == parse_time("2026-01-31T09:30:00")
+
+
+@proves("interfaces.iso-times")
+def test_every_time_in_the_openapi_document_is_a_date_time() -> None:
+    schemas = json.loads(make_document(OPERATIONS, needs_token=False))["components"]["schemas"]
+    checked = 0
+    for kind, schema in schemas.items():
+        for name, member in schema.get("properties", {}).items():
+            if name == "at" or name.endswith("_at"):
+                variants = [one for one in member.get("anyOf", [member]) if one["type"] != "null"]
+                assert variants == [{"type": "string", "format": "date-time"}], (kind, name)
+                checked += 1
+    assert checked >= 7
+
+
+@proves("interfaces.iso-times")
+def test_http_replies_have_iso_times(tmp_path: Path) -> None:
+    here = place(tmp_path / "library")
+    here.world("w", a__txt=NIGHT)
+    with serve_library(here.library) as client:
+        headers = [("content-type", f"multipart/form-data; boundary={BOUNDARY}")]
+        path = "/v1/worlds/w/documents"
+        sent = client.send("POST", path, headers=headers, body=form({}))
+        job = sent.header("location") or ""
+        until(lambda: client.json("GET", job).content["job"]["state"] == "done")
+        require_iso(sent.content, "created_at", "seen_at", "finished_at")
+        examined = client.json("POST", "/v1/worlds/w/doctor", {"apply": False})
+        doctor = examined.header("location") or ""
+        until(lambda: client.json("GET", doctor).content["job"]["state"] == "done")
+        require_iso(client.json("GET", doctor).content, "created_at", "finished_at", "at")
+        require_iso(client.json("GET", "/v1/worlds/w/jobs").content, "created_at")
+        events = client.json("GET", f"{job}/events").body.decode()
+        require_iso(json.loads(events.partition("data: ")[2]), "created_at")
+        require_iso(client.json("GET", "/v1/worlds/w/generations").content, "created_at")
+        client.json("POST", "/v1/worlds/w/answer", {"query": "When did the lamp go out?"})
+        require_iso(client.json("GET", "/v1/worlds/w/usage").content, "created_at")
+        receipt = client.json("DELETE", f"{path}/a.txt").content
+        require_iso(receipt, "deleted_at")
+        assert receipt["digest"] == digest_of(receipt)
+    here.library.close()
+
+
+@proves("interfaces.iso-times")
+def test_json_outputs_have_iso_times(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    terminal.write("empty.txt", " ")
+    terminal.write("night.txt", NIGHT)
+    terminal("ingest", str(terminal.files), "-w", "w")
+    for command, expected in (
+        (["token", "create", "t", "-w", "w", "--expires", "1d"], ["created_at", "expires_at"]),
+        (["token", "list"], ["created_at", "expires_at", "revoked_at"]),
+        (["jobs", "list", "-w", "w"], ["created_at", "seen_at", "finished_at"]),
+        (["generations", "-w", "w"], ["created_at"]),
+        (["backup", str(terminal.folder / "b.backup")], ["created_at"]),
+    ):
+        require_iso(terminal.json(*command)[1], *expected)
+    job = terminal.json("jobs", "list", "-w", "w")[1]["jobs"][0]["id"]
+    require_iso(terminal.json("jobs", "show", job, "-w", "w")[1], "created_at", "at")
+
+    terminal("ask", "When did the lamp go out?", "-w", "w")
+    usage = terminal.json("usage", "-w", "w")[1]
+    require_iso(usage, "created_at")
+    record = usage["records"][0]
+    # A record is replayed from this output, and from that of earlier versions.
+    assert replay_json(record).same
+    assert replay_json({**record, "created_at": 1_769_851_800.25}).same
+    explained = terminal.json("explain", record["id"], "-w", "w")[1]
+    assert explained["record"] == record
+
+    receipt = terminal.json("delete", "night.txt", "-w", "w")[1]["receipt"]
+    require_iso(receipt, "deleted_at")
+    assert receipt["digest"] == digest_of(receipt)
