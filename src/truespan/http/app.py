@@ -23,7 +23,7 @@ from truespan import errors
 from truespan.cancel import CancelToken, use_cancel_token
 from truespan.http import bodies, replies
 from truespan.http.auth import LOCAL, Authenticator, AuthPolicy, Gateway
-from truespan.http.openapi import document_operation
+from truespan.http.openapi import document_operation, make_document
 from truespan.http.operation import (
     JSON,
     CallContext,
@@ -41,6 +41,7 @@ from truespan.mcp.tools import AnonymousAccess
 from truespan.settings import debugging
 from truespan.types.token import Principal, ReplayKey
 from truespan.web import PAGE_OPERATIONS
+from truespan.web.reference import reference_operation
 
 if TYPE_CHECKING:
     from truespan.library import Library
@@ -330,9 +331,13 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
         on_bug=partial(report_bug, library),
         default_world=options.world,
     )
-    document = document_operation(OPERATIONS, needs_token=options.auth.needs_token)
+    needs_token = options.auth.needs_token
+    document = document_operation(OPERATIONS, needs_token=needs_token)
+    reference = reference_operation(
+        lambda: make_document((*OPERATIONS, document), needs_token=needs_token)
+    )
     by_path: dict[str, dict[str, Operation]] = {}
-    for operation in (*OPERATIONS, document, *PAGE_OPERATIONS):
+    for operation in (*OPERATIONS, document, reference, *PAGE_OPERATIONS):
         by_path.setdefault(operation.path, {})[operation.method] = operation
     # Routes are tried in order; those with POST are used most.
     paths = sorted(by_path, key=lambda path: "POST" not in by_path[path])

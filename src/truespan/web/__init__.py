@@ -19,6 +19,8 @@ POLICY = (
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 
+PAGE_HEADERS = (("content-security-policy", POLICY), ("cache-control", "no-cache"))
+
 
 @cache
 def page_files() -> dict[str, bytes]:
@@ -50,8 +52,7 @@ def _send_file(name: str) -> Reply[bytes]:
     content = page_files().get(name)
     if content is None:
         raise RouteNotFound
-    headers = (("content-security-policy", POLICY), ("cache-control", "no-cache"))
-    return Reply(content, 200, headers, MEDIA_TYPES[name.rpartition(".")[2]])
+    return Reply(content, 200, PAGE_HEADERS, MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 PAGE_OPERATIONS = tuple(_routes.operations)
