@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -33,19 +34,18 @@ _LIMITS = {
 
 def reference_operation(make_document: Callable[[], bytes]) -> Operation:
     """Return the operation that serves the page, which is made on first use."""
-    pages: list[bytes] = []
 
     def reference(_: CallContext) -> Reply[bytes]:
         """Get the API reference as a page."""
-        if not pages:
-            pages.append(render_reference(msgspec.json.decode(make_document())))
-        return Reply(pages[0], 200, PAGE_HEADERS, MEDIA_TYPES["html"])
+        return Reply(render_reference(make_document()), 200, PAGE_HEADERS, MEDIA_TYPES["html"])
 
     return Operation("GET", "/docs", reference, public=True)
 
 
-def render_reference(document: Schema) -> bytes:
+@cache
+def render_reference(encoded: bytes) -> bytes:
     """Return an OpenAPI document as a page."""
+    document = msgspec.json.decode(encoded)
     operations = [
         (method.upper(), path, operation)
         for path, methods in document["paths"].items()
