@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from truespan.errors import InvalidSettings
+from truespan.types.metadata import MOST_CONDITIONS, MOST_VALUES
 from truespan.types.request import (
     DEFAULT_FLOOR,
     DEFAULT_LANGUAGE,
@@ -27,6 +28,7 @@ from truespan.types.request import (
     READING_TOP_K,
     RETRIEVAL_TOP_K,
 )
+from truespan.types.source import DocumentKind
 
 LONGEST_NAME_SHOWN = 60
 
@@ -143,14 +145,38 @@ DefaultVersion = Annotated[
 ]
 
 
-class SearchArguments(PassageFields, frozen=True, kw_only=True):
-    """A query, the maximum number of results, and their minimum similarity."""
-
-    query: Annotated[str, Meta(description="What to search for.", extra_json_schema=_LENGTH)]
-    top_k: Annotated[int, Meta(ge=0, description="Maximum number of passages.")] = DEFAULT_TOP_K
-    floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Minimum similarity.")] = DEFAULT_FLOOR
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
+_COMPARABLE = {"type": ["string", "number", "boolean"]}
+_BOUND = {"type": ["string", "number"]}
+MetadataFilter = Annotated[
+    dict[str, Any],
+    Meta(
+        description="Only documents with this metadata: by key a value, or an object of conditions "
+        "on it. Dates are strings in ISO 8601.",
+        examples=[{"team": "a", "status": {"any_of": ["open", "new"]}, "year": {"gte": 2020}}],
+        extra_json_schema={
+            "maxProperties": MOST_CONDITIONS,
+            "additionalProperties": {
+                "anyOf": [
+                    _COMPARABLE,
+                    {
+                        "type": "object",
+                        "minProperties": 1,
+                        "additionalProperties": False,
+                        "properties": {
+                            "any_of": {
+                                "type": "array",
+                                "items": _COMPARABLE,
+                                "maxItems": MOST_VALUES,
+                            },
+                            **dict.fromkeys(("gt", "gte", "lt", "lte"), _BOUND),
+                            "exists": {"type": "boolean"},
+                        },
+                    },
+                ]
+            },
+        },
+    ),
+]
 
 
 class PlaceFields(PassageFields, frozen=True, kw_only=True):
@@ -160,6 +186,20 @@ class PlaceFields(PassageFields, frozen=True, kw_only=True):
     section_filter: Annotated[str, _text("Only this section, by its full title.")] | None = None
     documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
     tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
+    kinds: Annotated[
+        list[DocumentKind], Meta(description="Only documents of these kinds; none for all.")
+    ] = []
+    source_pattern: (
+        Annotated[
+            str,
+            _text(
+                "Only documents whose path or source URL matches, such as 'handbook/*'; '*' stands "
+                "for any characters."
+            ),
+        ]
+        | None
+    ) = None
+    metadata_filter: MetadataFilter | None = None
 
 
 class FilterFields(PlaceFields, frozen=True, kw_only=True):
@@ -167,6 +207,16 @@ class FilterFields(PlaceFields, frozen=True, kw_only=True):
 
     language_constraint: Language | None = None
     version_constraint: Version | None = None
+
+
+class SearchArguments(FilterFields, frozen=True, kw_only=True):
+    """A query, the maximum number of results, their minimum similarity, and filters."""
+
+    query: Annotated[str, Meta(description="What to search for.", extra_json_schema=_LENGTH)]
+    top_k: Annotated[int, Meta(ge=0, description="Maximum number of passages.")] = DEFAULT_TOP_K
+    floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Minimum similarity.")] = DEFAULT_FLOOR
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):

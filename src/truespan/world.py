@@ -43,13 +43,11 @@ from truespan.types.request import (
     Defaults,
     Filters,
     Mode,
-    PassageArguments,
     QueryArguments,
     RetrievalRequest,
     SearchRequest,
     check_defaults,
     check_mode,
-    passage_options,
     split_arguments,
 )
 from truespan.types.scope import Authority, Scope, Verb
@@ -179,13 +177,14 @@ class World:
         floor: float = DEFAULT_FLOOR,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
-        **options: Unpack[PassageArguments],
+        **arguments: Unpack[QueryArguments],
     ) -> SearchResult:
         """Find the chunks closest to a query, each verified against the store as it is read.
 
         `mode` is one of `Mode`, by default the world's. With `rerank`, the configured reranker
-        orders the first candidates; if it fails, a warning says so. The options are those of
-        `PassageArguments`: how much of what is found is returned.
+        orders the first candidates; if it fails, a warning says so. Further arguments are those of
+        `PassageArguments`, how much of what is found is returned, and the filters of
+        `FilterArguments`.
 
         Raises:
             InvalidSettings: before anything is read.
@@ -194,9 +193,9 @@ class World:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: the provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
-        request = SearchRequest(
-            query, top_k, floor, check_mode(mode), rerank, passage_options(options)
-        )
+        options, filters = split_arguments(arguments)
+        chosen = Filters().with_arguments(filters)
+        request = SearchRequest(query, top_k, floor, check_mode(mode), rerank, options, chosen)
         with self._components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 

@@ -152,7 +152,7 @@ _OPTIONS = {
     "mode": "--mode", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
     "rerank": "--rerank", "no_such": "--no-such", "neighbours": "--neighbours",
     "granularity": "--granularity", "max_tokens": "--max-tokens",
-    "include_boilerplate": "--include-boilerplate",
+    "include_boilerplate": "--include-boilerplate", "kinds": "--kind", "source_pattern": "--source",
 }  # fmt: skip
 _FLAGS = ("near_misses", "include_boilerplate")
 _COMMANDS = {
@@ -180,6 +180,9 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
         if name == "rerank" and isinstance(value, bool):
             spelled.append("--rerank" if value else "--no-rerank")
             continue
+        if name == "metadata_filter":
+            spelled += [part for text in _where(value) for part in ("--where", text)]
+            continue
         option = _OPTIONS[name]
         for one in value if isinstance(value, list) else [value]:
             if one is None:
@@ -188,6 +191,22 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
                 spelled += [option] if name in _FLAGS else [option, "True"]
             else:
                 spelled += [option, str(one)]
+    return spelled
+
+
+def _where(wanted: dict[str, Any]) -> list[str]:
+    """Return conditions on metadata as the command line spells them."""
+    signs = {"any_of": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+    spelled: list[str] = []
+    for key, conditions in wanted.items():
+        if not isinstance(conditions, dict):
+            conditions = {"any_of": [conditions]}
+        for name, value in conditions.items():
+            if name == "exists":
+                spelled.append(key if value else f"!{key}")
+                continue
+            values = value if isinstance(value, list) else [value]
+            spelled += [f"{key}{signs[name]}{json.dumps(one)}" for one in values]
     return spelled
 
 

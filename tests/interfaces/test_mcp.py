@@ -99,6 +99,7 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     assert set(schemas) == {"search", "retrieve"}
     assert set(schemas["search"]["properties"]) == {
         "query", "top_k", "floor", "mode", "rerank", *PassageArguments.__annotations__,
+        *FILTER_ARGUMENTS,
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)} - {
         "filters",

@@ -126,7 +126,7 @@ def test_no_tool_takes_a_position_or_a_reader(ann: Session, owner: Session) -> N
         "retrieve_context": {"query", "book", "top_k", "mode", "rerank", *options},
     }
     assert set(owning["search"]["properties"]) == {
-        "query", "top_k", "floor", "mode", "rerank", *options,
+        "query", "top_k", "floor", "mode", "rerank", *options, *FILTER_ARGUMENTS,
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)}
     request -= {"filters", "passages", "by_default"}

@@ -42,6 +42,15 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("retrieve", {"query": QUESTION, "section_filter": "two: the storm"}),
     ("retrieve", {"query": QUESTION, "documents": ["lamp.md"], "mode": "auto"}),
     ("retrieve", {"query": QUESTION, "tags": ["unknown"]}),
+    ("search", {"query": QUESTION, "chapter_filter": "The Lamp", "documents": ["lamp.md"]}),
+    ("search", {"query": QUESTION, "language_constraint": "de", "tags": ["unknown"]}),
+    ("search", {"query": QUESTION, "kinds": ["book"], "source_pattern": "*/other.md"}),
+    ("search", {"query": QUESTION, "metadata_filter": {"team": "a", "year": {"gte": 2020}}}),
+    ("search", {"query": QUESTION, "metadata_filter": {"team": {"exists": False}}}),
+    ("retrieve", {"query": QUESTION, "kinds": ["document"], "source_pattern": "lamp.md"}),
+    ("retrieve", {"query": QUESTION, "metadata_filter": {"team": {"any_of": ["a", 1, True]}}}),
+    ("answer", {"query": QUESTION, "metadata_filter": {"team": {"exists": True}}}),
+    ("answer", {"query": QUESTION, "kinds": ["document"], "source_pattern": "*.md"}),
     ("search", {"query": QUESTION, "neighbours": 2, "granularity": "sentence", "max_tokens": 90}),
     ("retrieve", {"query": QUESTION, "neighbours": 2, "max_tokens": 90}),
     ("retrieve", {"query": QUESTION, "granularity": "sentence", "include_boilerplate": True}),
@@ -117,6 +126,12 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("retrieve", {"selected_text": "x" * 5001}, "invalid_settings"),
     ("retrieve", {"selected_text": ""}, "invalid_settings"),
     ("retrieve", {"query": QUESTION, "chapter_filter": ""}, "invalid_settings"),
+    ("search", {"query": QUESTION, "chapter_filter": ""}, "invalid_settings"),
+    ("search", {"query": QUESTION, "kinds": ["novel"]}, "invalid_settings"),
+    ("search", {"query": QUESTION, "source_pattern": ""}, "invalid_settings"),
+    ("search", {"query": "q", "metadata_filter": {"a": {"gt": 1, "lt": "b"}}}, "invalid_settings"),
+    ("answer", {"query": QUESTION, "metadata_filter": {"a": {"gte": True}}}, "invalid_settings"),
+    ("read", {"query": QUESTION, "reader": "ann", "tags": ["x"]}, "invalid_settings"),
     ("retrieve", {"query": QUESTION, "no_such": "x"}, "invalid_settings"),
     ("retrieve", {"query": QUESTION, "world": "absent"}, "world_not_found"),
     ("read", {"query": " ", "reader": "ann"}, "blank_query"),
@@ -177,7 +192,7 @@ def shown(case: Any) -> str:
     return str(case)[:70]
 
 
-@proves("mcp.retrieval")
+@proves("mcp.retrieval", "request.filters-everywhere")
 @pytest.mark.parametrize(("operation", "given"), GOOD, ids=shown)
 def test_the_same_request_gets_the_same_answer_at_every_door(
     interfaces: list[Any], operation: str, given: dict[str, Any]

@@ -71,6 +71,21 @@ Tags = Annotated[
     list[str] | None,
     Option("--tag", help="Only documents with this tag; repeat for all of several."),
 ]
+Kinds = Annotated[
+    list[str] | None, Option("--kind", help="Only documents of this kind; repeatable.")
+]
+SourcePattern = Annotated[
+    str | None,
+    Option("--source", help="Only documents whose path or URL matches, such as 'handbook/*'."),
+]
+Where = Annotated[
+    list[str] | None,
+    Option(
+        "--where",
+        help="Only documents with this metadata: 'team=a', 'year>=2020', 'owner' or '!owner'; "
+        "repeatable.",
+    ),
+]
 ContextOnly = Annotated[bool, Option("--context", help="Print only the context for a model.")]
 Here = Annotated[bool, Option("--here", help="Run in this process even if there are workers.")]
 NoFollow = Annotated[bool, Option("--no-follow", help="Exit once the job is queued.")]
@@ -198,14 +213,27 @@ def filters_from(
     version: str | None,
     documents: list[str] | None,
     tags: list[str] | None,
+    kinds: list[str] | None,
+    source: str | None,
+    where: list[str] | None,
 ) -> FilterArguments:
     """Return the filters that options give, as the library takes them; 'any' restricts nothing."""
+    from truespan.errors import InvalidSettings
+    from truespan.types.fields import FieldError
+    from truespan.types.metadata import parse_comparisons
+
     filters: FilterArguments = {
         "chapter_filter": chapter,
         "section_filter": section,
         "documents": documents or None,
         "tags": tags or (),
+        "kinds": kinds or (),
+        "source_pattern": source,
     }
+    try:
+        filters["metadata_filter"] = parse_comparisons(where or [])
+    except FieldError as error:
+        raise InvalidSettings(f"--where {error}.") from None
     if language is not None:
         filters["language_constraint"] = None if language == "any" else language
     if version is not None:

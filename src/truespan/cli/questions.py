@@ -33,6 +33,15 @@ def search(
     floor: Annotated[
         float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
     ] = 0.15,
+    chapter: cli.Chapter = None,
+    section: cli.Section = None,
+    language: Annotated[str | None, Option(help="Only this language.")] = None,
+    version: Annotated[str | None, Option(help="Only this version label.")] = None,
+    documents: cli.Documents = None,
+    tags: cli.Tags = None,
+    kinds: cli.Kinds = None,
+    source: cli.SourcePattern = None,
+    where: cli.Where = None,
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
     neighbours: cli.Neighbours = 0,
@@ -43,9 +52,14 @@ def search(
     as_json: cli.Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
+    filters = cli.filters_from(
+        chapter, section, language, version, documents, tags, kinds, source, where
+    )
     options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
     with cli.open_world(library, world, domain) as chosen:
-        result = chosen.search(query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **options)
+        result = chosen.search(
+            query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **options, **filters
+        )
     if as_json:
         echo(to_json(result))
     elif context:
@@ -79,6 +93,9 @@ def retrieve(
     ] = None,
     documents: cli.Documents = None,
     tags: cli.Tags = None,
+    kinds: cli.Kinds = None,
+    source: cli.SourcePattern = None,
+    where: cli.Where = None,
     near_misses: Annotated[
         bool, Option("--near-misses", help="Show what lay just below the floor.")
     ] = False,
@@ -101,7 +118,9 @@ def retrieve(
             mode=mode,
             rerank=rerank,
             **cli.options_from(neighbours, granularity, max_tokens, include_boilerplate),
-            **cli.filters_from(chapter, section, language, version, documents, tags),
+            **cli.filters_from(
+                chapter, section, language, version, documents, tags, kinds, source, where
+            ),
         )
     return _print_bundle(bundle, context=context, as_json=as_json)
 
@@ -117,6 +136,9 @@ def ask(
     book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
     documents: cli.Documents = None,
     tags: cli.Tags = None,
+    kinds: cli.Kinds = None,
+    source: cli.SourcePattern = None,
+    where: cli.Where = None,
     chapter: cli.Chapter = None,
     section: cli.Section = None,
     language: Annotated[str | None, Option(help="Only this language.")] = None,
@@ -135,7 +157,9 @@ def ask(
     """Answer a question from the documents, with citations and checked quotes."""
     from truespan.cli.output import print_answer
 
-    filters = cli.filters_from(chapter, section, language, version, documents, tags)
+    filters = cli.filters_from(
+        chapter, section, language, version, documents, tags, kinds, source, where
+    )
     options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
     with cli.open_world(library, world, domain) as chosen:
         if reader is None:

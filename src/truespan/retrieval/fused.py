@@ -30,13 +30,13 @@ from truespan.retrieval.fetch import (
 )
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.snapshot import RetrievalDeps
-from truespan.retrieval.stages import complete_until, reveal, verify
+from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.retrieval.word_query import WordQuery
 from truespan.retrieval.word_scores import WordScores, word_scores
 from truespan.types.chunk import ChunkRecord, Vector
 from truespan.types.ids import ChunkId
 from truespan.types.request import Mode
-from truespan.types.scope import Scope, Unlimited, World
+from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
 
@@ -280,7 +280,7 @@ class _FusedSearch(Struct, frozen=True):
                 self.records.update(self.deps.store.read_chunks(self.scope, unread))
             outcome = verify(hits, self.records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
-        return _in_scope(outcome.verified, self.scope)
+        return keep_in_scope(outcome.verified, self.scope)
 
     def _follow(
         self, fetched: FusedFetched, pager: HitPager, wanted: int, missing: CountMissing
@@ -292,7 +292,7 @@ class _FusedSearch(Struct, frozen=True):
             nonlocal past
             past = [
                 replace(found, fused=FusedScore(_rounded(self._bm25(found)), None))
-                for found in _in_scope(verified, self.scope)
+                for found in keep_in_scope(verified, self.scope)
                 if found.chunk.chunk_id not in fetched.candidates
             ]
             return missing([*fetched.verified, *past], seen_down_to)
@@ -321,13 +321,6 @@ def _occurs(query: WordQuery, record: ChunkRecord | None) -> bool:
     if record is None or record.chunk is None or not (record.intact and record.labels_intact):
         return True
     return query.occurs_in(record.chunk.data.decode(), record.document.language)
-
-
-def _in_scope(verified: Sequence[Verified], scope: Scope) -> list[Verified]:
-    """Keep what the scope allows: an index that is wrong must not even influence the order."""
-    if isinstance(scope.documents, Unlimited) and scope.chapter is scope.section is None:
-        return list(verified)
-    return [found for found in verified if reveal(found, scope)]
 
 
 def _rounded(score: float) -> float:

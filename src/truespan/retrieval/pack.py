@@ -306,7 +306,7 @@ def assemble(
             # Figures are returned beside the chunks, and count as returned.
             returned=len(chosen) + len(figures),
             expected=min(attempt.top_k, attempt.in_scope),
-            left_out=attempt.left_out > 0,
+            left_out=attempt.left_out > 0 or attempt.unreadable > 0,
         ),
         total_tokens=sum(part.tokens for part in chosen),
         context=render(ordered),

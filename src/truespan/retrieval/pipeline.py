@@ -100,6 +100,8 @@ class Attempt(Struct):
     """The documents that are out of scope only because of a default filter, if there are any."""
     left_out: int = 0
     """How many chunks of them reached the floor."""
+    unreadable: int = 0
+    """How many documents a condition left out because their metadata are damaged."""
     warnings: list[Notice] = field(default_factory=list)
 
     @property
@@ -252,6 +254,9 @@ class Pipeline(Struct, frozen=True):
                 hidden = hidden_documents(scope, narrow_scope(whole, catalog, relaxed), catalog)
                 attempt.hidden = replace(scope, documents=hidden) if hidden else None
             attempt.in_scope = self.store.embedded_count(scope, world)
+            if unreadable := unreadable_metadata(catalog, filters):
+                attempt.unreadable = len(unreadable)
+                attempt.warnings.append(_name_unreadable(unreadable))
             if pending := catalog.pending(scope.documents):
                 text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
                 attempt.warnings.append(Notice("chunks_pending", text))
@@ -338,14 +343,38 @@ def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ..
 def narrow_scope(scope: Scope, catalog: DocumentCatalog, filters: Filters) -> Scope:
     """Return the scope restricted by all filters together.
 
-    Language, version and tags belong to documents and are looked up in the store, so that a changed
-    label counts at once. They reach the index as document numbers.
+    Filters by document are looked up in the store, so that a changed label counts at once. They
+    reach the index as document numbers.
     """
-    numbers = catalog.labelled(lambda entry: _labels_match(entry, filters))
-    if filters.documents is not None:
-        named = catalog.named(filters.documents)
-        numbers = named if numbers is None else named & numbers
+    numbers = catalog.select(filters, lambda: matching_documents(catalog, filters))
     return scope.narrow(documents=numbers, chapter=filters.chapter, section=filters.section)
+
+
+def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[int] | None:
+    """Return the documents that all filters by document leave; None if they leave all.
+
+    A document with damaged labels is left, so that its chunks are found damaged. One with damaged
+    metadata is left out by any condition on them, and `unreadable_metadata` names it.
+    """
+    found = [catalog.labelled(lambda entry: _labels_match(entry, filters))]
+    if filters.documents is not None:
+        found.append(catalog.named(filters.documents))
+    if filters.source is not None:
+        found.append(catalog.from_source(filters.source))
+    if filters.metadata:
+        found.append(catalog.metadata.matching(filters.metadata) | catalog.damaged)
+    sets = sorted((numbers for numbers in found if numbers is not None), key=len)
+    numbers = frozenset.intersection(*sets) if sets else None
+    return None if numbers and len(numbers) == len(catalog) else numbers
+
+
+def unreadable_metadata(catalog: DocumentCatalog, filters: Filters) -> list[CatalogEntry]:
+    """Return the documents that conditions leave out because their metadata are damaged."""
+    if not filters.metadata or not catalog.metadata.damaged:
+        return []
+    others = matching_documents(catalog, replace(filters, metadata=()))
+    damaged = catalog.metadata.damaged - catalog.damaged
+    return list(catalog.among(sorted(damaged if others is None else damaged & others)))
 
 
 def hidden_documents(scope: Scope, relaxed: Scope, catalog: DocumentCatalog) -> frozenset[int]:
@@ -374,10 +403,21 @@ def name_defaults(
     return "; by ".join(reasons)
 
 
+def _name_unreadable(entries: Sequence[CatalogEntry]) -> Notice:
+    names = ", ".join(entry.name for entry in entries[:MOST_VALUES])
+    more = f" and {len(entries) - MOST_VALUES} more" if len(entries) > MOST_VALUES else ""
+    return Notice(
+        "metadata_damaged",
+        "Metadata do not match their checksum, so that these documents were left out: "
+        f"{names}{more}. Run 'truespan doctor'.",
+    )
+
+
 def _labels_match(entry: CatalogEntry, filters: Filters) -> bool:
-    """Return whether a document has all tags, the version and the language."""
+    """Return whether a document has all tags, the version, the language and one of the kinds."""
     return (
         set(filters.tags) <= set(entry.tags)
+        and (not filters.kinds or entry.kind in filters.kinds)
         and filters.version in (None, entry.version)
         and matches_language(entry.language, filters.language)
     )

@@ -22,6 +22,7 @@ from truespan.retrieval.stages import (
     Best,
     choose_best,
     drop_boilerplate,
+    keep_in_scope,
     parent_id,
     put_boilerplate_last,
     rank,
@@ -68,7 +69,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     def fill(latest: World) -> None:
         nonlocal best
         best = Best([], 0, None)
-        scope = pipeline.scope(attempt, latest, Filters())
+        scope = pipeline.scope(attempt, latest, request.filters)
         if scope is None:
             return
         shown = packing_count(options, request.top_k, attempt.in_scope)
@@ -77,16 +78,21 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         last = ranks_boilerplate_last(latest, options)
         attempt.discriminates = floor_discriminates(pipeline.store, scope, request.floor)
         vector = pipeline.query_vector(scope, latest, query)
-        attempt.fetched = pipeline.fetch(
+
+        def choose(verified: Sequence[Verified]) -> Best:
+            return choose_best(keep_in_scope(verified, scope), k, boilerplate_last=last)
+
+        fetched = pipeline.fetch(
             attempt,
             scope,
             vector,
             k=k,
             floor=request.floor,
-            missing=lambda verified, _: choose_best(verified, k, boilerplate_last=last).missing,
+            missing=lambda verified, _: choose(verified).missing,
         )
+        attempt.fetched = replace(fetched, verified=keep_in_scope(fetched.verified, scope))
         with trace.stage(Stage.RANKED):
-            best = choose_best(attempt.fetched.verified, k, boilerplate_last=last)
+            best = choose(attempt.fetched.verified)
         visible = attempt.reorder(stage, _visible(best.found, scope))
         if stage is not None and last:
             visible = put_boilerplate_last(visible)
@@ -230,17 +236,19 @@ def search_documents(
     stage = pipeline.rerank_stage(world, rerank, query)
     attempt = Attempt(world, mode, query)
 
-    def missing(verified: list[Verified], _: float) -> int:
-        found = {chunk.document.number for chunk in verified}
-        candidates = stage.candidates if stage else 0
-        return max(passages - len(verified), documents - len(found), candidates - len(verified))
-
     def fill(latest: World) -> None:
         scope = pipeline.scope(attempt, latest, filters)
         if scope is None:
             return
+
+        def missing(verified: list[Verified], _: float) -> int:
+            kept = keep_in_scope(verified, scope)
+            found = {chunk.document.number for chunk in kept}
+            candidates = stage.candidates if stage else 0
+            return max(passages - len(kept), documents - len(found), candidates - len(kept))
+
         vector = pipeline.query_vector(scope, latest, query)
-        attempt.fetched = pipeline.fetch(
+        fetched = pipeline.fetch(
             attempt,
             scope,
             vector,
@@ -248,7 +256,7 @@ def search_documents(
             floor=None,
             missing=missing,
         )
-
+        attempt.fetched = replace(fetched, verified=keep_in_scope(fetched.verified, scope))
         if stage is not None:
             ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
             attempt.chunks = tuple(attempt.reorder(stage, _visible(ranked, scope)))

@@ -11,7 +11,7 @@ from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.chunk import ChunkRecord, ChunkState, ParentChunk, StoredChunk
 from truespan.types.ids import ChunkId, TextHash, chunk_id, reader_chunk_id
 from truespan.types.reading import TailChunk
-from truespan.types.scope import Scope, admits
+from truespan.types.scope import Scope, Unlimited, admits
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
 MOST_ASIDE = 64
@@ -123,6 +123,13 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         parent_id=parent_identity,
         fused=found.fused,
     )
+
+
+def keep_in_scope(verified: Sequence[Verified], scope: Scope) -> list[Verified]:
+    """Keep what the scope allows: an index that is wrong must not even influence the order."""
+    if isinstance(scope.documents, Unlimited) and scope.chapter is scope.section is None:
+        return list(verified)
+    return [found for found in verified if reveal(found, scope)]
 
 
 def parent_id(found: Verified, scope: Scope) -> ChunkId | None:

@@ -11,15 +11,17 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from itertools import groupby
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from truespan.store.checksums import (
     CHUNK_CELLS,
+    DETAILS,
     REVISION_CELLS,
     RevisionCells,
     checksum,
     checksums_after,
     chunk_checksum,
+    details_checksum,
     revision_checksum,
 )
 from truespan.store.rows import revision_key, tags_of
@@ -40,6 +42,8 @@ from truespan.types.document import (
     WordEntry,
 )
 from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.metadata import read_metadata
+from truespan.types.metadata_index import MetadataIndex
 from truespan.types.scope import Scope, World, admits
 
 T = TypeVar("T")
@@ -109,10 +113,24 @@ class Catalogs(Part):
                     *(cells.document, cells.doc_id, cells.name, cells.language),
                     *(bool(cells.language_declared), cells.version),
                     *(tags_of(cells.tags) if intact else (), embedded, pending),
-                    damaged=not intact,
+                    *(not intact, cells.kind, cells.path, cells.source_url),
                 )
             )
-        return DocumentCatalog(entries)
+        return DocumentCatalog(entries, lambda: self._read_metadata(scope))
+
+    def _read_metadata(self, scope: Scope) -> MetadataIndex:
+        rows = self._db.at(scope).all(
+            f"""SELECT d.number, r.number, r.details_checksum, {DETAILS}
+                {_ACTIVE} {_IN_WORLD} ORDER BY d.number"""
+        )
+        metadata: list[tuple[int, dict[str, Any]]] = []
+        damaged: list[int] = []
+        for document, revision, recorded, *details in rows:
+            if recorded == details_checksum(scope.world, RevisionRef(document, revision), details):
+                metadata.append((document, read_metadata(details[0])))
+            else:
+                damaged.append(document)
+        return MetadataIndex(metadata, damaged)
 
     def embedded_count(self, scope: Scope, world: World) -> int:
         """Return how many chunks of the revisions readers see are embedded, within the scope."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import struct
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import msgspec
 from msgspec import Struct, field
 
 from truespan.types.chunk import FigureRecord, NewChunk
 from truespan.types.ids import ChunkId, TextHash
+from truespan.types.metadata_index import MetadataIndex
 from truespan.types.profile import ChunkingProfile
+from truespan.types.request import Filters
 from truespan.types.scope import Generation, Unlimited
 from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
@@ -155,6 +161,9 @@ class CatalogEntry(Struct, frozen=True):
     embedded: int
     pending: int
     damaged: bool = False
+    kind: str = DocumentKind.DOCUMENT
+    path: str = ""
+    source_url: str | None = None
 
 
 class OutlineEntry(Struct, frozen=True):
@@ -260,11 +269,19 @@ class DocumentCatalog:
     """Every document in force, by number.
 
     It is kept as long as the world does not change. What can be counted once is, so that a request
-    costs the same in a world of a thousand documents and of a million.
+    costs the same in a world of a thousand documents and of a million. `read_metadata` is called
+    when metadata are needed for the first time.
     """
 
-    def __init__(self, entries: Iterable[CatalogEntry]) -> None:
+    def __init__(
+        self,
+        entries: Iterable[CatalogEntry],
+        read_metadata: Callable[[], MetadataIndex] = lambda: MetadataIndex(()),
+    ) -> None:
         self._entries = {entry.number: entry for entry in entries}
+        self._read_metadata = read_metadata
+        self._selections: dict[bytes, frozenset[int] | None] = {}
+        self._counts: dict[frozenset[int], tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[CatalogEntry]:
         return iter(self._entries.values())
@@ -273,25 +290,70 @@ class DocumentCatalog:
         return len(self._entries)
 
     def embedded(self, among: Documents) -> int:
-        if isinstance(among, Unlimited):
-            return self._totals[0]
-        return sum(entry.embedded for entry in self.among(among))
+        return self._count(among)[0]
 
     def pending(self, among: Documents) -> int:
+        return self._count(among)[1]
+
+    def _count(self, among: Documents) -> tuple[int, int]:
         if isinstance(among, Unlimited):
-            return self._totals[1]
-        return sum(entry.pending for entry in self.among(among))
+            return self._totals
+        counts = self._counts.get(among)
+        if counts is None:
+            counts = 0, 0
+            for entry in self.among(among):
+                counts = counts[0] + entry.embedded, counts[1] + entry.pending
+            _keep(self._counts, among, counts)
+        return counts
+
+    @cached_property
+    def metadata(self) -> MetadataIndex:
+        """The metadata of the documents.
+
+        They are read later than the labels. A request that saw the world change in between is
+        repeated with another catalog.
+        """
+        return self._read_metadata()
+
+    def select(
+        self, filters: Filters, find: Callable[[], frozenset[int] | None]
+    ) -> frozenset[int] | None:
+        """Return what `find` gives for filters, which is called once for equal filters."""
+        key = msgspec.json.encode(filters)
+        try:
+            return self._selections[key]
+        except KeyError:
+            found = find()
+        _keep(self._selections, key, found)
+        return found
 
     def labelled(self, suits: Callable[[CatalogEntry], bool]) -> frozenset[int] | None:
         """Return the numbers of documents whose labels suit; None when those of all do.
 
-        Only language, version and tags may be looked at: one document is asked for all that have
-        the same. A damaged document suits whatever it says: its chunks are then found damaged.
+        Only language, version, tags and kind may be looked at: one document is asked for all that
+        have the same. A damaged document suits whatever it says: its chunks are then found damaged.
         """
         suitable = [
             numbers for example, numbers in self._groups if example.damaged or suits(example)
         ]
         return None if len(suitable) == len(self._groups) else frozenset().union(*suitable)
+
+    def from_source(self, pattern: str) -> frozenset[int]:
+        """Return the numbers of documents whose path or source URL matches a pattern.
+
+        `*` stands for any characters, also for slashes, and `?` for one. A pattern that begins
+        neither with a slash nor with a scheme may begin at any folder. A damaged document suits.
+        """
+        pattern = unicodedata.normalize("NFC", pattern).replace("[", "[[]")
+        patterns = [pattern]
+        if not pattern.startswith("/") and "://" not in pattern:
+            patterns.append(f"*/{pattern}")
+        match = re.compile("|".join(fnmatch.translate(each) for each in patterns)).match
+        return frozenset(
+            entry.number
+            for entry, sources in zip(self, self._sources, strict=True)
+            if entry.damaged or any(match(source) for source in sources)
+        )
 
     def named(self, names: Iterable[str]) -> frozenset[int]:
         """Return the numbers of documents that have one of these names, ids or numbers."""
@@ -302,6 +364,11 @@ class DocumentCatalog:
         return (self._entries[number] for number in numbers if number in self._entries)
 
     @cached_property
+    def damaged(self) -> frozenset[int]:
+        """The documents whose labels do not match their checksum."""
+        return frozenset(entry.number for entry in self if entry.damaged)
+
+    @cached_property
     def _totals(self) -> tuple[int, int]:
         return sum(entry.embedded for entry in self), sum(entry.pending for entry in self)
 
@@ -310,7 +377,7 @@ class DocumentCatalog:
         """Return the documents with the same labels, with one that stands for all of them."""
         found: dict[tuple[object, ...], list[CatalogEntry]] = {}
         for entry in self:
-            labels = entry.language, entry.version, entry.tags, entry.damaged
+            labels = entry.language, entry.version, entry.tags, entry.kind, entry.damaged
             found.setdefault(labels, []).append(entry)
         return [(group[0], frozenset(part.number for part in group)) for group in found.values()]
 
@@ -321,6 +388,30 @@ class DocumentCatalog:
             for name in (str(entry.number), entry.doc_id, entry.name):
                 found.setdefault(name, set()).add(entry.number)
         return found
+
+    @cached_property
+    def _sources(self) -> list[tuple[str, ...]]:
+        """Return the path of each document, and its source URL if it has one."""
+        return [
+            tuple(
+                unicodedata.normalize("NFC", source)
+                for source in (entry.path.replace("\\", "/"), entry.source_url)
+                if source
+            )
+            for entry in self
+        ]
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+MOST_KEPT = 64
+"""So many results of filters are kept; they are asked for again and again, or never."""
+
+
+def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
+    if len(kept) >= MOST_KEPT:
+        kept.clear()
+    kept[key] = value
 
 
 class WordEntry(Struct, frozen=True):

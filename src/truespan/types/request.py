@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypedDict, cast
 from unicodedata import category
@@ -12,6 +12,9 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from truespan.errors import InvalidSettings, QueryTooLong
+from truespan.types.fields import FieldError
+from truespan.types.metadata import Condition, read_conditions
+from truespan.types.source import DocumentKind
 
 DEFAULT_TOP_K = 10
 DEFAULT_FLOOR = 0.15
@@ -192,38 +195,6 @@ class PassageOptions(Struct, frozen=True):
         return self.max_tokens
 
 
-class SearchRequest(Struct, frozen=True):
-    """A query, how many results it may give, and the least similarity they must have.
-
-    Wrong types are refused rather than converted: `True` is an `int` in Python, and a caller who
-    passes it has made a mistake.
-    """
-
-    query: str
-    top_k: int = DEFAULT_TOP_K
-    floor: float = DEFAULT_FLOOR
-    mode: Mode | None = None
-    """How to search; None for the default of the world."""
-    rerank: bool | None = None
-    """Whether a reranker orders the first candidates; None for the default of the world."""
-    passages: PassageOptions = PassageOptions()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.query, str):
-            raise InvalidSettings("The query must be a string.")
-        check_query(self.query)
-        if isinstance(self.top_k, bool) or not isinstance(self.top_k, int):
-            raise InvalidSettings("top_k must be a whole number.")
-        if self.top_k < 0:
-            raise InvalidSettings("top_k must not be negative.")
-        if isinstance(self.floor, bool) or not isinstance(self.floor, int | float):
-            raise InvalidSettings("The floor must be a number.")
-        if not math.isfinite(self.floor) or not 0.0 <= self.floor <= 1.0:
-            raise InvalidSettings("The floor must lie between 0.0 and 1.0.")
-        force_setattr(self, "mode", check_mode(self.mode))
-        check_rerank(self.rerank, self.query)
-
-
 class FilterArguments(TypedDict, total=False):
     """Filters as the keyword arguments of library methods, under the names of the interfaces."""
 
@@ -233,20 +204,31 @@ class FilterArguments(TypedDict, total=False):
     version_constraint: str | None
     documents: Sequence[str] | None
     tags: Sequence[str]
+    kinds: Sequence[str]
+    source_pattern: str | None
+    metadata_filter: Mapping[str, Any] | None
 
 
 FILTER_ARGUMENTS = {
-    name: name.removesuffix("_filter").removesuffix("_constraint")
+    name: name.removesuffix("_filter").removesuffix("_constraint").removesuffix("_pattern")
     for name in FilterArguments.__annotations__
 }
 """The member of `Filters` behind each argument."""
+_LISTS = ("documents", "tags", "kinds")
+
+
+def _check_conditions(name: str, wanted: object) -> tuple[Condition, ...]:
+    try:
+        return () if wanted is None else read_conditions(wanted)
+    except FieldError as error:
+        raise InvalidSettings(f"{name} {error}.") from None
 
 
 class Filters(Struct, frozen=True):
     """Which documents and which part of them a request covers. All conditions hold together.
 
-    None and no tags restrict nothing. `documents` are numbers, doc ids or names; an empty tuple of
-    them matches nothing.
+    None, and no tags, kinds or conditions, restrict nothing. `documents` are numbers, doc ids or
+    names; an empty tuple of them matches nothing.
     """
 
     chapter: str | None = None
@@ -255,15 +237,25 @@ class Filters(Struct, frozen=True):
     version: str | None = None
     documents: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    """Document kinds, of which a document has one."""
+    source: str | None = None
+    """A pattern with `*` and `?` for the path or the source URL of a document."""
+    metadata: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
         for name, member in FILTER_ARGUMENTS.items():
             value = getattr(self, member)
-            if member not in ("documents", "tags"):
+            if member == "metadata":
+                continue
+            if member not in _LISTS:
                 _check_length(name, value, LONGEST_NAME)
             # A string is a sequence of letters to Python, and hardly ever meant that way.
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
                 raise InvalidSettings(f"{name} must be a list of strings.")
+        if unknown := set(self.kinds) - set(DocumentKind):
+            kinds = ", ".join(DocumentKind)
+            raise InvalidSettings(f"kinds must be of {kinds}; {min(unknown)[:40]!r} is none.")
 
     def with_arguments(self, arguments: FilterArguments) -> Filters:
         """Return these filters with those that a caller gave as keyword arguments, checked."""
@@ -272,8 +264,13 @@ class Filters(Struct, frozen=True):
         for name, value in values.items():
             if name not in FILTER_ARGUMENTS:
                 raise TypeError(f"got an unexpected keyword argument {name!r}")
-            listed = name in ("documents", "tags") and not isinstance(value, str)
-            given[FILTER_ARGUMENTS[name]] = tuple(value) if listed and value is not None else value
+            member = FILTER_ARGUMENTS[name]
+            if member == "metadata":
+                given[member] = _check_conditions(name, value)
+            elif member in _LISTS and value is not None and not isinstance(value, str):
+                given[member] = tuple(value)
+            else:
+                given[member] = value
         return replace(self, **given)
 
 
@@ -309,6 +306,39 @@ def matches_language(language: str | None, wanted: str | None) -> bool:
         return True
     own, other = (f"{label}".casefold().replace("_", "-") for label in (language, wanted))
     return own == other or own.startswith(f"{other}-")
+
+
+class SearchRequest(Struct, frozen=True):
+    """A query, how many results it may give, and the least similarity they must have.
+
+    Wrong types are refused rather than converted: `True` is an `int` in Python, and a caller who
+    passes it has made a mistake.
+    """
+
+    query: str
+    top_k: int = DEFAULT_TOP_K
+    floor: float = DEFAULT_FLOOR
+    mode: Mode | None = None
+    """How to search; None for the default of the world."""
+    rerank: bool | None = None
+    """Whether a reranker orders the first candidates; None for the default of the world."""
+    passages: PassageOptions = PassageOptions()
+    filters: Filters = Filters()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, str):
+            raise InvalidSettings("The query must be a string.")
+        check_query(self.query)
+        if isinstance(self.top_k, bool) or not isinstance(self.top_k, int):
+            raise InvalidSettings("top_k must be a whole number.")
+        if self.top_k < 0:
+            raise InvalidSettings("top_k must not be negative.")
+        if isinstance(self.floor, bool) or not isinstance(self.floor, int | float):
+            raise InvalidSettings("The floor must be a number.")
+        if not math.isfinite(self.floor) or not 0.0 <= self.floor <= 1.0:
+            raise InvalidSettings("The floor must lie between 0.0 and 1.0.")
+        force_setattr(self, "mode", check_mode(self.mode))
+        check_rerank(self.rerank, self.query)
 
 
 class RetrievalRequest(Struct, frozen=True):

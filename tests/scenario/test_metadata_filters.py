@@ -1,0 +1,202 @@
+"""Kinds, sources and metadata: which documents they leave, and what damage does to that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.promises import proves
+from tests.support.worlds import MemoryIndex, Place, place
+from truespan.errors import InvalidSettings
+from truespan.index.filters import AnyOf, Field, conditions
+from truespan.types.bundle import BundleStatus
+from truespan.types.scope import UNLIMITED, Scope
+from truespan.world import World
+
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "handbook/vpn.txt": {
+        "tags": ["net"],
+        "source_url": "https://wiki.example/it/vpn",
+        "metadata": {"team": "a", "year": 2020, "status": "open", "due": "2024-05-01"},
+    },
+    "handbook/old/keys.txt": {
+        "metadata": {"team": "b", "year": 2023.5, "status": ["new", "urgent"], "public": True},
+    },
+    "notes [draft].txt": {"metadata": {"team": "a", "year": "2023", "due": "2024-05-01T12:00:00Z"}},
+    "saga.txt": {"kind": "book"},
+}
+NAMES = {Path(path).name for path in DOCUMENTS}
+
+
+def shelved(here: Place) -> World:
+    """Return a world of four documents with different metadata."""
+    world = here.library.create_world("world", defaults="recommended")
+    lines = [{"path": path, **declared} for path, declared in DOCUMENTS.items()]
+    for number, path in enumerate(DOCUMENTS):
+        here.write(path, f"The lamp burns in room {number}.")
+    lines[2]["path"] = "notes ?draft?.txt"
+    manifest = here.write("all.jsonl", "\n".join(json.dumps(line) for line in lines))
+    world.ingest(manifest=manifest)
+    return world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    here = place(tmp_path_factory.mktemp("world"))
+    yield shelved(here)
+    here.library.close()
+
+
+ROWS: list[tuple[dict[str, Any], set[str]]] = [
+    ({}, NAMES),
+    ({"kinds": []}, NAMES),
+    ({"kinds": ["book"]}, {"saga.txt"}),
+    ({"kinds": ["book", "document"]}, NAMES),
+    ({"source_pattern": "handbook/*"}, {"vpn.txt", "keys.txt"}),
+    ({"source_pattern": "old/*.txt"}, {"keys.txt"}),
+    ({"source_pattern": "book/*"}, set()),
+    ({"source_pattern": "/handbook/*"}, set()),
+    ({"source_pattern": "*/handbook/???.txt"}, {"vpn.txt"}),
+    ({"source_pattern": "https://wiki.example/*"}, {"vpn.txt"}),
+    ({"source_pattern": "wiki.example/*"}, {"vpn.txt"}),
+    ({"source_pattern": "notes [draft].*"}, {"notes [draft].txt"}),
+    ({"source_pattern": "saga.txt"}, {"saga.txt"}),
+    ({"source_pattern": "SAGA.txt"}, set()),
+    ({"metadata_filter": None}, NAMES),
+    ({"metadata_filter": {}}, NAMES),
+    ({"metadata_filter": {"team": "a"}}, {"vpn.txt", "notes [draft].txt"}),
+    ({"metadata_filter": {"team": "A"}}, set()),
+    ({"metadata_filter": {"team": {"any_of": ["a", "b"]}, "year": 2020}}, {"vpn.txt"}),
+    ({"metadata_filter": {"year": {"gte": 2020, "lt": 2024}}}, {"vpn.txt", "keys.txt"}),
+    ({"metadata_filter": {"year": {"gt": 2020}}}, {"keys.txt"}),
+    ({"metadata_filter": {"year": "2023"}}, {"notes [draft].txt"}),
+    ({"metadata_filter": {"status": {"any_of": ["open", "urgent"]}}}, {"vpn.txt", "keys.txt"}),
+    ({"metadata_filter": {"public": True}}, {"keys.txt"}),
+    ({"metadata_filter": {"public": 1}}, set()),
+    ({"metadata_filter": {"due": "2024-05-01"}}, {"vpn.txt", "notes [draft].txt"}),
+    ({"metadata_filter": {"due": {"gt": "2024-05-01T06:00"}}}, {"notes [draft].txt"}),
+    ({"metadata_filter": {"status": {"exists": False}}}, {"saga.txt", "notes [draft].txt"}),
+    ({"metadata_filter": {"team": {"exists": True}}}, NAMES - {"saga.txt"}),
+    ({"metadata_filter": {"team": "a"}, "tags": ["net"]}, {"vpn.txt"}),
+    ({"metadata_filter": {"team": "a"}, "kinds": ["book"]}, set()),
+    ({"metadata_filter": {"team": "a"}, "documents": ["3", "saga.txt"]}, {"notes [draft].txt"}),
+]
+
+
+@proves("request.metadata-filter", "request.constraints-combine")
+def test_every_request_leaves_the_documents_that_its_filters_match(world: World) -> None:
+    wrong = []
+    ids = {found.source: found.chunk_id for found in world.search("the lamp", floor=0.0).results}
+    for filters, names in ROWS:
+        found = {
+            "search": {
+                part.source for part in world.search("the lamp", floor=0, **filters).results
+            },
+            "retrieve": {
+                note.source for note in world.retrieve("the lamp", **filters).metadata.sources
+            },
+            "why_not": {
+                name
+                for name, chunk in ids.items()
+                if world.why_not(chunk, "the lamp", **filters).code != "filtered_out"
+            },
+        }
+        wrong += [(filters, how, names, got) for how, got in found.items() if got != names]
+    assert not wrong
+
+
+@proves("request.metadata-filter")
+def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({"kinds": "book"}, "kinds must be a list"),
+        ({"kinds": ["novel"]}, "'novel'"),
+        ({"source_pattern": ""}, "source_pattern must have"),
+        ({"source_pattern": 3}, "source_pattern must be a string"),
+        ({"metadata_filter": "team=a"}, "metadata_filter must be an object"),
+        ({"metadata_filter": {"team": None}}, "'team'"),
+        ({"metadata_filter": {"team": ["a"]}}, "'team'"),
+        ({"metadata_filter": {"team": {}}}, "no operator"),
+        ({"metadata_filter": {"team": {"in": ["a"]}}}, "'in'"),
+        ({"metadata_filter": {"team": {"exists": "no"}}}, "exists"),
+        ({"metadata_filter": {"team": {"gte": True}}}, "no order"),
+        ({"metadata_filter": {"team": {"gte": 1, "lt": "b"}}}, "no order"),
+    ]
+    for filters, reason in rows:
+        for call in (world.search, world.retrieve, world.answer):
+            with pytest.raises(InvalidSettings, match=reason):
+                call("the lamp", **filters)
+
+
+@proves("request.metadata-filter")
+def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> None:
+    class Deaf(MemoryIndex):
+        deaf = False
+
+        def search(self, scope: Scope, *args: Any, **options: Any) -> Any:
+            asked.append(scope)
+            wide = replace(scope, documents=UNLIMITED) if self.deaf else scope
+            return super().search(wide, *args, **options)
+
+    asked: list[Scope] = []
+    index = Deaf()
+    world = shelved(place(tmp_path, index=index))
+    rows = [({"metadata_filter": {"team": "b"}}, "keys.txt"), ({"kinds": ["book"]}, "saga.txt")]
+
+    for index.deaf in (False, True):
+        for filters, name in rows:
+            for mode in ("meaning", "auto"):
+                found = world.search("the lamp", top_k=1, floor=0, mode=mode, **filters)
+                assert [part.source for part in found.results] == [name]
+                assert found.funnel.in_scope == found.funnel.verified == 1
+                notes = world.retrieve("the lamp", mode=mode, **filters).metadata.sources
+                assert [note.source for note in notes] == [name]
+    assert conditions(asked[0])[1:] == (AnyOf(Field.DOCUMENT, (2,)),)
+
+
+@proves("request.metadata-filter")
+def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = shelved(here)
+    here.sql(
+        """UPDATE revisions SET metadata = '{"team":"a","secret":1}' WHERE name = 'keys.txt'"""
+    )
+    here.sql("UPDATE worlds SET changes = changes + 1")
+
+    for filters in ({"team": "a"}, {"team": "b"}, {"secret": {"exists": False}}):
+        result = world.search("the lamp", floor=0, metadata_filter=filters)
+        assert "keys.txt" not in {part.source for part in result.results}
+        warning = result.warnings[0]
+        assert warning.code == "metadata_damaged"
+        assert "keys.txt" in warning.message
+    bundle = world.retrieve("the lamp", metadata_filter={"team": "b"})
+    assert bundle.status is BundleStatus.NO_MATCHES
+    partial = world.retrieve("the lamp", metadata_filter={"team": "a"})
+    assert partial.retrieved_chunks
+    assert partial.status is BundleStatus.PARTIAL
+    assert [notice.code for notice in bundle.metadata.warnings][:1] == ["metadata_damaged"]
+    # Nothing is said without a condition on metadata, or if another filter leaves it out.
+    assert not world.search("the lamp", floor=0).warnings
+    others = world.search("the lamp", metadata_filter={"team": "a"}, kinds=["book"])
+    assert [notice.code for notice in others.warnings] == ["no_embedded_chunks"]
+
+
+@proves("request.metadata-filter")
+def test_a_document_with_damaged_labels_is_found_damaged_whatever_the_filter(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = shelved(here)
+    here.sql("UPDATE revisions SET kind = 'book', path = '/x' WHERE name = 'keys.txt'")
+    here.sql("UPDATE worlds SET changes = changes + 1")
+
+    result = world.search("the lamp", floor=0, kinds=["book"], source_pattern="saga.txt")
+
+    assert [part.source for part in result.results] == ["saga.txt"]
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]
