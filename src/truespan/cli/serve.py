@@ -2,19 +2,25 @@
 
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer, echo
 
 import truespan.cli.app as cli
 from truespan.errors import InvalidSettings
-from truespan.serialize import to_json
+from truespan.serialize import members, to_json
+
+if TYPE_CHECKING:
+    from truespan.http.server import Startup
 
 token_app = Typer(name="token", help="Manage access tokens.", no_args_is_help=True)
 
+_NAMED_WORLDS = 5
+_NO_WORKER = "jobs wait: no worker is running; start 'truespan worker'"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 
 
@@ -39,6 +45,9 @@ def serve(
     mcp_owner: Annotated[
         bool, Option("--mcp-owner", help="Let MCP clients without a token see whole documents.")
     ] = False,
+    log_requests: Annotated[
+        bool, Option("--log-requests", help="Log each request with its path and token name.")
+    ] = False,
     as_json: cli.Json = False,
 ) -> int:
     """Serve the library over HTTP: API, MCP and web page."""
@@ -47,13 +56,48 @@ def serve(
     from truespan.http.server import serve as run
 
     folder = cli.folder_of(library)
-    options = ServerOptions(world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner)
+    options = ServerOptions(
+        world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner, log_requests=log_requests
+    )
 
-    def on_ready(address: str) -> None:
-        result = {"address": address, "library": str(folder)}
-        echo(to_json(result) if as_json else f"Truespan serves {folder} at {address}")
+    def on_ready(startup: "Startup") -> None:
+        if as_json:
+            echo(to_json({**members(startup, *startup.__struct_fields__), "library": str(folder)}))
+            return
+        sys.stderr.write(describe_startup(startup))
+        sys.stderr.flush()
+        echo(f"Truespan serves {folder} at {startup.address}")
 
     return run(Service(folder, host, port, workers, require_token, options), on_ready)
+
+
+def describe_startup(startup: "Startup") -> str:
+    """Return what an operator wants to know of a server that has started, one fact a line."""
+    worlds, count = startup.worlds, len(startup.worlds)
+    named = ", ".join(worlds[:_NAMED_WORLDS])
+    more = f" and {count - _NAMED_WORLDS} more" if count > _NAMED_WORLDS else ""
+    listed = f"{count} {'world' if count == 1 else 'worlds'}: {named}{more}"
+    active = "1 is active" if startup.tokens == 1 else f"{startup.tokens} are active"
+    authentication = f"a token is required; {active}"
+    if not startup.requires_token:
+        authentication = f"no token is needed on this machine; {active}"
+    elif not startup.tokens:
+        authentication = "a token is required; create one with 'truespan token create'"
+    jobs = "jobs run in the server"
+    if startup.queue:
+        jobs = "jobs run on workers" if startup.workers_running else _NO_WORKER
+    processes = "1 process" if startup.processes == 1 else f"{startup.processes} processes"
+    rows = {
+        "worlds": listed
+        if worlds
+        else "no worlds yet; create one with 'truespan init --world NAME'",
+        "authentication": authentication,
+        "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'",
+        "workers": f"{processes}; {jobs}",
+        "API": f"{startup.address}docs",
+    }
+    lines = [f"  {name:<15} {value}\n" for name, value in rows.items()]
+    return "".join([f"Truespan {startup.version}\n", *lines])
 
 
 def worker(

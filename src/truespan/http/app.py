@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import time
 import traceback
@@ -39,6 +40,7 @@ from truespan.http.routes import OPERATIONS
 from truespan.mcp.http import McpApp
 from truespan.mcp.tools import AnonymousAccess
 from truespan.settings import debugging
+from truespan.types.telemetry import ACCESS
 from truespan.types.token import Principal, ReplayKey
 from truespan.web import PAGE_OPERATIONS
 from truespan.web.reference import reference_operation
@@ -186,7 +188,7 @@ class Endpoint(Struct, frozen=True):
         limits, pool = self.app.limits, self.app.pool
 
         def check() -> Principal:
-            principal = self.app.authenticator.admit(request.authorizations)
+            principal = self._admit(request)
             if request.operation.check is not None:
                 request.operation.check(self._context(request, principal, _NEVER_CANCELLED))
             return principal
@@ -212,7 +214,7 @@ class Endpoint(Struct, frozen=True):
         if request.operation.public:
             return self._run_as(request, LOCAL, token)
         authenticator, authorizations = self.app.authenticator, request.authorizations
-        result = self._run_as(request, authenticator.admit(authorizations), token)
+        result = self._run_as(request, self._admit(request), token)
         if not isinstance(result, JobStream):
             return result
 
@@ -222,6 +224,12 @@ class Endpoint(Struct, frozen=True):
             return result.poll()
 
         return replace(result, poll=poll)
+
+    def _admit(self, request: Request) -> Principal:
+        principal = self.app.authenticator.admit(request.authorizations)
+        # For the log of requests.
+        request.scope["truespan.token"] = principal.name
+        return principal
 
     def _run_as(self, request: Request, principal: Principal, token: CancelToken) -> Result:
         operation, context = request.operation, self._context(request, principal, token)
@@ -268,6 +276,7 @@ class AuthenticatedApp(Struct, frozen=True):
                 raise
             except Exception as error:
                 raise self.app.on_bug("authentication", error) from None
+            scope["truespan.token"] = principal.name
             scope["state"] = {**scope.get("state", {}), "principal": principal}
             limited = bodies.limit_body(receive, limits.body, limits.body_seconds)
             await self.inner(scope, limited, send)
@@ -308,6 +317,8 @@ class ServerOptions(Struct, frozen=True):
     mcp_reader: str | None = None
     """The reader that MCP serves to callers without a token."""
     mcp_owner: bool = False
+    log_requests: bool = False
+    """Whether each request is logged with its path and the name of its token."""
     sessions: bool = True
     """Whether MCP may use sessions, which live in one process."""
 
@@ -355,7 +366,9 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
         context.streams.close()
 
     router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
-    gateway = Gateway(router, options.auth, time.monotonic)
+    if options.log_requests:
+        logging.getLogger(ACCESS).setLevel(logging.INFO)
+    gateway = Gateway(router, options.auth, time.monotonic, options.log_requests)
     return Application(gateway, lambda: context.pool.idle and context.streams.idle and mcp.idle)
 
 

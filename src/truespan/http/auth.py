@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
+from urllib.parse import quote
+from uuid import uuid4
 
 from msgspec import Struct, field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,7 +19,7 @@ from truespan.http.bodies import header
 from truespan.http.operation import Operation, Reply
 from truespan.http.replies import problem_reply, send_reply
 from truespan.types.scope import OWNER
-from truespan.types.telemetry import FIELDS, OTHER, SYSTEM, Event
+from truespan.types.telemetry import ACCESS, FIELDS, OTHER, SYSTEM, Event
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
@@ -24,18 +27,25 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(f"{SYSTEM}.http")
 _log.addHandler(logging.NullHandler())
+_access_log = logging.getLogger(ACCESS)
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOCAL = Principal(None, OWNER)
 """A caller without a token on a server that needs none."""
 _MAX_RATED_CALLERS = 10_000
+_LONGEST_PATH = 1000
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_SECRET = re.compile(r"(ts_[0-9a-f]{16}_)[A-Za-z0-9_-]+")
+"""A token that was put into a path by mistake; its id is no secret."""
 _DEFAULT_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-_EXPOSED_HEADERS = b"X-Answer-Mode, X-RAG-Domain, Location, Retry-After, Mcp-Session-Id"
+_EXPOSED_HEADERS = (
+    b"X-Answer-Mode, X-RAG-Domain, Location, Retry-After, X-Request-Id, Mcp-Session-Id"
+)
 _PREFLIGHT = Reply(
     b"",
     204,
@@ -131,12 +141,14 @@ class Gateway(Struct, frozen=True):
     inner: ASGIApp
     policy: AuthPolicy
     now: Callable[[], float]
+    log_requests: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
         started, status, origin = self.now(), 0, None
+        request_id = _request_id(scope) if self.log_requests else None
         # Routing uses the encoded path: a name may contain a slash, encoded as %2F.
         scope["path"] = scope["raw_path"].decode("latin-1")
 
@@ -147,6 +159,8 @@ class Gateway(Struct, frozen=True):
                 headers = list(message.get("headers", ()))
                 names = {name for name, _ in headers}
                 headers += [entry for entry in _DEFAULT_HEADERS if entry[0] not in names]
+                if request_id is not None:
+                    headers.append((b"x-request-id", request_id.encode()))
                 if origin is not None:
                     headers += [
                         (b"access-control-allow-origin", origin.encode("latin-1")),
@@ -166,11 +180,23 @@ class Gateway(Struct, frozen=True):
                 await send_reply(_PREFLIGHT, send_with_headers)
             else:
                 await self.inner(scope, receive, send_with_headers)
-        if _log.isEnabledFor(logging.INFO):
-            # Never the path: it may contain names.
-            operation = scope.get("truespan.operation")
-            name = operation.name if isinstance(operation, Operation) else OTHER
-            fields = {"call": name, "status": status, "seconds": round(self.now() - started, 6)}
+        seconds = self.now() - started
+        operation = scope.get("truespan.operation")
+        name = operation.name if isinstance(operation, Operation) else OTHER
+        if request_id is not None:
+            fields = {
+                "method": scope["method"],
+                "path": _loggable_path(scope["raw_path"]),
+                "call": name,
+                "status": status,
+                "ms": round(seconds * 1000, 1),
+                "request_id": request_id,
+                "token": scope.get("truespan.token"),
+            }
+            _access_log.info(Event.HTTP_REQUEST.value, extra={FIELDS: fields})
+        elif _log.isEnabledFor(logging.INFO):
+            # Never the path: it may contain names, and nobody asked for them.
+            fields = {"call": name, "status": status, "seconds": round(seconds, 6)}
             _log.info(Event.HTTP_ANSWERED.value, extra={FIELDS: fields})
 
     def _check(self, scope: Scope) -> str | None:
@@ -184,6 +210,19 @@ class Gateway(Struct, frozen=True):
         return self.policy.check_origin(
             header(scope, b"origin"), host, cross_site=is_cross_site and not follows_link
         )
+
+
+def _request_id(scope: Scope) -> str:
+    """Return the id that a proxy gave the request, or a new one."""
+    given = header(scope, b"x-request-id")
+    is_usable = len(given) == 1 and _REQUEST_ID.fullmatch(given[0])
+    return given[0].decode("ascii") if is_usable else uuid4().hex[:16]
+
+
+def _loggable_path(raw: bytes) -> str:
+    """Return a path without anything that a log must not have: control characters and secrets."""
+    path = quote(raw[:_LONGEST_PATH], safe="/%!$&'()*+,;=:@-._~")
+    return _SECRET.sub(r"\1***", path)
 
 
 def is_loopback(host: str) -> bool:

@@ -122,10 +122,25 @@ class Service(Struct, frozen=True):
     options: ServerOptions = field(default_factory=ServerOptions)
 
 
-def serve(service: Service, on_ready: Callable[[str], None]) -> int:
+class Startup(Struct, frozen=True):
+    """What a server announces once it listens."""
+
+    address: str
+    version: str
+    worlds: list[str]
+    requires_token: bool
+    tokens: int
+    """The number of active tokens."""
+    processes: int
+    queue: bool
+    """Whether jobs wait for workers; otherwise the server runs them."""
+    workers_running: bool
+
+
+def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
     """Serve until a signal ends the server, and return the exit code.
 
-    `on_ready` gets the address once the server listens.
+    `on_ready` is called once the server listens.
 
     Raises:
         LibraryNotFound, InvalidConfiguration, InvalidSettings, WorldNotFound: it cannot be served.
@@ -135,13 +150,28 @@ def serve(service: Service, on_ready: Callable[[str], None]) -> int:
         configured = replace(service, options=_configure(service, settings, library))
         if service.workers == 1:
             with _listen(service) as listener:
-                address = _address(service.host, listener)
-                return _serve_here(configured, listener, library, lambda: on_ready(address))
+                startup = _startup(configured, listener, library)
+                return _serve_here(configured, listener, library, lambda: on_ready(startup))
+        startup = _startup(configured, None, library)
 
     with _listen(service) as listener, TemporaryDirectory(prefix="truespan-") as shared:
         share_metrics(Path(shared))
-        address = _address(service.host, listener)
-        return _serve_with_workers(configured, listener, lambda: on_ready(address))
+        startup = replace(startup, address=_address(service.host, listener))
+        return _serve_with_workers(configured, listener, lambda: on_ready(startup))
+
+
+def _startup(service: Service, listener: socket.socket | None, library: Library) -> Startup:
+    tokens, names = library.tokens, [world.name for world in library.worlds()]
+    return Startup(
+        address="" if listener is None else _address(service.host, listener),
+        version=truespan.__version__,
+        worlds=names,
+        requires_token=service.options.auth.needs_token,
+        tokens=sum(tokens.state(token) is TokenState.ACTIVE for token in tokens.list()),
+        processes=service.workers,
+        queue=library.has_workers,
+        workers_running=any(library.world(name).jobs.has_workers() for name in names[:1]),
+    )
 
 
 def _configure(service: Service, settings: Settings, library: Library) -> ServerOptions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,16 @@ from typing import Any, TextIO
 
 from truespan.errors import CallerError
 from truespan.observer import failure_of
-from truespan.types.telemetry import FIELDS, SYSTEM, CounterName, Event, Request, Stage, known_code
+from truespan.types.telemetry import (
+    ACCESS,
+    FIELDS,
+    SYSTEM,
+    CounterName,
+    Event,
+    Request,
+    Stage,
+    known_code,
+)
 from truespan.types.timestamp import format_time
 
 JOURNAL = f"{SYSTEM}.ingest"
@@ -106,8 +116,14 @@ class Lines(logging.Formatter):
         level = record.levelname.lower()
         if self._as_json:
             return json.dumps({"time": time, "level": level, "event": event, **fields})
-        pairs = " ".join(f"{name}={value}" for name, value in fields.items())
+        pairs = " ".join(f"{name}={_quote(name, value)}" for name, value in fields.items())
         return f"{time} {level} {event} {pairs}".rstrip()
+
+
+def _quote(field: str, value: Any) -> Any:
+    """Return a value for a line of text; one with spaces is quoted, so that it stays one value."""
+    is_plain = not isinstance(value, str) or field in ("line", "template")
+    return value if is_plain or not re.search(r'[\s"=]', value) else json.dumps(value)
 
 
 def _safe_parts(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
@@ -129,7 +145,15 @@ def _safe_parts(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
 
 
 class LinesHandler(logging.StreamHandler[TextIO]):
-    """The handler that `write_logs` installs."""
+    """The handler that `write_logs` installs.
+
+    The log of requests is written at every level: it is on only if the operator asked for it.
+    """
+
+    def __init__(self, stream: TextIO, level: int) -> None:
+        super().__init__(stream)
+        self.setLevel(min(level, logging.INFO))
+        self.addFilter(lambda record: record.levelno >= level or record.name == ACCESS)
 
 
 def write_logs(*, level: str, as_json: bool, stream: TextIO | None = None) -> LinesHandler:
@@ -140,9 +164,8 @@ def write_logs(*, level: str, as_json: bool, stream: TextIO | None = None) -> Li
     root = logging.getLogger()
     for handler in [entry for entry in root.handlers if isinstance(entry, LinesHandler)]:
         root.removeHandler(handler)
-    lines = LinesHandler(stream or sys.stderr)
+    lines = LinesHandler(stream or sys.stderr, LEVELS[level])
     lines.setFormatter(Lines(as_json=as_json))
-    lines.setLevel(LEVELS[level])
     root.addHandler(lines)
     # Other loggers keep their own level.
     logging.getLogger(SYSTEM).setLevel(LEVELS[level])
