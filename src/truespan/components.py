@@ -22,12 +22,14 @@ from truespan.protocols import (
     GoldenFiles,
     JobQueue,
     Processes,
+    RemoteEmbedder,
     SourceFinder,
     SourceParser,
     TokenCounter,
     UploadStore,
     VectorIndex,
 )
+from truespan.retrieval.model_check import ModelCheck
 from truespan.retrieval.rerank import RerankOptions
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
@@ -52,6 +54,13 @@ class OtherEmbedder(Struct, frozen=True):
 
     provider: str
     embedder: Callable[[], Embedder]
+
+
+def _may_have(embedder: Embedder, profile: EmbeddingProfile) -> bool:
+    """Return whether an embedder may have a profile, without a request to a provider."""
+    if isinstance(embedder, RemoteEmbedder):
+        return embedder.may_have(profile)
+    return embedder.profile.id == profile.id
 
 
 class Components(Struct, frozen=True):
@@ -79,6 +88,8 @@ class Components(Struct, frozen=True):
     """The reranker of results; none unless configured."""
     check_environment: Callable[[], list[Check]] = list
     """Checks files, settings and models for the doctor, without changing anything."""
+    model_check: ModelCheck = field(default_factory=ModelCheck)
+    """Confirms that providers still have the models that worlds were embedded with."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
     most_tokens: int = MOST_CONTEXT_TOKENS
@@ -134,7 +145,20 @@ class Components(Struct, frozen=True):
             self.most_tokens,
             trace,
             self.rerank,
+            self.model_check,
+            self._endpoints_of,
         )
+
+    def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:
+        """Return the endpoints of the embedders that may have a profile, without asking them."""
+        others = [
+            other.embedder() for other in self.others.values() if other.provider == profile.provider
+        ]
+        return [
+            embedder.endpoint
+            for embedder in (*others, self.embedder)
+            if _may_have(embedder, profile)
+        ]
 
     def _split_query(self, text: str, limit: int) -> list[str]:
         from truespan.ingest.chunking import split_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -106,6 +106,15 @@ class Embedder(Protocol):
 
     def count_query(self, text: str) -> int:
         """Return the exact number of tokens the model would read of a query."""
+        ...
+
+
+@runtime_checkable
+class RemoteEmbedder(Protocol):
+    """An embedder whose profile costs a request to its provider."""
+
+    def may_have(self, profile: EmbeddingProfile) -> bool:
+        """Return whether its model may be this profile's, as far as that is known already."""
         ...
 
 

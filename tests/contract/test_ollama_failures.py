@@ -501,7 +501,8 @@ def test_model_address_and_dimensions_of_the_settings_reach_ollama(
 
     assert [passage.text for passage in found.results] == ["The tide comes in twice a day."]
     assert limits.in_flight == 3
-    assert configured.embeds[-1] == {
+    # The last one confirms the model.
+    assert configured.embeds[-2] == {
         "model": "my/model:7",
         "input": "twice a day",
         "truncate": False,

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.worlds import WordEmbedder, place, vector_of
-from truespan.errors import ModelDrifted
+from tests.support.worlds import WORDS, HandClock, Place, WordEmbedder, place, vector_of
+from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
+from truespan.retrieval.model_check import CONFIRM_SECONDS
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
+from truespan.types.profile import EmbeddingProfile
+from truespan.world import World
 
 TEXT = "The harbour was quiet. A light moved on the water."
 
@@ -29,6 +33,13 @@ class Served(WordEmbedder):
         if not self.changed:
             return found
         return [vector_of(f"{text} other model", self.profile.dimensions) for text in texts]
+
+    def embed_query(self, text: str) -> Vector:
+        found = super().embed_query(text)
+        return vector_of(f"{text} other model", self.profile.dimensions) if self.changed else found
+
+    def may_have(self, profile: EmbeddingProfile) -> bool:
+        return profile.provider == self.profile.provider
 
 
 def served() -> Served:
@@ -77,3 +88,117 @@ def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(tmp_path:
     here.world(a__txt=TEXT)
 
     assert here.sql("SELECT count(*) FROM probes") == [(0,)]
+
+
+# Questions
+
+
+def in_new_process(here: Place, embedder: Served, clock: HandClock) -> World:
+    again = place(here.folder, embedder=embedder, clock=clock, index=here.index)
+    return again.library.world("world")
+
+
+def cached(here: Place) -> int:
+    return here.sql("SELECT count(*) FROM query_cache")[0][0]
+
+
+def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    embedder.changed = True
+    world = in_new_process(here, embedder, clock)
+
+    for ask in (world.search, world.answer):
+        with pytest.raises(ModelDrifted):
+            ask("What moved on the water?")
+
+    assert cached(here) == 0
+    embedder.changed = False
+    assert world.search("What moved on the water?").results
+    assert cached(here) == 1
+
+
+def test_a_model_that_changes_later_is_noticed_and_its_vectors_are_not_cached(
+    tmp_path: Path,
+) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    world = in_new_process(here, embedder, clock)
+    world.search("harbour")
+    asked = len(embedder.documents)
+
+    world.search("water")
+    embedder.changed = True
+    world.search("light")
+    unnoticed, kept = len(embedder.documents), cached(here)
+    clock.time += CONFIRM_SECONDS
+    with pytest.raises(ModelDrifted):
+        world.search("quiet")
+
+    # The confirmation of the first question counted for the two that followed.
+    assert (unnoticed, kept) == (asked, 1)
+    embedder.changed = False
+    world.search("quiet")
+    assert cached(here) == 2
+
+
+def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    world = in_new_process(here, embedder, clock)
+    for query in ("harbour", "water", "light"):
+        world.search(query)
+    before = cached(here)
+    clock.time += CONFIRM_SECONDS
+
+    world.search("quiet")
+
+    assert (before, cached(here)) == (1, 4)
+
+
+def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    world = in_new_process(here, embedder, clock)
+    world.search("harbour")
+
+    def away() -> None:
+        raise ProviderUnavailable("It is restarting.")
+
+    embedder.before = away
+    with pytest.raises(ProviderUnavailable):
+        world.search("water")
+    embedder.before, embedder.changed = None, True
+
+    with pytest.raises(ModelDrifted):
+        world.search("water")
+
+
+def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    found = in_new_process(here, embedder, clock).search("harbour").results
+    assert found
+
+    class Away(Served):
+        """A provider that is down: not even its profile can be learnt."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("profile", "embed_query", "embed_documents"):
+                raise ProviderUnavailable("It is down.")
+            return super().__getattribute__(name)
+
+        def may_have(self, profile: EmbeddingProfile) -> bool:
+            return profile.provider == WORDS.provider
+
+    down = Away(limits=embedder.limits)
+    world = in_new_process(here, down, clock)
+
+    assert world.search("harbour").results == found
+    with pytest.raises(ProviderUnavailable):
+        world.search("water")

@@ -411,10 +411,23 @@ def check_drift(
     # drift without limit. Each probe is sent alone, because the other texts of a request can change
     # a vector slightly.
     stored = dict(earlier or {})
-    for name, text in PROBES.items():
-        [vector] = _send(embedder, [text], clock)
-        if not is_sound(vector, embedder.profile.dimensions):
-            raise ProviderBadReply("The embedding provider did not return one sound vector.")
-        if cosine(stored.setdefault(name, vector), vector) < LEAST_SIMILARITY:
-            raise ModelDrifted(str(embedder.profile))
+    for name in PROBES:
+        stored[name] = check_probe(embedder, clock, stored, name)
     return stored
+
+
+def check_probe(
+    embedder: Embedder, clock: Clock, stored: Mapping[str, Vector], name: str
+) -> Vector:
+    """Return the vector of a probe to store: the stored one, if there is one.
+
+    Raises:
+        ModelDrifted: it is embedded differently now.
+    """
+    [vector] = _send(embedder, [PROBES[name]], clock)
+    if not is_sound(vector, embedder.profile.dimensions):
+        raise ProviderBadReply("The embedding provider did not return one sound vector.")
+    known = stored.get(name, vector)
+    if cosine(known, vector) < LEAST_SIMILARITY:
+        raise ModelDrifted(str(embedder.profile))
+    return known

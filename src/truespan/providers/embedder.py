@@ -57,6 +57,13 @@ class BaseEmbedder(ABC):
         """Return the profile of the configured model, learnt once; raises as embedding does."""
         return self._known().profile
 
+    def may_have(self, profile: EmbeddingProfile) -> bool:
+        """Return whether the model may be a profile's, as far as that is known already."""
+        known = self._learnt
+        if known is not None:
+            return known.profile.id == profile.id
+        return profile.provider == self.provider
+
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Return one vector per text, in the order of the texts."""
         if not texts:

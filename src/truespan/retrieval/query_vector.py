@@ -6,7 +6,16 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong, StorageFull, StoreBusy
+from truespan.errors import (
+    ProfileMismatch,
+    ProviderBadReply,
+    ProviderUnavailable,
+    QueryTooLong,
+    StorageFull,
+    StoreBusy,
+)
+from truespan.protocols import Embedder
+from truespan.retrieval.model_check import QueryEntry
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
@@ -45,7 +54,7 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
         profile.model,
         profile.revision,
         str(profile.dimensions),
-        "query",
+        "confirmed query",
         profile.query_mode,
         text,
     )
@@ -60,17 +69,39 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
 def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
     """Return the vector of a stripped query under the scope's locked profile.
 
-    A cached vector saves the provider call and nothing else: the profile is compared first.
+    A cached vector needs no provider: it was embedded by this profile's model, which was confirmed
+    afterwards.
+
+    Raises:
+        ProfileMismatch: another model is configured.
+        ModelDrifted: the provider has another model under the same name.
     """
-    profile, embedder = scope.profile, deps.embedder_for(scope.profile)
+    profile = scope.profile
+    for endpoint in deps.endpoints_of(profile):
+        key = cache_key(scope.world, endpoint, profile, text)
+        cached = deps.store.cached_query(scope, key, now=deps.clock.now(), ttl=TTL_SECONDS)
+        if cached is not None and is_sound(cached, profile.dimensions):
+            deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
+            return cached
+    embedder = deps.embedder_for(profile)
     if embedder.profile.id != profile.id:
         raise ProfileMismatch(str(profile), str(embedder.profile))
-    key = cache_key(scope.world, embedder.endpoint, profile, text)
-    cached = deps.store.cached_query(scope, key, now=deps.clock.now(), ttl=TTL_SECONDS)
-    if cached is not None and is_sound(cached, profile.dimensions):
-        deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
-        return cached
     deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
+    try:
+        vector = _embed(embedder, profile, text)
+        entry = QueryEntry(cache_key(scope.world, embedder.endpoint, profile, text), vector)
+        confirmed = deps.model_check.confirm(deps.store, deps.clock, scope, embedder, entry)
+    except ProviderUnavailable:
+        deps.model_check.forget(scope)
+        raise
+    # If the cache cannot be written, the next caller pays for one more request, and that is all.
+    with suppress(StorageFull, StoreBusy):
+        for key, known in confirmed:
+            deps.store.cache_query(scope, key, known, now=deps.clock.now())
+    return vector
+
+
+def _embed(embedder: Embedder, profile: EmbeddingProfile, text: str) -> Vector:
     tokens = embedder.count_query(text)
     if tokens > profile.input_limit:
         raise QueryTooLong(tokens, profile.input_limit)
@@ -79,9 +110,6 @@ def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
         raise ProviderBadReply(
             f"The query vector is not one of {profile.dimensions} finite numbers."
         )
-    # If the cache cannot be written, the next caller pays for one more request, and that is all.
-    with suppress(StorageFull, StoreBusy):
-        deps.store.cache_query(scope, key, vector, now=deps.clock.now())
     return vector
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from truespan.errors import (
     DamageError,
@@ -19,9 +19,11 @@ from truespan.errors import (
 )
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.retrieval.model_check import ModelCheck
 from truespan.retrieval.rerank import RerankOptions
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
+from truespan.types.profile import EmbeddingProfile
 from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
 
@@ -54,6 +56,9 @@ class RetrievalDeps(Struct, frozen=True):
     """The largest token budget that a request may ask for."""
     trace: RequestTrace = NULL_OBSERVER
     rerank: RerankOptions | None = None
+    model_check: ModelCheck = field(default_factory=ModelCheck)
+    endpoints_of: Callable[[EmbeddingProfile], Sequence[str]] = lambda _: ()
+    """The endpoints of the embedders that may have a profile, found without a request."""
 
 
 class Restart(Exception):

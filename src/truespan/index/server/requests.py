@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -100,7 +100,7 @@ _SMALL_NUMBERS = models.ScalarQuantization(
     scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
 )
 
-_GRAPH: dict[str, Any] = {"hnsw_config": _GRAPH_PER_WORLD, "quantization_config": _SMALL_NUMBERS}
+_GRAPH: Mapping[str, Any] = {"hnsw_config": _GRAPH_PER_WORLD, "quantization_config": _SMALL_NUMBERS}
 
 
 class Server:
