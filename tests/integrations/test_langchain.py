@@ -152,5 +152,31 @@ def test_many_may_ask_at_once_and_get_what_one_gets(shelf: Shelf) -> None:
     assert asyncio.run(all_at_once()) == [retriever.invoke(QUESTION)] * 12
 
 
+def test_tags_of_documents_filter_and_those_of_langchain_are_refused(shelf: Shelf) -> None:
+    """LangChain's own `tags` and `metadata` only label runs, and would filter nothing."""
+    for team in ("a", "b"):
+        text = f"Team {team} had the spare key in the safe of room {team}."
+        shelf.world.ingest([shelf.place.write(f"{team}.md", text)], tags=[f"team-{team}"])
+
+    for kind in (door.TruespanRetriever, door.TruespanSearchRetriever):
+        retriever = kind(world=shelf.world, document_tags=["team-a"])
+        assert {one.metadata["source"] for one in retriever.invoke(QUESTION)} == {"a.md"}
+        found = retriever.invoke(QUESTION, document_tags=["team-b"])
+        assert {one.metadata["source"] for one in found} == {"b.md"}
+        for name, other in (("tags", "document_tags"), ("metadata", "metadata_filter")):
+            value: Any = ["team-a"] if name == "tags" else {"team": "a"}
+            with pytest.raises(InvalidSettings, match=f"'{name}'.*'{other}'"):
+                kind(world=shelf.world, **{name: value})
+            with pytest.raises(InvalidSettings, match=f"'{name}'.*'{other}'"):
+                kind(world=shelf.world).invoke(QUESTION, **{name: value})
+        with pytest.raises(InvalidSettings, match="documents, document_tags, kinds"):
+            kind(world=shelf.world, document_tag="team-a")
+        labelled = retriever.with_config(tags=["run"], metadata={"run": 1})
+        assert labelled.invoke(QUESTION) == retriever.invoke(QUESTION)
+    for name in ("tags", "document_tags"):
+        with pytest.raises(InvalidSettings, match=f"'{name}'"):
+            door.TruespanReadingRetriever(world=shelf.world, reader="ada", **{name: ["team-a"]})
+
+
 def test_what_is_printed_of_a_retriever_tells_nothing_of_its_world(shelf: Shelf) -> None:
     assert "world" not in repr(door.TruespanRetriever(world=shelf.world))

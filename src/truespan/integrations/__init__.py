@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from truespan.errors import InvalidSettings
@@ -51,6 +52,8 @@ class Retrieval:
     call: Callable[..., ContextBundle | SearchResult]
     world: str
     settings: Mapping[str, Any]
+    renamed: Mapping[str, str]
+    """Settings that the framework uses a name of for itself: that name, and the one used here."""
 
     def __post_init__(self) -> None:
         self._merge({})
@@ -87,31 +90,35 @@ class Retrieval:
         known = [name for name in signature(self.call).parameters if name != "query"]
         filters = FILTER_ARGUMENTS if known.pop() == "arguments" else ()
         known += [*PassageArguments.__annotations__, *filters]
+        names = {self.renamed.get(name, name): name for name in known}
         merged: dict[str, Any] = {}
         for name, value in (*self.settings.items(), *changes.items()):
             if (name, value) == ("top_k", None):
                 continue
-            if name not in known:
+            if name not in names:
                 raise InvalidSettings(
-                    f"There is no setting {name!r}; there are: {', '.join(known)}."
+                    f"There is no setting {name!r}; there are: {', '.join(names)}."
                 )
-            merged[name] = value
+            merged[names[name]] = value
         return merged
 
 
-def retrieval(world: World, **settings: Any) -> Retrieval:
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def retrieval(world: World, renamed: Mapping[str, str] = _NONE, /, **settings: Any) -> Retrieval:
     """Query with `World.retrieve`: context within the budget."""
-    return Retrieval(world.retrieve, world.id, settings)
+    return Retrieval(world.retrieve, world.id, settings, renamed)
 
 
-def search(world: World, **settings: Any) -> Retrieval:
+def search(world: World, renamed: Mapping[str, str] = _NONE, /, **settings: Any) -> Retrieval:
     """Query with `World.search`: the closest passages, however many."""
-    return Retrieval(world.search, world.id, settings)
+    return Retrieval(world.search, world.id, settings, renamed)
 
 
 def reading(world: World, reader: str, **settings: Any) -> Retrieval:
     """Query with `Reader.retrieve`: never ahead of this reader."""
-    return Retrieval(world.reader(reader).retrieve, world.id, settings)
+    return Retrieval(world.reader(reader).retrieve, world.id, settings, _NONE)
 
 
 def _citable(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, SkipValidation
 
+from truespan.errors import InvalidSettings
 from truespan.integrations import Citable, Retrieval, reading, retrieval, search
 from truespan.world import World
 
@@ -17,6 +19,12 @@ except ModuleNotFoundError as missing:
     raise ImportError("This needs LangChain: pip install 'truespan[langchain]'") from missing
 
 __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetriever"]
+
+
+_RENAMED = {"tags": "document_tags"}
+"""LangChain has `tags` of its own, which label runs."""
+_OF_RUNS = {"tags": "document_tags", "metadata": "metadata_filter"}
+"""Names that label runs and filter nothing, and the settings of the engine to use instead."""
 
 
 class _Retriever(BaseRetriever):
@@ -31,6 +39,7 @@ class _Retriever(BaseRetriever):
     def model_post_init(self, context: Any, /) -> None:
         """Refuse settings that do not exist, before they are relied on."""
         super().model_post_init(context)
+        _refuse_labels({name: getattr(self, name) for name in _OF_RUNS})
         self._retrieval()
 
     @abstractmethod
@@ -45,6 +54,7 @@ class _Retriever(BaseRetriever):
         k: int | None = None,
         **changes: Any,
     ) -> list[Document]:
+        _refuse_labels(changes)
         return _documents(self._retrieval().run(query, top_k=k, **changes))
 
     async def _aget_relevant_documents(
@@ -55,6 +65,7 @@ class _Retriever(BaseRetriever):
         k: int | None = None,
         **changes: Any,
     ) -> list[Document]:
+        _refuse_labels(changes)
         return _documents(await self._retrieval().run_async(query, top_k=k, **changes))
 
 
@@ -65,14 +76,14 @@ class TruespanRetriever(_Retriever):
     """
 
     def _retrieval(self) -> Retrieval:
-        return retrieval(self.world, top_k=self.k, **self.model_extra or {})
+        return retrieval(self.world, _RENAMED, top_k=self.k, **self.model_extra or {})
 
 
 class TruespanSearchRetriever(_Retriever):
     """Queries with `World.search`: the closest passages, however many, above a `floor`."""
 
     def _retrieval(self) -> Retrieval:
-        return search(self.world, top_k=self.k, **self.model_extra or {})
+        return search(self.world, _RENAMED, top_k=self.k, **self.model_extra or {})
 
 
 class TruespanReadingRetriever(_Retriever):
@@ -82,6 +93,16 @@ class TruespanReadingRetriever(_Retriever):
 
     def _retrieval(self) -> Retrieval:
         return reading(self.world, self.reader, top_k=self.k, **self.model_extra or {})
+
+
+def _refuse_labels(given: Mapping[str, Any]) -> None:
+    """Refuse names that LangChain would keep for itself: the caller means a filter."""
+    for name, other in _OF_RUNS.items():
+        if given.get(name) is not None:
+            raise InvalidSettings(
+                f"{name!r} labels runs of LangChain and filters nothing; use {other!r}.",
+                advice=f"To label runs, call with_config({name}=...).",
+            )
 
 
 def _documents(found: list[Citable]) -> list[Document]:
