@@ -17,7 +17,7 @@ from truespan.protocols import VectorIndex
 from truespan.types.chunk import ChunkKind, Point, PointPlace, Vector
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.profile import Distance, EmbeddingProfile
-from truespan.types.scope import OWNER, Generation, Scope
+from truespan.types.scope import OWNER, Generation, MostDocuments, Scope
 
 COSINE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 DOT = replace(COSINE, distance=Distance.DOT)
@@ -196,6 +196,18 @@ class IndexContract:
         ids = found(index, scope.narrow(documents=[1, 3]), vector(*EAST))
 
         assert set(ids) == {points[1].chunk_id, points[3].chunk_id}
+
+    def test_many_documents_are_found_as_few_are(self, index, scope):
+        everything = range(600)
+        points = [point(scope, n, vector(*EAST), document=n) for n in everything]
+        index.upsert(scope, points)
+        halves = frozenset(range(0, 600, 2)), frozenset(everything) - {3, 77}
+
+        for chosen in (*halves, MostDocuments.of(halves[1], everything)):
+            hits = index.search(
+                scope.narrow(documents=chosen), vector(*EAST), limit=600, floor=None
+            )
+            assert {hit.chunk_id for hit in hits} == {points[n].chunk_id for n in chosen}
 
     @proves("authority.empty-means-nothing")
     def test_a_scope_without_documents_finds_nothing(self, index, scope):

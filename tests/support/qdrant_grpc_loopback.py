@@ -63,7 +63,9 @@ class QdrantGrpcLoopback:
         self.keys.append(dict(context.invocation_metadata()).get("api-key"))
         if self.fault is not None:
             _end(context, self.fault)
-        sent = b"" if body is None else body.model_dump_json(exclude_none=True).encode()
+        sent = (
+            b"" if body is None else body.model_dump_json(exclude_none=True, by_alias=True).encode()
+        )
         name = getattr(request, "collection_name", "")
         reply = self.rest.answer(Asked(method, path.format(f"/collections/{name}"), {}, sent))
         assert isinstance(reply, Answer)

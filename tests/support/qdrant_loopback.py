@@ -94,10 +94,10 @@ def _problem(status: int, message: str) -> Answer:
 
 
 def _keys_of(chosen: models.Filter | None) -> Iterator[str]:
-    must = (chosen.must if chosen else None) or []
-    for condition in must if isinstance(must, list) else [must]:
-        if isinstance(condition, models.FieldCondition):
-            yield condition.key
+    for part in (chosen.must, chosen.must_not) if chosen else ():
+        for condition in part if isinstance(part, list) else [part]:
+            if isinstance(condition, models.FieldCondition):
+                yield condition.key
 
 
 def _listed(server: QdrantLoopback, _: bytes) -> Any:

@@ -11,19 +11,21 @@ import qdrant_edge
 from tests.promises import proves
 from truespan.errors import IndexRefused
 from truespan.index.filters import (
+    MOST_LISTED,
     AnyOf,
     AtMost,
     Condition,
     Equals,
     Field,
     HasId,
+    NoneOf,
     build,
     conditions,
     tenant,
 )
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
-from truespan.types.scope import OWNER, Generation, Scope
+from truespan.types.scope import OWNER, Generation, MostDocuments, Scope
 
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 WORLD = WorldId(str(uuid4()))
@@ -43,6 +45,19 @@ def test_a_scope_over_some_documents_demands_one_of_them():
     assert conditions(narrowed) == (TENANT, AnyOf(Field.DOCUMENT, (2, 5, 9)))
 
 
+def test_a_scope_over_most_documents_leaves_out_the_others():
+    most = MostDocuments.of(frozenset({2, 5, 9}), range(10))
+    assert type(most) is frozenset
+    most = MostDocuments.of(frozenset({2, 5, 9}), [9, 2, 5, 4])
+    narrowed = SCOPE.narrow(documents=most)
+
+    assert narrowed.documents == {2, 5, 9}
+    assert conditions(narrowed) == (TENANT, NoneOf(Field.DOCUMENT, (4,)))
+    # What is narrowed further is another set, with other others.
+    assert conditions(narrowed.narrow(documents=[5, 9])) == (TENANT, AnyOf(Field.DOCUMENT, (5, 9)))
+    assert narrowed.for_reader(5, 1, 3).documents == {5}
+
+
 @proves("authority.empty-means-nothing", "index.typed-filters")
 def test_a_scope_over_no_document_has_no_filter_at_all():
     with pytest.raises(TypeError):
@@ -56,6 +71,8 @@ def test_only_strings_and_whole_numbers_are_compared_with(value: Any):
         Equals(Field.TENANT, value)
     with pytest.raises(TypeError):
         AnyOf(Field.DOCUMENT, (value,))
+    with pytest.raises(TypeError):
+        NoneOf(Field.DOCUMENT, (value,))
 
 
 @proves("index.typed-filters")
@@ -86,6 +103,7 @@ def test_points_are_named_by_strings(ids: Any):
         ["equals", "tenant", True],
         ["equals", "no such field", "x"],
         ["any_of", "document", []],
+        ["none_of", "document", []],
         ["at_most", "pos_start", 1.5],
         ["matches", "tenant", "x"],
     ],
@@ -147,6 +165,17 @@ def test_the_client_of_a_server_gets_every_condition_in_its_own_classes():
             ]
         },
     )
+
+
+def test_many_values_are_compared_with_instead_of_looked_up():
+    many = tuple(range(MOST_LISTED + 1))
+
+    chosen = build((TENANT, AnyOf(Field.DOCUMENT, many), NoneOf(Field.DOCUMENT, (7,))), qdrant_edge)
+
+    world, others = chosen.must
+    (none,) = chosen.must_not
+    assert (world.key, others.key, others.match.value) == ("tenant", "document", [7])
+    assert (none.key, none.match.value) == ("document", list(many))
 
 
 def recorded(name: str):

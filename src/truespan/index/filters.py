@@ -98,6 +98,16 @@ class AnyOf(Struct, frozen=True, tag="any_of", array_like=True):
         _check_values(self.values)
 
 
+class NoneOf(Struct, frozen=True, tag="none_of", array_like=True):
+    """The field has a value, and none of these."""
+
+    field: Field
+    values: tuple[str | int, ...]
+
+    def __post_init__(self) -> None:
+        _check_values(self.values)
+
+
 class AtMost(Struct, frozen=True, tag="at_most", array_like=True):
     """The field is a number not above this value."""
 
@@ -120,7 +130,9 @@ class HasId(Struct, frozen=True, tag="has_id", array_like=True):
             raise TypeError("A point id must be a string.")
 
 
-Condition: TypeAlias = Equals | AnyOf | AtMost | HasId
+Condition: TypeAlias = Equals | AnyOf | NoneOf | AtMost | HasId
+MOST_LISTED = 256
+"""Qdrant looks up each of the listed values. More than these are compared with instead."""
 
 
 def tenant(scope: Scope) -> Equals:
@@ -134,10 +146,12 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
     No conditions can express a scope without any document; callers must not search such a scope.
     """
     # Imported here because the index process builds filters but never handles a scope.
-    from truespan.types.scope import UNLIMITED
+    from truespan.types.scope import UNLIMITED, MostDocuments
 
     result: list[Condition] = [tenant(scope)]
-    if scope.documents is not UNLIMITED:
+    if isinstance(scope.documents, MostDocuments):
+        result.append(NoneOf(Field.DOCUMENT, tuple(sorted(scope.documents.others))))
+    elif scope.documents is not UNLIMITED:
         result.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
     if scope.chapter is not None:
         result.append(Equals(Field.CHAPTER, scope.chapter))
@@ -162,12 +176,19 @@ def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
         raise IndexRefused("A request without world and generation is refused.")
     embedded = hasattr(models, "EdgeShard")
     must: list[Any] = []
+    must_not: list[Any] = []
     for condition in where:
         match condition:
             case Equals(field, value):
                 matched = {"match": models.MatchValue(value=value)}
+            case AnyOf(field, values) if len(values) > MOST_LISTED:
+                others = models.MatchExcept(**{"except": list(values)})
+                must_not.append(models.FieldCondition(key=field.value, match=others))
+                continue
             case AnyOf(field, values):
                 matched = {"match": models.MatchAny(any=list(values))}
+            case NoneOf(field, values):
+                matched = {"match": models.MatchExcept(**{"except": list(values)})}
             case AtMost(field, value):
                 kind = models.RangeFloat if embedded else models.Range
                 matched = {"range": kind(lte=value)}
@@ -176,7 +197,7 @@ def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
                 must.append(chosen(set(ids)) if embedded else chosen(has_id=list(ids)))
                 continue
         must.append(models.FieldCondition(key=field.value, **matched))
-    return models.Filter(must=must)
+    return models.Filter(must=must, **({"must_not": must_not} if must_not else {}))
 
 
 def _check_values(values: Sequence[str | int]) -> None:

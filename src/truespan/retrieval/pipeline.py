@@ -50,6 +50,7 @@ from truespan.types.request import (
 from truespan.types.scope import (
     Authority,
     GenerationSelector,
+    MostDocuments,
     Scope,
     Unlimited,
     Verb,
@@ -365,7 +366,9 @@ def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[
         found.append(catalog.metadata.matching(filters.metadata) | catalog.damaged)
     sets = sorted((numbers for numbers in found if numbers is not None), key=len)
     numbers = frozenset.intersection(*sets) if sets else None
-    return None if numbers and len(numbers) == len(catalog) else numbers
+    if numbers is None or (numbers and len(numbers) == len(catalog)):
+        return None
+    return MostDocuments.of(numbers, (entry.number for entry in catalog))
 
 
 def unreadable_metadata(catalog: DocumentCatalog, filters: Filters) -> list[CatalogEntry]:

@@ -43,9 +43,30 @@ WORLD_VERBS: Final = frozenset(Verb) - {Verb.OBSERVE}
 """The verbs that allow something in a world."""
 
 
+class MostDocuments(frozenset[int]):
+    """Most documents of a world, together with the others, which are fewer.
+
+    It equals the plain set. An index that leaves out `others` compares less; what it returns of
+    documents that are in neither is dropped when it is verified.
+    """
+
+    __slots__ = ("others",)
+    others: frozenset[int]
+
+    @classmethod
+    def of(cls, numbers: frozenset[int], everything: Iterable[int]) -> frozenset[int]:
+        """Return numbers as most of everything; unchanged if they are at most half of it."""
+        others = frozenset(everything) - numbers
+        if len(others) >= len(numbers):
+            return numbers
+        most = cls(numbers)
+        most.others = others
+        return most
+
+
 def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozenset[T]:
     """Return what is both allowed and wanted; possibly nothing, never more than before."""
-    chosen = frozenset(wanted)
+    chosen = wanted if isinstance(wanted, frozenset) else frozenset(wanted)
     return chosen if isinstance(allowed, Unlimited) else chosen & allowed
 
 
