@@ -52,6 +52,10 @@ def test_the_closest_passages_can_be_searched_for_as_well(visit: Visit) -> None:
 
     expect(visit.find("#panel-context .card")).to_have_count(2)
     assert len(visit.bodies("/search")) == 1
+    visit.find("#version").fill("9.9")
+    visit.ask(QUESTION)
+    expect(visit.find("#panel-context .card")).to_have_count(0)
+    assert '"in_scope":0' in visit.bodies("/search")[1]
 
 
 def test_an_answer_cites_into_the_text_and_its_decision_stands_on_a_scale(visit: Visit) -> None:

@@ -21,6 +21,8 @@ from truespan.evaluation.golden import (
     parse_golden,
     question_digest,
 )
+from truespan.types.fields import FieldError
+from truespan.types.metadata import Condition, read_conditions
 from truespan.types.request import Filters
 
 
@@ -52,8 +54,15 @@ def test_a_line_says_all_there_is_to_say_of_a_query() -> None:
         "relevance": {"ferry.epub": 2, "other.md": 0},
         "phrases": ["the keeper's name"],
         "top_k": 5,
-        "filters": {"language": "en", "version": "2.0", "tags": ["boats"], "documents": [3]},
-    }
+        "filters": {
+            "language": "en", "version": "2.0", "tags": ["boats"], "documents": [3],
+            "chapter": "One", "section": "Two", "kinds": ["book"], "source": "ferries/*",
+            "where": ["team=a", "team=b", "year>=2020", "!owner"],
+        },
+    }  # fmt: skip
+    conditions = read_conditions(
+        {"team": {"any_of": ["a", "b"]}, "year": {"gte": 2020}, "owner": {"exists": False}}
+    )
 
     assert parse(fields) == (
         GoldenQuery(
@@ -62,7 +71,9 @@ def test_a_line_says_all_there_is_to_say_of_a_query() -> None:
             expected=(Expected("ferry.epub", 2), Expected("3", 1), Expected("other.md", 0)),
             phrases=("the keeper's name",),
             top_k=5,
-            filters=Filters(language="en", version="2.0", tags=("boats",), documents=("3",)),
+            filters=Filters(
+                "One", "Two", "en", "2.0", ("3",), ("boats",), ("book",), "ferries/*", conditions
+            ),
         ),
     )
 
@@ -144,7 +155,10 @@ def test_a_query_that_expects_nothing_is_refused() -> None:
         ({"top_k": True}, "must be a whole number"),
         ({"id": "two words"}, "letters, digits"),
         ({"id": True}, "must be a string"),
-        ({"filters": {"chapter": "x"}}, "unknown field 'chapter'"),
+        ({"filters": {"place": "x"}}, "unknown field 'place'"),
+        ({"filters": {"kinds": ["novel"]}}, "must be one of document, book"),
+        ({"filters": {"where": "team=a"}}, "must be a list"),
+        ({"filters": {"where": ["team!=a"]}}, "is not key=value"),
         ({"filters": {"version": 1.0}}, "put it in quotes"),
         ({"filters": {"tags": "x"}}, "must be a list"),
         ({"expects": ["a"]}, "did you mean expected?"),
@@ -219,6 +233,16 @@ words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_
     str.strip
 )
 references = st.lists(words, max_size=4, unique=True)
+
+
+def conditions_of(wanted: dict[str, Any]) -> tuple[Condition, ...]:
+    """Return conditions; those with a number that is too large for metadata are left out."""
+    try:
+        return read_conditions(wanted)
+    except FieldError:
+        return ()
+
+
 queries = st.builds(
     GoldenQuery,
     id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,10}", fullmatch=True),
@@ -236,6 +260,17 @@ queries = st.builds(
         version=st.none() | words,
         tags=references.map(tuple),
         documents=st.none() | references.map(tuple),
+        chapter=st.none() | words,
+        section=st.none() | words,
+        kinds=st.sampled_from([(), ("book",), ("book", "document")]),
+        source=st.none() | words,
+        metadata=st.dictionaries(
+            st.sampled_from(["team", "due date", "ä.b"]),
+            st.one_of(words, st.booleans(), st.integers(-9, 9), st.floats(-9, 9))
+            | st.fixed_dictionaries({"gte": st.integers(), "lt": st.integers()})
+            | st.fixed_dictionaries({"any_of": st.lists(words, min_size=1, unique=True)})
+            | st.sampled_from([{"exists": True}, {"exists": False}]),
+        ).map(lambda wanted: conditions_of(wanted)),
     ),
 )
 

@@ -26,7 +26,14 @@ from truespan.evaluation.golden_yaml import Item, read_items
 from truespan.strict_json import JsonError, parse_json_object
 from truespan.types.document import Document
 from truespan.types.fields import FieldError
+from truespan.types.metadata import (
+    Condition,
+    parse_comparisons,
+    read_conditions,
+    spell_comparisons,
+)
 from truespan.types.request import LONGEST_QUERY, Filters
+from truespan.types.source import DocumentKind
 
 GOLDEN_TOP_K = 10
 MOST_TOP_K = 1000
@@ -182,16 +189,28 @@ def _fields(query: GoldenQuery) -> dict[str, Any]:
         fields["phrases"] = list(query.phrases)
     if query.top_k != GOLDEN_TOP_K:
         fields["top_k"] = query.top_k
-    documents = query.filters.documents
+    given, documents = query.filters, query.filters.documents
     filters = {
-        "language": query.filters.language,
-        "version": query.filters.version,
-        "tags": list(query.filters.tags) or None,
+        "language": given.language,
+        "version": given.version,
+        "tags": list(given.tags) or None,
         "documents": None if documents is None else list(documents),
+        "chapter": given.chapter,
+        "section": given.section,
+        "kinds": list(given.kinds) or None,
+        "source": given.source,
+        "where": _where(given) or None,
     }
     if chosen := {name: value for name, value in filters.items() if value is not None}:
         fields["filters"] = chosen
     return fields
+
+
+def _where(filters: Filters) -> list[str]:
+    try:
+        return spell_comparisons(filters.metadata)
+    except FieldError as error:
+        raise InvalidSettings(f"A golden query {error}.") from None
 
 
 def _yaml_lines(fields: Mapping[str, Any]) -> Iterable[str]:
@@ -285,7 +304,21 @@ def _check_filters(value: Any) -> Filters:
             checked[name] = _FILTER_CHECKS[name](wanted)
         except FieldError as error:
             raise FieldError(f"have a {name} that {error}") from None
-    return Filters(**checked)
+    metadata = checked.pop("where", ())
+    return Filters(**checked, metadata=metadata)
+
+
+def _check_kind(value: Any) -> str:
+    kind: str = _check_type(str, value)
+    if kind not in set(DocumentKind):
+        raise FieldError(f"must be one of {', '.join(DocumentKind)}")
+    return kind
+
+
+def _check_where(value: Any) -> tuple[Condition, ...]:
+    """Return conditions on metadata, which are written as on the command line."""
+    texts = _check_list(partial(_check_text, LONGEST_NAME), value)
+    return read_conditions(parse_comparisons(texts))
 
 
 _FILTER_CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -293,6 +326,11 @@ _FILTER_CHECKS: dict[str, Callable[[Any], Any]] = {
     "version": partial(_check_text, LONGEST_NAME),
     "tags": partial(_check_list, partial(_check_text, LONGEST_NAME)),
     "documents": partial(_check_list, _check_document),
+    "chapter": partial(_check_text, LONGEST_NAME),
+    "section": partial(_check_text, LONGEST_NAME),
+    "kinds": partial(_check_list, _check_kind),
+    "source": partial(_check_text, LONGEST_NAME),
+    "where": _check_where,
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "id": _check_id,

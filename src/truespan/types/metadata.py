@@ -409,3 +409,25 @@ def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
         else:
             members[operator] = value
     return found
+
+
+def spell_comparisons(conditions: Iterable[Condition]) -> list[str]:
+    """Return conditions as the texts that `parse_comparisons` reads.
+
+    Raises:
+        FieldError: a key contains a sign of comparison, or no value would match.
+    """
+    signs = {operator: symbol for symbol, operator in _SYMBOLS.items()}
+    texts: list[str] = []
+    for condition in conditions:
+        key = condition.key
+        if condition.any_of == () or key != key.strip() or re.search("[=<>!]", key):
+            raise FieldError(f"has a condition on {_quote(key)} that cannot be written as text")
+        if not condition.compares:
+            texts.append(key if condition.exists else f"!{key}")
+        for operator, value in condition.to_json().items():
+            if operator != "exists":
+                values = value if operator == "any_of" else [value]
+                sign = signs.get(operator, "=")
+                texts += [f"{key}{sign}{json.dumps(one, ensure_ascii=False)}" for one in values]
+    return texts

@@ -25,10 +25,9 @@ const book = () => String(state.document.number);
 const mode = () => byId("search-mode").value || null;
 const searching = () => byId("way").value === "search";
 
-/** Return the chosen filters; a search has none. */
+/** Return the chosen filters, the same for context, search and answers. */
 function filters() {
   const text = (id) => byId(id).value.trim() || null;
-  if (searching()) return { mode: mode() };
   return {
     documents: byId("reach").value === "document" && state.document ? [book()] : null,
     chapter_filter: text("chapter"),
@@ -62,7 +61,7 @@ async function unbounded(query, signal) {
 async function asOwner(signal) {
   const query = question() || null;
   if (searching() && query) {
-    const body = { query, top_k: number(), mode: mode() };
+    const body = { ...filters(), query, top_k: number() };
     return { found: ofSearch(await post(`${worldPath()}/search`, body, signal)), whole: null };
   }
   const body = { ...filters(), query, selected_text: state.selection || null, top_k: number(), near_misses: true };
@@ -219,9 +218,6 @@ byId("question").addEventListener("keydown", (event) => {
   event.preventDefault();
   if (event.ctrlKey || event.metaKey) answer();
   else byId("ask-form").requestSubmit();
-});
-byId("way").addEventListener("change", () => {
-  document.body.dataset.way = byId("way").value;
 });
 on("ingested", () => {
   whole.key = "";
