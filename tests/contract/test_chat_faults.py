@@ -276,7 +276,7 @@ def failure_of(pieces: Iterator[str], kind: type[TruespanError]) -> tuple[Truesp
     given: list[str] = []
     with pytest.raises(kind) as caught:
         given.extend(pieces)
-    assert type(caught.value) is kind
+    assert caught.value.code == kind.code
     told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__dict__)
     assert SECRET not in told.lower()
     assert KEY not in told

@@ -25,6 +25,7 @@ from truespan.ingest.embed import (
     EmbeddedBatch,
     OnTokenLimit,
     Remark,
+    TimedOut,
     batches,
     embed_texts,
 )
@@ -238,6 +239,52 @@ def test_a_batch_that_is_too_large_goes_in_halves_and_nothing_is_lost(most: int)
 
 
 @proves("embedding.oversized-item", "embedding.retries-transient-only")
+def test_a_batch_that_is_not_answered_in_time_goes_in_halves_and_is_not_repeated() -> None:
+    sizes: list[int] = []
+
+    class Slow(WordEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            sizes.append(len(texts))
+            if len(texts) > 3:
+                raise TimedOut("It did not answer in time.")
+            return super().embed_documents(texts)
+
+    limits = EmbeddingLimits(items=8, in_flight=1, joint=False)
+    embedder, texts = Slow(limits=limits), [f"text {number}" for number in range(24)]
+
+    assert len(embed(embedder, texts, limits=limits)) == len(texts)
+    # Eight, then four were too many; later batches begin with two.
+    assert sizes == [8, 4, *[2] * 12]
+
+
+def test_a_single_text_that_is_not_answered_in_time_is_sent_again() -> None:
+    embedder = WordEmbedder()
+    tries: list[int] = []
+
+    def slow_once() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise TimedOut("It did not answer in time.")
+
+    embedder.before = slow_once
+
+    assert len(embed(embedder, ["one text"])) == 1
+
+
+def test_a_model_that_is_swapped_during_a_run_is_not_called_a_wrong_order() -> None:
+    class Swapped(WordEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            found = super().embed_documents(texts)
+            if len(self.documents) == len(texts):
+                return found
+            return [vector_of(f"{text} other model") for text in texts]
+
+    limits = EmbeddingLimits(items=8, in_flight=1, joint=True)
+
+    with pytest.raises(ProviderBadReply, match="changed the model during this run"):
+        embed(Swapped(limits=limits), [f"text {number}" for number in range(6)], limits=limits)
+
+
 def test_a_request_that_is_too_large_with_one_text_is_an_error_and_not_a_loop() -> None:
     embedder = Small(most=0)
 

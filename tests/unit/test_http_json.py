@@ -30,7 +30,7 @@ from truespan.errors import (
     ProviderUnavailable,
     ServiceError,
 )
-from truespan.ingest.embed import RateLimiter
+from truespan.ingest.embed import RateLimiter, TimedOut
 from truespan.providers.http import JsonClient, Reply, read_pause
 from truespan.providers.outbound import Bounds, is_allowed, read_target
 
@@ -436,6 +436,21 @@ def test_a_reply_of_just_the_limit_is_taken(server: Echo) -> None:
     assert ask(client) == Said("x")
 
 
+def test_a_failure_that_stays_is_shown_in_the_words_of_the_server(server: Echo) -> None:
+    def says(text: str) -> None:
+        server.fault = lambda asked: Answer(500, {"error": {"message": text}})
+
+    says("llama runner: unable to load model: /models/blobs/sha256-12 (bad magic)")
+    shown = refused(client_of(server), ProviderRefused)
+    assert "unable to load model: ... (bad magic)" in shown.message
+    assert not shown.retryable
+    # What was sent is never repeated, whatever the server says.
+    says(f"unable to load model for {SECRET}")
+    assert "unable to load" not in refused(client_of(server), ProviderRefused).message
+    says("out of luck")
+    assert refused(client_of(server), ProviderUnavailable).retryable
+
+
 # Time
 
 
@@ -447,7 +462,7 @@ def test_a_reply_of_just_the_limit_is_taken(server: Echo) -> None:
 def test_a_reply_that_comes_drop_by_drop_ends_at_the_deadline(server: Echo, head: bytes) -> None:
     server.fault = lambda asked: Raw(drops(head))
 
-    error = refused(client_of(server, clock=TickingClock()), ProviderUnavailable)
+    error = refused(client_of(server, clock=TickingClock()), TimedOut)
 
     assert "in time" in error.message
 
@@ -456,7 +471,7 @@ def test_a_server_that_says_nothing_is_given_up(server: Echo) -> None:
     gate = threading.Event()
     server.fault = lambda asked: (gate.wait(30) or True) and Answer()
 
-    error = refused(client_of(server, bounds=Bounds(read_seconds=0.05)), ProviderUnavailable)
+    error = refused(client_of(server, bounds=Bounds(read_seconds=0.05)), TimedOut)
     gate.set()
 
     assert "in time" in error.message
@@ -464,7 +479,7 @@ def test_a_server_that_says_nothing_is_given_up(server: Echo) -> None:
 
 
 def test_a_request_whose_time_is_over_is_not_sent(server: Echo) -> None:
-    refused(client_of(server, bounds=Bounds(total_seconds=0.0)), ProviderUnavailable)
+    refused(client_of(server, bounds=Bounds(total_seconds=0.0)), TimedOut)
 
     assert server.asked == []
 

@@ -116,10 +116,21 @@ class SharedRateLimiter(RateLimiter):
             self._clock.sleep(seconds)
 
 
+class TimedOut(ProviderUnavailable):
+    """The provider did not answer in time; a smaller request may be answered."""
+
+
 def call_with_retries(
-    call: Callable[[], T], clock: Clock, *, spread: int, until: float = math.inf
+    call: Callable[[], T],
+    clock: Clock,
+    *,
+    spread: int,
+    until: float = math.inf,
+    repeat_timed_out: bool = True,
 ) -> T:
     """Call a provider until it answers; retries ProviderUnavailable, never a refusal.
+
+    Without `repeat_timed_out`, a request that was not answered in time is not sent again.
 
     The pause doubles each time, and `spread` varies it, so that calls that failed together do not
     retry together. A pause that the provider asks for is respected, unless it is longer than
@@ -130,6 +141,8 @@ def call_with_retries(
         try:
             return call()
         except ProviderUnavailable as error:
+            if isinstance(error, TimedOut) and not repeat_timed_out:
+                raise
             retry_after = error.retry_after or 0.0
             wait = max(pause, retry_after)
             late = clock.monotonic() + wait > until
@@ -179,16 +192,39 @@ class Canary:
         strays = [text for vector, text in zip(vectors, texts, strict=True) if vector in found]
         words = CANARY.casefold().split()
         if not in_place or any(text.casefold().split() != words for text in strays):
+            self._require_same_model(send)
             raise ProviderBadReply(
                 "The embedding provider mixed up the vectors of a batch.",
                 advice="Lower the batch size or change the provider; the batch was discarded.",
             )
         return vectors
 
+    def _require_same_model(self, send: Send) -> None:
+        """Raise ProviderBadReply if the canary alone has another vector than before."""
+        vectors = send([CANARY])
+        if (
+            len(vectors) != 1
+            or not self._vector
+            or cosine(vectors[0], self._vector) < (CANARY_SIMILARITY)
+        ):
+            raise ProviderBadReply(
+                "The embedding provider changed the model during this run; the batch was "
+                "discarded.",
+                advice="Go back to the model that the world was built with, and ingest again.",
+            )
+
 
 def _send(embedder: Embedder, texts: list[str], clock: Clock, spread: int = 0) -> list[Vector]:
-    """Return one vector for each text; a reply with fewer or more is refused."""
-    vectors = call_with_retries(lambda: embedder.embed_documents(texts), clock, spread=spread)
+    """Return one vector for each text; a reply with fewer or more is refused.
+
+    Several texts that are not answered in time are not sent again: fewer of them may be.
+    """
+    vectors = call_with_retries(
+        lambda: embedder.embed_documents(texts),
+        clock,
+        spread=spread,
+        repeat_timed_out=len(texts) == 1,
+    )
     _check_count(vectors, texts)
     return vectors
 
@@ -352,9 +388,14 @@ class _BatchEmbedder(Struct, frozen=True):
     canary: Canary | None
     counter: TokenCounter
     on_token_limit: OnTokenLimit
+    in_time: list[int] = field(default_factory=list)
+    """The sizes of the halves of batches that were not answered in time."""
 
     def embed(self, batch: list[Item]) -> EmbeddedBatch:
-        """Embed a batch; one that is too large, or has a text that is too long, is halved."""
+        """Embed a batch; one that is too large, takes too long, or has a text that is too long, is
+        halved. Later batches are not larger than what is left of one that took too long."""
+        if self.in_time and len(batch) > min(self.in_time):
+            return self._halve(batch)
         texts, profile = [text for _, text in batch], self.embedder.profile
         spread = int(batch[0][0][:4], 16)
         send = partial(_send, self.embedder, clock=self.clock, spread=spread)
@@ -363,10 +404,11 @@ class _BatchEmbedder(Struct, frozen=True):
                 vectors = self.canary.embed_in_order(texts, self.limits.items, send)
             else:
                 vectors = send(texts)
-        except (BatchTooLarge, TextTooLong) as refusal:
+        except (BatchTooLarge, TextTooLong, TimedOut) as refusal:
             if len(batch) > 1:
-                middle = len(batch) // 2
-                return self.embed(batch[:middle]) | self.embed(batch[middle:])
+                if isinstance(refusal, TimedOut):
+                    self.in_time.append((len(batch) + 1) // 2)
+                return self._halve(batch)
             if not isinstance(refusal, TextTooLong):
                 # The request was too large with one text only: that is not about tokens.
                 raise
@@ -387,6 +429,10 @@ class _BatchEmbedder(Struct, frozen=True):
             else:
                 found.notes[text_hash] = Remark.BAD_VECTOR
         return found
+
+    def _halve(self, batch: list[Item]) -> EmbeddedBatch:
+        middle = (len(batch) + 1) // 2
+        return self.embed(batch[:middle]) | self.embed(batch[middle:])
 
 
 PROBES: Mapping[str, str] = MappingProxyType(

@@ -69,6 +69,7 @@ class HttpChat(ABC):
     provider: ClassVar[str]
     label: ClassVar[str]
     start_advice: ClassVar[str]
+    context_advice: ClassVar[str] = "Ask for less context, or choose a model with a larger context."
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class HttpChat(ABC):
             clock=clock,
             bounds=bounds or usual,
             start_advice=self.start_advice,
+            timeout_advice="Raise chat_timeout_seconds, or choose a faster model.",
         )
         self._model = model
         self._clock = clock
@@ -187,7 +189,7 @@ class HttpChat(ABC):
         if isinstance(refusal, TextTooLong):
             return TextTooLong(
                 f"The question with its context is too long for the model ({reply.server}).",
-                advice="Ask for less context, or choose a model with a larger context.",
+                advice=self.context_advice,
             )
         if refusal is None and reply.status == 400 and reply.says(_WITHHELD):
             return self._filtered()

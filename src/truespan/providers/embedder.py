@@ -14,6 +14,7 @@ from threading import Lock
 from typing import ClassVar, NoReturn
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.ingest.embed import RateLimiter
@@ -122,6 +123,8 @@ class EmbedderOptions(Struct, frozen=True):
     dimensions: int | None = None
     in_flight: int = 2
     bounds: Bounds | None = None
+    seconds: int = 0
+    """How long a request may take; 0 for what is usual with the provider."""
     pace: RateLimiter | None = None
 
 
@@ -145,14 +148,18 @@ class HttpEmbedder(BaseEmbedder):
         self, options: EmbedderOptions, *, items: int, bounds: Bounds | None = None
     ) -> None:
         """Connect nowhere yet. `bounds` apply unless the options have others."""
+        bounds = options.bounds or bounds or Bounds()
+        if seconds := float(options.seconds):
+            bounds = replace(bounds, read_seconds=seconds, total_seconds=seconds)
         self._client = JsonClient(
             options.base_url,
             label=self.label,
             clock=options.clock,
-            bounds=options.bounds or bounds,
+            bounds=bounds,
             pace=options.pace,
             in_flight=options.in_flight,
             start_advice=self.start_advice,
+            timeout_advice="Lower embedding_batch_items, or raise embedding_timeout_seconds.",
         )
         limits = EmbeddingLimits(items=items, in_flight=options.in_flight, joint=True)
         super().__init__(options.model, self._client.target.url, limits)

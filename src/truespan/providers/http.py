@@ -14,7 +14,7 @@ import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse, IncompleteRead
@@ -34,7 +34,7 @@ from truespan.errors import (
     TruespanError,
     resource_error,
 )
-from truespan.ingest.embed import RateLimiter
+from truespan.ingest.embed import RateLimiter, TimedOut
 from truespan.protocols import Clock
 from truespan.providers.concurrency import slots_for
 from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Connection, read_target
@@ -62,6 +62,17 @@ _TEXT_TOO_LONG = (
     r"|input token count.{0,40}exceeds|maximum (?:input|sequence) length"
 )
 _NO_SUCH_MODEL = r"model_not_found|\bmodels?\b.{0,200}\b(?:not found|does not exist|not exist)"
+_PERMANENT = (
+    r"(?:unable|failed|error|cannot)\W+(?:to\W+)?load(?:ing)?\W+(?:the\W+)?(?:gguf|model)"
+    r"|template .{0,60}(?:not supported|unsupported)|unsupported .{0,40}(?:template|architecture)"
+    r"|unknown model architecture|more system memory .{0,60}available"
+)
+"""What servers say with a status of a temporary failure, although trying again does not help."""
+_LONGEST_QUOTE = 200
+_HIDDEN = r"\S*[/\\]\S*|\S{25,}"
+"""Paths, and words that may be keys: neither is quoted."""
+_COMMON = 12
+"""Characters in a row that a quoted reply must not share with the request."""
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may be temporary."""
 LONGEST_PAUSE = 300.0
@@ -77,6 +88,8 @@ class Reply:
     body: bytes = field(repr=False)
     content_type: str
     retry_after: float | None
+    sent: str = field(default="", repr=False, kw_only=True)
+    """The body of the request, of which no message may contain a part."""
 
     @property
     def succeeded(self) -> bool:
@@ -141,8 +154,22 @@ class Reply:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise ProviderBadReply(f"{self.server} sent invalid or unexpected JSON.") from None
 
+    @property
+    def quotable(self) -> str:
+        """Return the start of what the server says, if nothing of the request is in it."""
+        text = " ".join(re.sub(_HIDDEN, "...", self.words).split())[:_LONGEST_QUOTE]
+        text = "".join(filter(str.isprintable, text))
+        parts = (text[at : at + _COMMON] for at in range(max(len(text) - _COMMON + 1, 1)))
+        return "" if any(part in self.sent for part in parts) else text
+
     def failure(self) -> ServiceError:
         """Return the error for a status that is not a success."""
+        if self.status >= 500 and self.says(_PERMANENT):
+            says = f": {self.quotable}" if self.quotable else ""
+            return ProviderRefused(
+                f"{self.server} cannot use the model (status {self.status}){says}",
+                advice="Trying again does not help; see the server's log, or use another model.",
+            )
         if self.status in PASSING:
             reason = "is too busy" if self.status == 429 else "failed"
             return ProviderUnavailable(
@@ -192,6 +219,7 @@ class JsonClient:
         pace: RateLimiter | None = None,
         in_flight: int | None = None,
         start_advice: str = "Try again in a moment.",
+        timeout_advice: str | None = None,
     ) -> None:
         self.target = read_target(base_url)
         self.server = f"{label} at {self.target.address}"
@@ -200,6 +228,7 @@ class JsonClient:
         self._pace = pace
         self._slots = None if in_flight is None else slots_for(self.target.address, in_flight)
         self._start_advice = start_advice
+        self._timeout_advice = timeout_advice or start_advice
         self._idle: list[Connection] = []
         # Embedders have no close(), so the connections close with the last reference.
         weakref.finalize(self, _close_all, self._idle)
@@ -256,6 +285,7 @@ class JsonClient:
             close = stack.pop_all().close
         if not reply.succeeded:
             close()
+            reply = replace(reply, sent=readable(body))
         return StreamedReply(
             **asdict(reply),
             lines=self._read_lines(connection, response, token),
@@ -306,6 +336,8 @@ class JsonClient:
                 raise
             finally:
                 token.remove_callback(connection.hang_up)
+            if not reply.succeeded:
+                reply = replace(reply, sent=readable(body))
             usable = connection.sock is not None and not token.cancelled
             if usable and len(self._idle) < _MOST_KEPT:
                 connection.kept = True
@@ -398,7 +430,9 @@ class JsonClient:
                     advice="Link-local, multicast, reserved and unspecified addresses are refused.",
                 )
             case TimeoutError():
-                reason = "did not answer in time"
+                return TimedOut(
+                    f"{self.server} did not answer in time.", advice=self._timeout_advice
+                )
             case ConnectionRefusedError():
                 reason = "cannot be reached"
             case ConnectionError() | IncompleteRead():
@@ -413,6 +447,12 @@ class JsonClient:
 def _close_all(idle: list[Connection]) -> None:
     while idle:
         idle.pop().close()
+
+
+def readable(body: bytes | None) -> str:
+    """Return the body of a request as one line, to compare texts with it."""
+    text = (body or b"").decode(errors="replace").replace("\\n", " ").replace('\\"', '"')
+    return " ".join(text.split())
 
 
 def sendable(text: str) -> str:

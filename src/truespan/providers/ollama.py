@@ -240,6 +240,7 @@ class OllamaChat(HttpChat):
     provider = "ollama"
     label = "Ollama"
     start_advice = "Start it with 'ollama serve', or set chat_ollama_base_url to its URL."
+    context_advice = "Ask for less context, or raise chat_ollama_context if the model reads more."
 
     def _send(self, messages: Messages, deadline: float) -> StreamedReply:
         payload = {

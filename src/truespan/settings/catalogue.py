@@ -109,6 +109,8 @@ class Settings:
     embedding_threads: Count = 0
     """Threads of the local model; 0 for one per core."""
     embedding_api_concurrency: Positive = 2
+    embedding_timeout_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
+    """How long a request to an embedding provider may take; 0 for its usual time."""
     embedding_max_tokens_per_batch: Positive = 100_000
     embedding_batch_items: Annotated[int, Meta(ge=1, le=2048)] = 2048
     embedding_requests_per_minute: Count = 0

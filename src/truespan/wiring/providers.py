@@ -87,6 +87,7 @@ def make_embedder(
         clock=clock,
         dimensions=getattr(settings, f"{provider}_dimensions") or None,
         in_flight=settings.embedding_api_concurrency,
+        seconds=settings.embedding_timeout_seconds,
         pace=pace,
     )
     if provider == "ollama":
