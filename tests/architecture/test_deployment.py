@@ -311,9 +311,10 @@ def require_command(words: list[str]) -> None:
     """Let the command line read the words, and go no further."""
     # Its commands are known once it has run.
     assert run(["--version"]) == 0
-    commands = cast("Any", typer.main.get_command(app)).commands
-    command = commands[words[0]]
-    context = command.make_context(words[0], [*words[1:]], resilient_parsing=False)
+    command, rest = cast("Any", typer.main.get_command(app)), [*words]
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    context = command.make_context(words[0], rest, resilient_parsing=False)
     assert not context.args
 
 

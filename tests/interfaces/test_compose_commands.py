@@ -1,0 +1,147 @@
+"""The commands of compose.yaml and docs/deployment.md, in their order, on this machine.
+
+Each runs with the environment and the settings of its service; only the addresses of the servers
+and the folder of the secrets are this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import truespan
+from tests.architecture.test_deployment import DEPLOY, ROOT, SERVICES, environment, resolved
+from tests.interfaces.http_client import until
+from tests.interfaces.test_cli import KEYS
+from tests.promises import proves
+from tests.support.http_server import served
+from tests.support.postgres import fresh_database
+from tests.support.providers.ollama import Ollama
+from tests.support.qdrant_loopback import QdrantLoopback
+from truespan.cli import run
+
+GUIDE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+
+
+class Containers:
+    """Runs the commands of services as their containers would."""
+
+    def __init__(
+        self,
+        folder: Path,
+        addresses: dict[str, str],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        self.library = folder / "library"
+        self.secrets = folder / "secrets"
+        self._addresses = addresses
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        self.library.mkdir()
+        settings = (DEPLOY / "truespan.toml").read_text("utf-8")
+        (self.library / "truespan.toml").write_text(self._here(settings), encoding="utf-8")
+
+    def _here(self, text: str) -> str:
+        for theirs, ours in self._addresses.items():
+            text = text.replace(theirs, ours)
+        return text.replace("/run/secrets", str(self.secrets))
+
+    def enter(self, service: str) -> None:
+        """Set the environment of a service, and nothing of another one."""
+        for name in {name for other in SERVICES for name in environment(other)}:
+            self._monkeypatch.delenv(name, raising=False)
+        for name, value in environment(service).items():
+            self._monkeypatch.setenv(name, self._here(resolved(value)))
+        self._monkeypatch.setenv("TRUESPAN_LIBRARY", str(self.library))
+
+    def run(self, service: str, *words: str) -> tuple[int, str, str]:
+        """Run a command of ours in a service: `docker compose run --rm SERVICE WORDS`."""
+        self.enter(service)
+        self._capsys.readouterr()
+        code = run([*(words or SERVICES[service]["command"])])
+        return code, *self._capsys.readouterr()
+
+
+@pytest.fixture
+def containers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Containers]:
+    database = fresh_database(prepared=False)
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "store_url").write_text(database.url.reveal())
+    (secrets / "store_owner_url").write_text(database.owner_url.reveal())
+    (secrets / "qdrant_key").write_text("a" * 64)
+    with QdrantLoopback() as qdrant, Ollama() as ollama:
+        addresses = {
+            environment("api")["TRUESPAN_INDEX_URL"]: qdrant.url,
+            environment("api")["OLLAMA_BASE_URL"]: ollama.url,
+        }
+        yield Containers(tmp_path, addresses, monkeypatch, capsys)
+
+
+def documented(command: str) -> list[str]:
+    """Return the words that the guide gives to a service in its first steps."""
+    found = re.search(rf"docker compose run --rm api ({command} .*)", GUIDE)
+    assert found is not None
+    return shlex.split(found[1])
+
+
+@proves("operations.compose-commands")
+def test_the_commands_of_the_deployment_work_in_their_order(
+    containers: Containers, tmp_path: Path
+) -> None:
+    # Before the tables are there, every command says which one makes them.
+    code, _, said = containers.run("api", *documented("init"))
+    assert (code, "prepare-store" in said) == (3, True)
+    # Who lacks the owner's address cannot make them.
+    assert containers.run("api", "prepare-store")[0] == 3
+    assert containers.run("prepare")[0] == 0
+    assert "up to date" in containers.run("prepare")[1]
+
+    assert containers.run("api", *documented("init"))[0] == 0
+    command = [resolved(word) for word in SERVICES["api"]["command"]]
+    code, _, said = containers.run("api", *command)
+    assert (code, "truespan token create" in said) == (2, True)
+    code, made, _ = containers.run("api", *documented("token create"), "--json")
+    assert code == 0
+    token = json.loads(made)["secret"]
+
+    containers.enter("api")
+    options = [word for word in command[1:] if word not in ("--host", "0.0.0.0", "--port", "8700")]
+    with served(containers.library, *options) as server:
+        mine = server.under(token)
+        check = SERVICES["api"]["healthcheck"]["test"]
+        assert check[:3] == ["CMD", "python", "-c"]
+        port = server.address.rsplit(":", 1)[1].strip("/")
+        # How long it takes on a busy machine is not the question here.
+        code = check[3].replace("8700", port).replace("timeout=5", "timeout=60")
+        probe = [sys.executable, "-c", code]
+        assert subprocess.run(probe, check=False).returncode == 0
+        assert server.get("v1/worlds").status_code == 401
+        files = {"file": ("keys.md", KEYS.encode())}
+        sent = mine.ask("POST", "v1/worlds/reading/documents", files=files)
+        assert sent.status_code == 202, sent.text
+
+        assert containers.run("worker", "worker", "--once")[0] == 0
+        job = sent.headers["location"]
+        until(lambda: mine.get(job).json()["job"]["state"] == "done")
+        found = mine.post("v1/worlds/reading/search", {"query": "Where is the spare key?"}).json()
+        assert found["results"][0]["source"] == "keys.md"
+        check = SERVICES["worker"]["healthcheck"]["test"]
+        code, shown, _ = containers.run("worker", *check[2:])
+        assert (code, len(json.loads(shown)["worlds"])) == (0, 1)
+
+    backup = tmp_path / "library.backup"
+    assert containers.run("api", "backup", "--with-keys", str(backup))[0] == 0
+    manifest: Any = truespan.verify_backup(backup)
+    assert (manifest.worlds, manifest.documents) == (1, 1)
