@@ -30,6 +30,7 @@ from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import OWNER, Generation, Scope, admits
+from truespan.types.text import fold_names
 from truespan.types.trust import Hit
 
 DIMENSIONS = 16
@@ -81,8 +82,8 @@ class Corpus:
             pos_end=end,
             pos_reach=end + self.random.randint(0, 5),
             kind=self.random.choice(list(ChunkKind)),
-            chapter=self.random.choice(CHAPTERS),
-            section=self.random.choice(SECTIONS),
+            chapters=tuple(self.random.sample(CHAPTERS, self.random.choice((1, 1, 2)))),
+            sections=tuple(self.random.sample(SECTIONS, self.random.choice((1, 1, 2)))),
         )
 
     def _vector(self) -> Vector:
@@ -145,8 +146,8 @@ def truth(points: Sequence[Point], asked: Asked) -> dict[ChunkId, float]:
 def _within(point: Point, scope: Scope) -> bool:
     return (
         admits(scope.documents, point.document)
-        and scope.chapter in (None, point.chapter.casefold())
-        and scope.section in (None, point.section.casefold())
+        and scope.chapter in (None, *fold_names(point.chapters))
+        and scope.section in (None, *fold_names(point.sections))
         and (
             scope.position is None
             or (point.pos_start <= scope.position and point.pos_reach <= scope.position)

@@ -141,6 +141,7 @@ class Components(Struct, frozen=True):
             start_repair,
             self._split_query,
             self._embed,
+            self.counter.count,
             self.fused_weight,
             self.most_tokens,
             trace,

@@ -57,8 +57,8 @@ def point(scope: Scope, number: int, values: Vector, **changes: object) -> Point
         pos_end=number,
         pos_reach=number,
         kind=ChunkKind.TEXT,
-        chapter="Chapter One",
-        section="Section",
+        chapters=("Chapter One",),
+        sections=("Section",),
     )
     return replace(made, **changes)
 
@@ -314,7 +314,32 @@ class IndexContract:
 
         [[found]] = index.scan(scope)
 
-        assert found.place == PointPlace(7, 3, 5, 9, "chapter one", "section", "figure")
+        assert found.place == PointPlace(7, 3, 5, 9, ("chapter one",), ("section",), "figure")
+
+    def test_a_point_is_found_by_each_of_its_chapters_and_sections(self, index, scope):
+        spelled = "Cafe\u0301", "STRASSE"
+        across = point(scope, 0, vector(*EAST), chapters=("One", *spelled), sections=("A", "B"))
+        index.upsert(scope, [across, point(scope, 1, vector(*EAST), chapters=("Two",))])
+        rows = {
+            ("ONE", None): True,
+            ("caf\xe9", None): True,
+            ("cafe\u0301", "b"): True,
+            ("straße", "A"): True,
+            ("two", None): False,
+            ("On", None): False,
+            ("one", "C"): False,
+        }
+        wrong = {}
+        for (chapter, section), expected in rows.items():
+            narrow = scope.narrow(chapter=chapter, section=section)
+            hits = found(index, narrow, vector(*EAST))
+            if (across.chunk_id in hits) is not expected or len(hits) != (
+                expected or chapter == "two"
+            ):
+                wrong[chapter, section] = hits
+        assert wrong == {}
+        [place] = [held.place for held in index.read(scope, [across.chunk_id])]
+        assert (place.chapter, place.section) == (("one", "caf\xe9", "strasse"), ("a", "b"))
 
     @proves("search.one-world")
     def test_points_are_read_by_id_within_the_world_and_generation_only(self, index, scope):

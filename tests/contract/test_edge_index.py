@@ -49,7 +49,10 @@ class TestEdgeIndex(IndexContract):
 def test_a_point_holds_its_place_and_its_hash_and_never_text(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     index.prepare(scope)
-    index.upsert(scope, [point(scope, 7, vector(*EAST), chapter="STRASSE", section="Straße")])
+    index.upsert(
+        scope,
+        [point(scope, 7, vector(*EAST), chapters=("STRASSE", "Straße"), sections=("Straße",))],
+    )
     index.retire()
     wait_for_lock(tmp_path)
 
@@ -65,8 +68,8 @@ def test_a_point_holds_its_place_and_its_hash_and_never_text(tmp_path: Path):
         "pos_start": 7,
         "pos_end": 7,
         "pos_reach": 7,
-        "chapter": "strasse",
-        "section": "strasse",
+        "chapter": ["strasse"],
+        "section": ["strasse"],
         "kind": "text",
     }
     assert set(indexed) == {"tenant", "document", "pos_start", "pos_reach", "chapter", "section"}

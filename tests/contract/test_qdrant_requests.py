@@ -156,7 +156,7 @@ def test_a_scope_without_documents_is_not_even_sent(index, server):
 
 def test_a_point_is_sent_with_its_place_and_its_hash_and_never_text(index, server):
     scope = prepared(index)
-    made = point(scope, 7, vector(*EAST), chapter="STRASSE", section="Straße")
+    made = point(scope, 7, vector(*EAST), chapters=("STRASSE", "One"), sections=("Straße",))
 
     index.upsert(scope, [made])
 
@@ -173,8 +173,8 @@ def test_a_point_is_sent_with_its_place_and_its_hash_and_never_text(index, serve
                     "pos_start": 7,
                     "pos_end": 7,
                     "pos_reach": 7,
-                    "chapter": "strasse",
-                    "section": "strasse",
+                    "chapter": ["strasse", "one"],
+                    "section": ["strasse"],
                     "kind": "text",
                 },
             }

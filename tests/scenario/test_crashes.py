@@ -139,7 +139,7 @@ def break_it(opened: Library, world: World) -> None:
     old = "harbour by night, as it once was"
     opened._components.index.upsert(
         scope,
-        [Point(ChunkId(first), vector_of(old), hash_text(old), 1, 0, 1, 1, ChunkKind.TEXT, "", "")],
+        [Point(ChunkId(first), vector_of(old), hash_text(old), 1, 0, 1, 1, ChunkKind.TEXT, (), ())],
     )
     query(
         opened._components.store,

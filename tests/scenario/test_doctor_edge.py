@@ -67,8 +67,8 @@ def point_of(found: IndexedPoint) -> Point:
         place.pos_end,
         place.pos_reach,
         ChunkKind(place.kind),
-        place.chapter,
-        place.section,
+        tuple(place.chapter),
+        tuple(place.section),
     )
 
 
@@ -138,8 +138,8 @@ DAMAGE: dict[str, tuple[Callable, set[Finding]]] = {
     "pos_start": (changed(pos_start=10_000), {Finding.MISPLACED_POINT}),
     "pos_end": (changed(pos_end=10_000), {Finding.MISPLACED_POINT}),
     "pos_reach": (changed(pos_reach=-1), {Finding.MISPLACED_POINT}),
-    "chapter": (changed(chapter="elsewhere"), {Finding.MISPLACED_POINT}),
-    "section": (changed(section="elsewhere"), {Finding.MISPLACED_POINT}),
+    "chapter": (changed(chapters=("elsewhere",)), {Finding.MISPLACED_POINT}),
+    "section": (changed(sections=("elsewhere",)), {Finding.MISPLACED_POINT}),
     "kind": (changed(kind=ChunkKind.FIGURE), {Finding.MISPLACED_POINT}),
     "of another world": (moved, {Finding.MISSING_POINT, Finding.ORPHAN_POINT}),
     "unknown world": (unknown, {Finding.UNKNOWN_WORLD}),

@@ -88,6 +88,7 @@ def write_without_looking(folder: Path, *, batches: int) -> None:
     collection = Collection(COSINE.id, 4, "cosine")
     for batch in range(batches):
         points = [
-            point(SCOPE, 1000 + 64 * batch + n, vector(*EAST), chapter="c" * 500) for n in range(64)
+            point(SCOPE, 1000 + 64 * batch + n, vector(*EAST), chapters=("c" * 500,))
+            for n in range(64)
         ]
         link.upsert(collection, SCOPE.tenant, points, 0)

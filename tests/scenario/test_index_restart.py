@@ -95,7 +95,7 @@ def test_a_process_that_stops_reading_is_an_error_in_time(folder: Path):
     hasty = EdgeIndex(folder, reserve=0, request_timeout=0.1)
     hasty.search(SCOPE, vector(*EAST), limit=1, floor=None)
     freeze(process_of(folder))
-    points = [point(SCOPE, n, vector(*EAST), chapter="c" * 20_000) for n in range(128)]
+    points = [point(SCOPE, n, vector(*EAST), chapters=("c" * 20_000,)) for n in range(128)]
 
     with pytest.raises(IndexUnavailable, match="in time"):
         hasty.upsert(SCOPE, points)

@@ -48,7 +48,7 @@ def put_old_point_back(here: Place, world: World, chunk: ChunkId, text: str) -> 
     point = here.index._of(here.scope(world))[chunk]
     old = Point(
         chunk, vector_of(text), hash_text(text), point.document, point.pos_start, point.pos_end,
-        point.pos_reach, point.kind, point.chapter, point.section,
+        point.pos_reach, point.kind, point.chapters, point.sections,
     )  # fmt: skip
     here.index.upsert(here.scope(world), [old])
 

@@ -37,7 +37,7 @@ from truespan.types.maintenance import FileFate
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority, Scope, admits
-from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap
+from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap, fold_names
 from truespan.types.trust import Hit
 from truespan.world import World
 
@@ -264,8 +264,8 @@ def _indexed(point: Point) -> IndexedPoint:
         point.pos_start,
         point.pos_end,
         point.pos_reach,
-        point.chapter.casefold(),
-        point.section.casefold(),
+        fold_names(point.chapters),
+        fold_names(point.sections),
         point.kind,
     )
     return IndexedPoint(point.chunk_id, point.text_hash, point.vector, place)
@@ -275,8 +275,8 @@ def _within(point: Point, scope: Scope) -> bool:
     position = scope.position
     return (
         admits(scope.documents, point.document)
-        and scope.chapter in (None, point.chapter.casefold())
-        and scope.section in (None, point.section.casefold())
+        and scope.chapter in (None, *fold_names(point.chapters))
+        and scope.section in (None, *fold_names(point.sections))
         and (position is None or (point.pos_start <= position and point.pos_reach <= position))
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+import unicodedata
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from types import ModuleType
@@ -21,6 +22,7 @@ from truespan.errors import IndexRefused
 from truespan.types.chunk import IndexedPoint, Point, PointPlace, Vector, bytes_of, numbers_of
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
+from truespan.types.text import fold_names
 from truespan.types.trust import Hit
 
 if TYPE_CHECKING:
@@ -47,8 +49,11 @@ class Field(StrEnum):
     KIND = "kind"
 
 
-def payload_of(tenant: str, point: Point) -> dict[str, str | int]:
-    """Return the payload of a point: the text hash and the fields of filters, but no text."""
+def payload_of(tenant: str, point: Point) -> dict[str, str | int | list[str]]:
+    """Return the payload of a point: the text hash and the fields of filters, but no text.
+
+    A condition on a field with several values holds if it holds for one of them.
+    """
     return {
         Field.TENANT.value: tenant,
         Field.DOCUMENT.value: point.document,
@@ -56,8 +61,8 @@ def payload_of(tenant: str, point: Point) -> dict[str, str | int]:
         Field.POS_START.value: point.pos_start,
         Field.POS_END.value: point.pos_end,
         Field.POS_REACH.value: point.pos_reach,
-        Field.CHAPTER.value: point.chapter.casefold(),
-        Field.SECTION.value: point.section.casefold(),
+        Field.CHAPTER.value: list(fold_names(point.chapters)),
+        Field.SECTION.value: list(fold_names(point.sections)),
         Field.KIND.value: point.kind.value,
     }
 
@@ -154,14 +159,20 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
     elif scope.documents is not UNLIMITED:
         result.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
     if scope.chapter is not None:
-        result.append(Equals(Field.CHAPTER, scope.chapter))
+        result.append(_is_named(Field.CHAPTER, scope.chapter))
     if scope.section is not None:
-        result.append(Equals(Field.SECTION, scope.section))
+        result.append(_is_named(Field.SECTION, scope.section))
     if scope.position is not None:
         # The first: the reader has reached it. The second, stricter: no unread sentence decided it.
         result.append(AtMost(Field.POS_START, scope.position))
         result.append(AtMost(Field.POS_REACH, scope.position))
     return tuple(result)
+
+
+def _is_named(field: Field, name: str) -> Condition:
+    # Points of earlier versions have the name with its accents as the document spells them.
+    spelled = dict.fromkeys((name, unicodedata.normalize("NFD", name)))
+    return Equals(field, name) if len(spelled) == 1 else AnyOf(field, tuple(spelled))
 
 
 def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:

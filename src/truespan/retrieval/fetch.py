@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.protocols import VectorIndex
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
-from truespan.retrieval.stages import complete_until, verify
+from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.types.bundle import Funnel, Skipped
-from truespan.types.chunk import ChunkRecord, Vector
+from truespan.types.chunk import ChunkRecord, StoredChunk, Vector
 from truespan.types.ids import ChunkId
 from truespan.types.profile import float32
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Stage
+from truespan.types.text import PlacedSentence
 from truespan.types.trust import Hit, VerificationFailure, Verified
 
 SLACK = 8
@@ -102,6 +104,30 @@ def drop_invalid_hits(found: Sequence[Hit], floor: float | None) -> list[Hit]:
     return sorted(unique.values(), key=lambda hit: -hit.score)
 
 
+def read_chunks(
+    deps: RetrievalDeps, scope: Scope, ids: Sequence[ChunkId]
+) -> dict[ChunkId, ChunkRecord]:
+    """Return what the store knows of chunks.
+
+    If their sentences were read, a sentence that a chunk has only a part of is cut to that part.
+    """
+    records = deps.store.read_chunks(scope, ids) if ids else {}
+    for chunk_id, record in records.items():
+        if (chunk := record.chunk) is not None and chunk.sentences:
+            sentences = tuple(_cut(deps, chunk, sentence) for sentence in chunk.sentences)
+            records[chunk_id] = replace(record, chunk=replace(chunk, sentences=sentences))
+    return records
+
+
+def _cut(deps: RetrievalDeps, chunk: StoredChunk, sentence: PlacedSentence) -> PlacedSentence:
+    start, end = max(sentence.start, chunk.start), min(sentence.end, chunk.end)
+    if (start, end) == (sentence.start, sentence.end):
+        return sentence
+    # The text is not verified yet. If it is damaged, none of this is used.
+    text = chunk.data.decode(errors="replace")[start - chunk.start : end - chunk.start]
+    return replace(sentence, start=start, end=end, tokens=deps.count_tokens(text))
+
+
 def fetch_by_similarity(
     deps: RetrievalDeps,
     scope: Scope,
@@ -140,10 +166,13 @@ def fetch_pages(
             continue
         with deps.trace.stage(Stage.VERIFIED):
             unread = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
-            records.update(deps.store.read_chunks(scope, unread) if unread else {})
+            records.update(read_chunks(deps, scope, unread))
             outcome = verify(hits[:length], records)
+            verified = outcome.verified
+            if scope.position is None:
+                verified = keep_in_scope(verified, scope)
         with deps.trace.stage(Stage.ENOUGH):
-            still = missing(outcome.verified, hits[length - 1].score if length else -1.0)
+            still = missing(verified, hits[length - 1].score if length else -1.0)
         if still <= 0 or (pager.exhausted and length == len(hits)):
-            return Fetched(outcome.verified, outcome.failures)
+            return Fetched(verified, outcome.failures)
         wanted = length + still

@@ -27,6 +27,7 @@ from truespan.retrieval.fetch import (
     HitPager,
     drop_invalid_hits,
     fetch_pages,
+    read_chunks,
 )
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.snapshot import RetrievalDeps
@@ -178,7 +179,7 @@ class _FusedSearch(Struct, frozen=True):
         with self.deps.trace.stage(Stage.WORDS):
             words = self.words.with_phrases(store)
             ids = words.top(MOST_BY_WORDS, SCORE_DECIMALS)
-            self.records.update(store.read_chunks(self.scope, ids) if ids else {})
+            self.records.update(read_chunks(self.deps, self.scope, ids))
             found = [id for id in ids if _occurs(query, self.records.get(id))]
         with self.deps.trace.stage(Stage.HITS):
             _, named = self._search(0, found)
@@ -276,8 +277,7 @@ class _FusedSearch(Struct, frozen=True):
         """Return the hits whose text is verified and in scope; remember those that fail."""
         with self.deps.trace.stage(Stage.VERIFIED):
             unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self.records]
-            if unread:
-                self.records.update(self.deps.store.read_chunks(self.scope, unread))
+            self.records.update(read_chunks(self.deps, self.scope, unread))
             outcome = verify(hits, self.records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         return keep_in_scope(outcome.verified, self.scope)

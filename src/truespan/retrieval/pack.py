@@ -43,6 +43,7 @@ from truespan.types.trust import Visible
 SEPARATOR = "\n\n"
 OVER_BUDGET = "over_budget"
 EXCLUDED = "excluded_kind"
+DUPLICATE = "duplicate_passage"
 PATIENCE = 64
 """Candidates that may be too large for the rest of the budget before it counts as full."""
 
@@ -124,7 +125,7 @@ def pack(
         if part.kind in excluded:
             reason = EXCLUDED
         elif not any(part.text[a - part.start : b - part.start].strip() for a, b in uncovered):
-            reason = "duplicate_passage"
+            reason = DUPLICATE
         elif part.tokens > left:
             reason = OVER_BUDGET
         else:
@@ -274,6 +275,10 @@ def assemble(
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
+    contained = 0
+    if scope is not None and scope.names_place:
+        # What overlapping chunks have of one chapter is often the same, and is shown once.
+        contained = len(packed.left_out.get(DUPLICATE, ()))
     ordered = chosen
     if scope is not None and scope.position is not None:
         # A reader's context follows the order of the book.
@@ -304,7 +309,7 @@ def assemble(
             failed=failure is not None,
             reached=attempt.fetched_count > 0,
             # Figures are returned beside the chunks, and count as returned.
-            returned=len(chosen) + len(figures),
+            returned=len(chosen) + len(figures) + (0 if failure else contained),
             expected=min(attempt.top_k, attempt.in_scope),
             left_out=attempt.left_out > 0 or attempt.unreadable > 0,
         ),

@@ -30,7 +30,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.request import Granularity, Mode, PassageOptions
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, Place
+from truespan.types.text import CanonicalText, NamedPlace, PlacedSentence
 from truespan.types.trust import Visible
 from truespan.vectors import similarity_of
 
@@ -67,22 +67,11 @@ class Budget(Struct):
         return True
 
 
-class CheckedSentence(Struct, frozen=True):
-    """A sentence whose text matches its digest, and the place where it begins."""
-
-    sid: int
-    start: int
-    end: int
-    tokens: int
-    place: Place
-    page: int | None
-
-
 class Stretch(Struct, frozen=True):
     """Checked sentences in a row, and the text from the first to the last of them."""
 
     text: str
-    sentences: tuple[CheckedSentence, ...]
+    sentences: tuple[PlacedSentence, ...]
 
     def between(self, start: int, end: int) -> str:
         offset = self.sentences[0].start
@@ -269,14 +258,9 @@ class PassageFitter(Struct, frozen=True):
             return None
         return found
 
-    def _admits(self, sentence: CheckedSentence, part: Visible) -> bool:
+    def _admits(self, sentence: PlacedSentence, part: Visible) -> bool:
         """Return whether a sentence is in the chapter and section that were asked for, if any."""
-        chapter = sentence.place.chapter or part.title
-        section = sentence.place.section or chapter
-        return all(
-            wanted in (None, label.casefold())
-            for wanted, label in ((self.scope.chapter, chapter), (self.scope.section, section))
-        )
+        return self.scope.covers(NamedPlace.of(sentence.place, part.title))
 
 
 def packing_budget(options: PassageOptions, budget: int) -> float:
@@ -284,11 +268,15 @@ def packing_budget(options: PassageOptions, budget: int) -> float:
     return budget if options.granularity is Granularity.PASSAGE else inf
 
 
-def packing_count(options: PassageOptions, top_k: int, in_scope: int) -> int:
-    """Return how many passages to pack: as many as wanted, or those to choose sentences from."""
+def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: int) -> int:
+    """Return how many passages to pack: as many as wanted, or those to choose sentences from.
+
+    Without a chapter or section there are as many passages as chunks; with one, a chunk may have
+    several.
+    """
     if options.granularity is Granularity.SENTENCE and top_k:
         top_k = max(top_k, LEAST_PASSAGES)
-    return min(top_k, in_scope)
+    return top_k if scope.names_place else min(top_k, in_scope)
 
 
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
@@ -322,7 +310,7 @@ def _read_stretch(
     return Stretch(
         text,
         tuple(
-            CheckedSentence(
+            PlacedSentence(
                 sentence.sid,
                 sentence.start,
                 sentence.end,
@@ -335,7 +323,7 @@ def _read_stretch(
     )
 
 
-def _sentence_part(part: Visible, stretch: Stretch, sentence: CheckedSentence) -> Visible:
+def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) -> Visible:
     """Return one sentence of a passage as a result of its own."""
     text = stretch.between(sentence.start, sentence.end)
     chapter = sentence.place.chapter or part.title

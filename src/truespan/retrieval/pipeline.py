@@ -57,6 +57,7 @@ from truespan.types.scope import (
     World,
 )
 from truespan.types.telemetry import CounterName, Stage
+from truespan.types.text import fold_name, fold_names
 from truespan.types.trust import Visible
 from truespan.vectors import mean_of
 
@@ -64,6 +65,10 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 ASK_FOR_ANY = "Ask for any language and version, or run 'truespan defaults recommended'."
+MOST_NAMES = 5
+"""So many names are listed when none is the one that was asked for."""
+MOST_COMPARED = 2000
+"""So many names are compared letter by letter."""
 MOST_VALUES = 5
 """So many languages or versions are listed when a default left documents out."""
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
@@ -266,11 +271,38 @@ class Pipeline(Struct, frozen=True):
             reasons = name_defaults(catalog.among(hidden), filters, by_default)
             text = f"Every document in scope was left out by {reasons}. {ASK_FOR_ANY}"
             notice = Notice("default_filter_emptied_result", text)
-            attempt.warnings.append(notice if emptied else NOTHING_EMBEDDED)
+            if not emptied:
+                notice = self._name_places(scope, catalog, filters) or NOTHING_EMBEDDED
+            attempt.warnings.append(notice)
             return None
         if self.deps.index.approximate(scope):
             attempt.warnings.append(APPROXIMATE)
         return scope
+
+    def _name_places(
+        self, scope: Scope, catalog: DocumentCatalog, filters: Filters
+    ) -> Notice | None:
+        """Return a warning if no text in scope is in the chapter or section that was asked for.
+
+        It names those with the closest names: the caller may read the whole world.
+        """
+        if not scope.names_place or not catalog.embedded(scope.documents):
+            return None
+        places = self.store.place_names(scope)
+        if any(map(scope.covers, places)):
+            return None
+        for member, wanted in (("chapter", filters.chapter), ("section", filters.section)):
+            names = list(dict.fromkeys(getattr(place, member) for place in places))
+            if wanted is not None and fold_name(wanted) not in fold_names(names):
+                listed = ", ".join(repr(name) for name in closest_names(wanted, names))
+                closest = f" The closest: {listed}." if listed else ""
+                text = f"No {member} in scope is named {wanted!r}.{closest}"
+                return Notice(f"{member}_not_found", text)
+        text = (
+            f"No text in scope is in the chapter {filters.chapter!r} and in the section "
+            f"{filters.section!r} at once."
+        )
+        return Notice("section_not_found", text)
 
     def query_vector(self, scope: Scope, world: World, query: str) -> Vector:
         """Return the vector of a query; of a long one, the mean of the vectors of its parts.
@@ -318,6 +350,17 @@ class Pipeline(Struct, frozen=True):
             return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
         words = attempt.world, vector, query
         return fetch_fused(self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=mode)
+
+
+def closest_names(wanted: str, names: Sequence[str]) -> list[str]:
+    """Return the names that are most like `wanted`: those that contain it, then similar ones."""
+    from difflib import get_close_matches
+
+    folded = {fold_name(name): name for name in reversed(names)}
+    own = fold_name(wanted)
+    found = [name for name in folded if own and (own in name or (len(name) > 2 and name in own))]
+    found += get_close_matches(own, list(folded)[:MOST_COMPARED], n=MOST_NAMES)
+    return [folded[name] for name in dict.fromkeys(found)][:MOST_NAMES]
 
 
 def follows_contract(world: World) -> bool:

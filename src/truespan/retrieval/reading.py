@@ -151,7 +151,7 @@ class ReaderRetriever(Struct, frozen=True):
             search = self._search(attempt, attempt.scope, position, request)
             attempt.steps.append("vectorized")
             options = request.passages
-            k = packing_count(options, request.top_k, attempt.in_scope)
+            k = packing_count(options, request.top_k, attempt.scope, attempt.in_scope)
 
             budget = packing_budget(options, attempt.budget)
             last = ranks_boilerplate_last(latest, options)
@@ -254,7 +254,7 @@ class BookSearch(Struct, frozen=True):
     scope: Scope
     vector: Vector
     tail: list[Visible]
-    _known: dict[ChunkId, Visible | None] = field(default_factory=dict)
+    _known: dict[ChunkId, list[Visible]] = field(default_factory=dict)
     _without_vector: set[ChunkId] = field(default_factory=set)
 
     def find(self, k: int, floor: float | None, select: Select) -> Found:
@@ -301,14 +301,14 @@ class BookSearch(Struct, frozen=True):
         hashes = [found.chunk.text_hash for found in unknown]
         vectors = self.pipeline.store.vectors(self.scope, hashes) if hashes else {}
         for found in unknown:
-            vector, part = vectors.get(found.chunk.text_hash), None
+            vector, parts = vectors.get(found.chunk.text_hash), []
             if vector is not None:
                 score = similarity_of(self.vector, vector, self.scope.profile.distance)
-                part = reveal(replace(found, score=score, fused=None), self.scope)
+                parts = reveal(replace(found, score=score, fused=None), self.scope)
             else:
                 self._without_vector.add(found.chunk.chunk_id)
-            self._known[found.chunk.chunk_id] = part
-        return [part for found in verified if (part := self._known[found.chunk.chunk_id])]
+            self._known[found.chunk.chunk_id] = parts
+        return [part for found in verified for part in self._known[found.chunk.chunk_id]]
 
 
 def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float) -> Visible:

@@ -276,8 +276,8 @@ class FusedBookSearch(Struct, frozen=True):
             score = FusedScore(_rounded(part.bm25), part.blend)
             if part.place >= words.tail:
                 yield replace(self.tail[part.place - words.tail], fused=score)
-            elif (found := verified.get(ids[part.place])) and (seen := reveal(found, self.scope)):
-                yield replace(seen, fused=score)
+            elif found := verified.get(ids[part.place]):
+                yield from (replace(seen, fused=score) for seen in reveal(found, self.scope))
 
     def _read(self, ids: Sequence[ChunkId]) -> None:
         if unread := [chunk for chunk in ids if chunk not in self._records]:

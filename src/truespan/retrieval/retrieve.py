@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from truespan.errors import ScopeViolation
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.retrieval.fetch import HitPager, fetch_by_similarity
+from truespan.retrieval.fetch import HitPager, fetch_by_similarity, read_chunks
 from truespan.retrieval.pack import (
     BundleAttempt,
     build_bundle,
@@ -103,7 +103,7 @@ class Retriever(Struct, frozen=True):
         chunk_id: ChunkId,
     ) -> Reason:
         store = self.pipeline.store
-        record = store.read_chunks(whole, [chunk_id]).get(chunk_id)
+        record = read_chunks(self.pipeline.deps, scope, [chunk_id]).get(chunk_id)
         if record is None or not record.live:
             return Reason(WhyNot.ABSENT)
         if record.state is not ChunkState.EMBEDDED or record.chunk is None:
@@ -112,10 +112,11 @@ class Retriever(Struct, frozen=True):
         verified = verify([hit], {chunk_id: record}).verified
         if not verified:
             return Reason(WhyNot.NOT_TRUSTED)
-        part = reveal(verified[0], scope)
-        if part is None:
+        parts = reveal(verified[0], scope)
+        if not parts:
             return Reason(WhyNot.FILTERED)
-        stored = store.vectors(whole, [part.text_hash]).get(part.text_hash)
+        embedded = record.chunk.text_hash
+        stored = store.vectors(whole, [embedded]).get(embedded)
         if stored is None:
             return Reason(WhyNot.NOT_EMBEDDED)
         ranking, selection = self._vectors(scope, world, request)
@@ -123,7 +124,7 @@ class Retriever(Struct, frozen=True):
         if float32(score) < float32(RELEVANCE_FLOOR):
             return Reason(WhyNot.BELOW_FLOOR, round_score(score))
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
-        code = WhyNot.OUTRANKED if related.keep([part]) else WhyNot.UNRELATED
+        code = WhyNot.OUTRANKED if related.keep(parts) else WhyNot.UNRELATED
         return Reason(code, round_score(score))
 
     def _run(
@@ -173,14 +174,14 @@ class Retriever(Struct, frozen=True):
     ) -> None:
         """Search, verify and pack, fetching more while candidates have to be skipped."""
         options = request.passages
-        k = packing_count(options, request.top_k, attempt.in_scope)
+        k = packing_count(options, request.top_k, scope, attempt.in_scope)
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
 
         candidates = stage.candidates if stage else 0
 
         def rank_verified(verified: list[Verified], trace: RequestTrace) -> list[Visible]:
             with trace.stage(Stage.VISIBLE):
-                visible = [part for found in verified if (part := reveal(found, scope))]
+                visible = [part for found in verified for part in reveal(found, scope)]
                 kept = related.keep(visible)
             with trace.stage(Stage.RANKED):
                 return rank_visible(kept)
@@ -265,9 +266,8 @@ class Retriever(Struct, frozen=True):
                 break
             pager.extend(0)
         ids = [hit.chunk_id for hit in below[:length]]
-        records = self.pipeline.store.read_chunks(scope, ids) if ids else {}
-        verified = verify(below[:length], records).verified
-        visible = (part for found in verified if (part := reveal(found, scope)))
+        verified = verify(below[:length], read_chunks(self.pipeline.deps, scope, ids)).verified
+        visible = (part for found in verified for part in reveal(found, scope)[:1])
         return tuple(
             NearMiss(part.chunk_id, round_score(part.score), part.source, part.chapter)
             for part in rank_visible(visible)[:MAX_NEAR_MISSES]
@@ -310,7 +310,8 @@ class _Related(Struct, frozen=True):
         """Return the related ones. Each text is compared once."""
         if not self.parts:
             return visible
-        unknown = [part.text_hash for part in visible if part.text_hash not in self.known]
+        hashes = [part.embedded_hash or part.text_hash for part in visible]
+        unknown = [text_hash for text_hash in hashes if text_hash not in self.known]
         stored = self.pipeline.store.vectors(self.scope, unknown) if unknown else {}
         distance = self.scope.profile.distance
         for text_hash in unknown:
@@ -318,4 +319,4 @@ class _Related(Struct, frozen=True):
             self.known[text_hash] = vector is not None and any(
                 similarity_of(vector, part, distance) >= RELEVANCE_FLOOR for part in self.parts
             )
-        return [part for part in visible if self.known[part.text_hash]]
+        return [part for part, known in zip(visible, hashes, strict=True) if self.known[known]]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.pack import render
-from truespan.retrieval.passages import Budget, PassageFitter, packing_count
+from truespan.retrieval.passages import Budget, PassageFitter, packing_count, score_words
 from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
@@ -72,7 +72,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         scope = pipeline.scope(attempt, latest, request.filters)
         if scope is None:
             return
-        shown = packing_count(options, request.top_k, attempt.in_scope)
+        shown = packing_count(options, request.top_k, scope, attempt.in_scope)
         # More than are returned if they are reranked.
         k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
         last = ranks_boilerplate_last(latest, options)
@@ -154,7 +154,7 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
 
         def select(verified: list[Verified], trace: RequestTrace) -> Shortlist:
             with trace.stage(Stage.VISIBLE):
-                visible = [part for found in verified if (part := reveal(found, scope))]
+                visible = [_best_part(parts, query) for parts in _revealed(verified, scope)]
             with trace.stage(Stage.RANKED):
                 excluded = settings.exclude_chunk_types_from_llm
                 ranked = rank_visible(visible)
@@ -268,8 +268,21 @@ def search_documents(
     return _in_order_of(attempt.chunks, ranked)
 
 
-def _visible(ranked: list[Verified], scope: Scope) -> list[Visible]:
-    return [part for found in ranked if (part := reveal(found, scope))]
+def _visible(ranked: Sequence[Verified], scope: Scope) -> list[Visible]:
+    return [part for parts in _revealed(ranked, scope) for part in parts]
+
+
+def _revealed(verified: Sequence[Verified], scope: Scope) -> Iterator[list[Visible]]:
+    """Give the visible parts of each chunk that has any."""
+    return filter(None, (reveal(found, scope) for found in verified))
+
+
+def _best_part(parts: list[Visible], query: str) -> Visible:
+    """Return the part of a chunk with the most words of a query; of equal ones, the first."""
+    if len(parts) == 1:
+        return parts[0]
+    scores = score_words(query, [part.text for part in parts])
+    return parts[scores.index(max(scores))]
 
 
 def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Verified]:
@@ -277,7 +290,10 @@ def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Ve
     if not reranked:
         return ranked
     found = {part.chunk.chunk_id: part for part in ranked}
-    return [replace(found[part.chunk_id], rerank=part.rerank) for part in reranked]
+    # Several parts of a chunk may be visible; the best of them counts.
+    best = {part.chunk_id: part for part in reversed(reranked)}
+    order = dict.fromkeys(part.chunk_id for part in reranked)
+    return [replace(found[chunk_id], rerank=best[chunk_id].rerank) for chunk_id in order]
 
 
 def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
@@ -299,7 +315,8 @@ def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
         last_sid=part.last_sid,
         kind=chunk.kind,
         text=part.text,
-        overlap_text=chunk.overlap_text if part.start == chunk.start else "",
+        # What comes before a chunk may lie outside of the chapter or section that was asked for.
+        overlap_text="" if part.start != chunk.start or scope.names_place else chunk.overlap_text,
         token_count=part.tokens,
         receipt=Receipt(
             part.text_hash, scope.profile.id, scope.generation.number, document.revision

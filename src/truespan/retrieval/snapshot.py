@@ -51,6 +51,8 @@ class RetrievalDeps(Struct, frozen=True):
     """Cuts a long text at sentence ends into parts that a model with such a token limit reads."""
     embed: Callable[[Scope, Mapping[TextHash, str]], dict[TextHash, Vector]]
     """Embeds texts that are shown to the caller, by the hash of each; nothing is stored."""
+    count_tokens: Callable[[str], int] = len
+    """Counts the tokens of a part of a sentence, the only text that has no stored count."""
     fused_weight: float = FUSED_WEIGHT
     most_tokens: int = MOST_CONTEXT_TOKENS
     """The largest token budget that a request may ask for."""

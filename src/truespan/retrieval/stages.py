@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.ingest.boilerplate import is_boilerplate
 from truespan.retrieval.query_vector import SCORE_DECIMALS
-from truespan.types.chunk import ChunkRecord, ChunkState, ParentChunk, StoredChunk
-from truespan.types.ids import ChunkId, TextHash, chunk_id, reader_chunk_id
+from truespan.types.chunk import ChunkKind, ChunkRecord, ChunkState, ParentChunk, StoredChunk
+from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_text, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, Unlimited, admits
+from truespan.types.text import NamedPlace, Place, PlacedSentence
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
 MOST_ASIDE = 64
@@ -73,34 +76,31 @@ def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | VerificationFail
     return Verified(chunk, record.document, chunk.data.decode(), hit.score)
 
 
-def reveal(found: Verified, scope: Scope) -> Visible | None:
-    """Return a chunk as the scope allows it to be seen; None if it must not be seen.
+def reveal(found: Verified, scope: Scope) -> list[Visible]:
+    """Return what the scope allows to be seen of a chunk, in order; nothing if that is nothing.
 
     The index was asked only for chunks in scope that nothing unread influenced. That is an
     optimisation, not the guarantee: the index may be wrong, so document, chapter and section, the
     stored reach and the last sentence are checked again. A chunk that straddles the position is
-    dropped whole; the tail replaces it.
+    dropped whole; the tail replaces it. Of one that straddles the borders of the chapter or section
+    that was asked for, only the sentences inside are returned: one part, or several if other text
+    lies between them.
     """
     chunk, document, position = found.chunk, found.document, scope.position
     parent = chunk.figure.parent if chunk.figure else None
     if not admits(scope.documents, document.number):
-        return None
+        return []
     if position is None:
         title, revision = document.title, document.revision
         identity, parent_identity = chunk.chunk_id, parent_id(found, scope)
     elif document.revision != scope.revision or chunk.reach > position or chunk.last_sid > position:
-        return None
+        return []
     else:
         title, revision = document.declared_title or document.name, None
         identity = visible_chunk_id(scope, document.number, chunk)
         parent_identity = visible_chunk_id(scope, document.number, parent) if parent else None
-    chapter = chunk.chapter or title
-    section = chunk.section or chapter
-    if scope.chapter not in (None, chapter.casefold()):
-        return None
-    if scope.section not in (None, section.casefold()):
-        return None
-    return Visible(
+    names = NamedPlace.of(Place(chunk.chapter, chunk.section), title)
+    whole = Visible(
         chunk_id=identity,
         document=document.number,
         source=document.name,
@@ -111,8 +111,8 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         end=chunk.end,
         first_sid=chunk.first_sid,
         last_sid=chunk.last_sid,
-        chapter=chapter,
-        section=section,
+        chapter=names.chapter,
+        section=names.section,
         kind=chunk.kind,
         text=found.text,
         text_hash=chunk.text_hash,
@@ -123,11 +123,45 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         parent_id=parent_identity,
         fused=found.fused,
     )
+    if not scope.names_place:
+        return [whole]
+    if chunk.kind is ChunkKind.FIGURE:
+        return [whole] if scope.covers(names) else []
+    return _trim(whole, chunk.sentences, scope)
+
+
+def _trim(whole: Visible, sentences: Sequence[PlacedSentence], scope: Scope) -> list[Visible]:
+    """Return the runs of sentences of a chunk that are in the scope's chapter and section."""
+    parts: list[Visible] = []
+    named = ((NamedPlace.of(sentence.place, whole.title), sentence) for sentence in sentences)
+    for inside, group in groupby(named, key=lambda pair: scope.covers(pair[0])):
+        if not inside:
+            continue
+        names, run = zip(*group, strict=True)
+        first, last = run[0], run[-1]
+        part = replace(whole, chapter=names[0].chapter, section=names[0].section)
+        if len(run) < len(sentences):
+            text = whole.text[first.start - whole.start : last.end - whole.start]
+            part = replace(
+                part,
+                start=first.start,
+                end=last.end,
+                first_sid=first.sid,
+                last_sid=last.sid,
+                text=text,
+                text_hash=hash_text(text),
+                tokens=sum(sentence.tokens for sentence in run),
+                # The first sentence may have begun on an earlier page than the chunk.
+                page=whole.page if first.sid == whole.first_sid else first.page,
+                embedded_hash=whole.text_hash,
+            )
+        parts.append(part)
+    return parts
 
 
 def keep_in_scope(verified: Sequence[Verified], scope: Scope) -> list[Verified]:
     """Keep what the scope allows: an index that is wrong must not even influence the order."""
-    if isinstance(scope.documents, Unlimited) and scope.chapter is scope.section is None:
+    if isinstance(scope.documents, Unlimited) and not scope.names_place:
         return list(verified)
     return [found for found in verified if reveal(found, scope)]
 

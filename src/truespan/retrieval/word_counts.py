@@ -131,7 +131,7 @@ class Layout(Struct, frozen=True):
         if not isinstance(scope.documents, Unlimited):
             wanted = [entry.ref.document in scope.documents for entry in self.entries]
             inside &= np.array(wanted, bool)[self.rows]
-        if scope.chapter is not None or scope.section is not None:
+        if scope.names_place:
             found = (self.place_of_key(*chunk) for chunk in store.placed(scope))
             within = np.zeros(len(inside), bool)
             within[[place for place in found if place is not None]] = True

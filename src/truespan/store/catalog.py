@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from truespan.store.checksums import (
     CHUNK_CELLS,
@@ -24,9 +25,10 @@ from truespan.store.checksums import (
     details_checksum,
     revision_checksum,
 )
-from truespan.store.rows import revision_key, tags_of
+from truespan.store.chunks import SHOWN_FROM
+from truespan.store.rows import read_layouts, revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
-from truespan.types.chunk import ChunkState
+from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
     PAIR,
     CatalogEntry,
@@ -45,6 +47,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.metadata_index import MetadataIndex
 from truespan.types.scope import Scope, World, admits
+from truespan.types.text import CanonicalText, NamedPlace, Place
 
 T = TypeVar("T")
 
@@ -55,8 +58,6 @@ _ACTIVE: Final = """
     JOIN tallies t ON t.revision = r.key AND t.generation = :generation
 """
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
-_CHAPTER_AND_SECTION: Final = """coalesce(c.chapter, r.title),
-    coalesce(c.section, c.chapter, r.title)"""
 
 
 class _Cache(Generic[T]):
@@ -93,6 +94,7 @@ class Catalogs(Part):
         self._document_catalogs = _Cache[DocumentCatalog](64)
         self._word_catalogs = _Cache[WordCatalog](8)
         self._revision_words = _Cache[RevisionWords](64)
+        self._placed_counts = _Cache[Counter[int]](64)
 
     def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
         """Return the labels of every document that readers see, by number."""
@@ -134,19 +136,14 @@ class Catalogs(Part):
 
     def embedded_count(self, scope: Scope, world: World) -> int:
         """Return how many chunks of the revisions readers see are embedded, within the scope."""
-        if scope.chapter is None and scope.section is None:
+        if not scope.names_place:
             return self.document_catalog(scope, world).embedded(scope.documents)
-        rows = self._db.at(scope).all(
-            f"""SELECT d.number, {_CHAPTER_AND_SECTION}, count(*)
-               FROM documents d
-               JOIN revisions r ON r.document = d.key AND r.state = 'active'
-               JOIN states s ON s.revision = r.key AND s.generation = :generation
-                 AND s.state = 'embedded'
-               JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
-                 AND c.position = s.position
-               {_IN_WORLD} GROUP BY 1, 2, 3"""
-        )
-        return sum(row[3] for row in rows if _is_within(scope, *row[:3]))
+
+        def read(scope: Scope) -> Counter[int]:
+            return Counter(found.document for found in self._in_place(scope) if found.embedded)
+
+        counts = self._placed_counts.get(scope, world, read, scope.chapter, scope.section)
+        return sum(count for number, count in counts.items() if admits(scope.documents, number))
 
     def word_catalog(self, scope: Scope, world: World) -> WordCatalog:
         """Return every active revision of the scope's generation, by document number. It is cached
@@ -316,21 +313,94 @@ class Catalogs(Part):
         return flaws
 
     def placed(self, scope: Scope) -> set[tuple[int, int]]:
-        """Return the key and the chunk index of what is in the scope's chapter and section."""
-        rows = self._db.at(scope).all(
-            f"""SELECT d.number, {_CHAPTER_AND_SECTION}, r.key, c.position
-                {_ACTIVE} JOIN chunks c ON c.revision = r.key AND c.generation = :generation
-                {_IN_WORLD}"""
+        """Return the key and the chunk index of what has text in the scope's chapter and
+        section."""
+        return {
+            (found.key, found.position)
+            for found in self._in_place(scope)
+            if admits(scope.documents, found.document)
+        }
+
+    def place_names(self, scope: Scope) -> list[NamedPlace]:
+        """Return the chapters and sections of the documents in scope, whatever chapter and section
+        the scope has; each once, in the order of the documents."""
+        return list(
+            dict.fromkeys(
+                name
+                for revision in self._placed_revisions(scope)
+                if admits(scope.documents, revision.document)
+                for name in revision.names(0, revision.end)
+            )
         )
-        return {(key, index) for *place, key, index in rows if _is_within(scope, *place)}
+
+    def _placed_revisions(self, scope: Scope) -> list[_PlacedRevision]:
+        """Return the places of every revision that readers see."""
+        at = self._db.at(scope)
+        rows = at.all(
+            f"SELECT r.key, d.number, r.title, r.characters {_ACTIVE} {_IN_WORLD} ORDER BY 2"
+        )
+        found: list[_PlacedRevision] = []
+        for start in range(0, len(rows), _KEYS_AT_ONCE):
+            page = rows[start : start + _KEYS_AT_ONCE]
+            layouts = read_layouts(at, [row[0] for row in page])
+            found += [
+                _PlacedRevision(key, number, title, end, layouts[key])
+                for key, number, title, end in page
+            ]
+        return found
+
+    def _in_place(self, scope: Scope) -> Iterator[_PlacedChunk]:
+        """Give the chunks of all documents that have text in the scope's chapter and section."""
+        places = {
+            revision.key: revision
+            for revision in self._placed_revisions(scope)
+            if any(map(scope.covers, revision.names(0, revision.end)))
+        }
+        keys = list(places)
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            rows = self._db.at(scope, keys=keys[start : start + _KEYS_AT_ONCE]).all(
+                f"""SELECT s.revision, s.position, s.state = 'embedded', s.kind, {SHOWN_FROM},
+                      s.finish, c.chapter, c.section
+                    FROM states s JOIN chunks c ON c.revision = s.revision
+                      AND c.generation = s.generation AND c.position = s.position
+                    WHERE s.world_id = :world AND s.revision IN LIST(:keys)
+                      AND s.generation = :generation"""
+            )
+            for key, index, embedded, kind, shown_from, end, *own in rows:
+                revision = places[key]
+                if kind == ChunkKind.FIGURE:
+                    names = [NamedPlace.of(Place(*own), revision.title)]
+                else:
+                    names = revision.names(shown_from, end)
+                if any(map(scope.covers, names)):
+                    yield _PlacedChunk(revision.document, key, index, bool(embedded))
 
 
-def _is_within(scope: Scope, number: int, chapter: str, section: str) -> bool:
-    return (
-        admits(scope.documents, number)
-        and scope.chapter in (None, chapter.casefold())
-        and scope.section in (None, section.casefold())
-    )
+_KEYS_AT_ONCE: Final = 500
+
+
+class _PlacedRevision(NamedTuple):
+    """A revision, and where its chapters and sections begin."""
+
+    key: int
+    document: int
+    title: str
+    end: int
+    layout: CanonicalText
+
+    def names(self, start: int, end: int) -> list[NamedPlace]:
+        """Return the chapters and sections that the text from `start` to `end` lies in."""
+        places = self.layout.places_between(start, end)
+        return [NamedPlace.of(place, self.title) for place in places]
+
+
+class _PlacedChunk(NamedTuple):
+    """A chunk that has text in a chapter or section."""
+
+    document: int
+    key: int
+    position: int
+    embedded: bool
 
 
 _SEAL: Final = 8

@@ -22,11 +22,13 @@ from truespan.store.rows import (
     figure_mark,
     has_text,
     read_layout,
+    read_layouts,
+    read_sentences_of,
     revision_key,
     tags_of,
     tally_each,
 )
-from truespan.store.session import Part, Row, Session, retry_on_conflict, world_ids
+from truespan.store.session import Part, Row, Session, Statements, retry_on_conflict, world_ids
 from truespan.types.chunk import (
     ChunkKind,
     ChunkRecord,
@@ -38,7 +40,7 @@ from truespan.types.chunk import (
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
 from truespan.types.scope import Scope
-from truespan.types.text import Place
+from truespan.types.text import CanonicalText, NamedPlace, Place
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
 
 _PAGE: Final = 512
@@ -78,8 +80,14 @@ STATES: Final = """
     FROM states WHERE UNINDEXED(world_id) = :world"""
 """States with their vectors; conditions are added to it, and it becomes `s` in `POINTS`."""
 
+SHOWN_FROM: Final = """CASE WHEN s.kind = 'figure' THEN s.start ELSE coalesce(
+      (SELECT CASE WHEN e.start > s.start THEN e.start ELSE s.start END FROM sentences e
+        WHERE e.revision = s.revision AND e.sid = s.first_sid), s.start) END"""
+"""Where the text of a chunk `s` begins, without the white space before its first sentence, which
+may belong to the chapter before."""
+
 POINTS: Final = f"""
-    SELECT d.number, r.number, r.title, s.vector, s.vector_checksum,
+    SELECT s.revision, {SHOWN_FROM}, d.number, r.number, r.title, s.vector, s.vector_checksum,
       CASE WHEN :text AND s.vector IS NULL THEN BYTES(c.text) END, s.checksum, {CHUNK_CELLS}
     FROM s
     JOIN revisions r ON r.key = s.revision
@@ -88,7 +96,7 @@ POINTS: Final = f"""
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
 """
 """What the index should hold of each state of `s`, and what that is checked by."""
-_CHUNK: Final = 7
+_CHUNK: Final = 9
 """Where the cells of the chunk begin in these rows."""
 
 _OF_REVISION: Final = f"""
@@ -103,15 +111,27 @@ class Chunks(Part):
     def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
         """Return what is known of each id in the scope's world and generation, in one read. Chunks
         of documents outside the scope are among them: a hit that is merely out of scope must not be
-        taken for an orphan, whose point may be deleted."""
+        taken for an orphan, whose point may be deleted.
+
+        With a chapter or section in the scope, the sentences of the chunks are read as well; a
+        chunk whose sentences cannot be trusted is not intact, because where to cut is unknown."""
         records: dict[ChunkId, ChunkRecord] = {}
         intact: dict[int, bool] = {}
-        for row in self._db.at(scope).all(_READ, ids=[*ids]):
+        at = self._db.at(scope)
+        for row in at.all(_READ, ids=[*ids]):
             key, recorded, *rest = row
             if key not in intact:
                 intact[key] = recorded == revision_checksum(scope.world, rest[_REVISION:])
             chunk_id = ChunkId(rest[_ID])
             records[chunk_id] = _read_record(scope, rest, labels_intact=intact[key])
+        if scope.names_place:
+            sentences = read_sentences_of(at, scope.world, [*records])
+            for chunk_id, record in records.items():
+                if record.chunk is not None and record.chunk.kind is ChunkKind.TEXT:
+                    own = sentences.get(chunk_id, ())
+                    chunk = replace(record.chunk, sentences=own)
+                    whole = record.intact and bool(own)
+                    records[chunk_id] = replace(record, chunk=chunk, intact=whole)
         return records
 
     def locate_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
@@ -138,11 +158,11 @@ class Chunks(Part):
                 revision=revision_key(session, revision),
                 state="pending",
             )
-        points = [read_point(scope, row) for row in rows]
+            points = read_points(session, scope, rows)
         broken = [
             point.chunk.chunk_id
             for point, row in zip(points, rows, strict=True)
-            if not point.intact or (row[5] is not None and hash_bytes(row[5]) != row[_CHUNK + 10])
+            if not point.intact or (row[7] is not None and hash_bytes(row[7]) != row[_CHUNK + 10])
         ]
         wrong = [point.chunk.text_hash for point in points if point.wrong_vector]
         if not broken and not wrong:
@@ -176,7 +196,7 @@ class Chunks(Part):
                 after=after,
                 limit=_PAGE,
             ):
-                yield [read_point(scope, row).chunk for row in rows]
+                yield [point.chunk for point in read_points(self._db.at(scope), scope, rows)]
                 after = rows[-1][_CHUNK]
 
     def unfinished(self, scope: Scope) -> list[RevisionRef]:
@@ -476,12 +496,20 @@ class StoredPoint(NamedTuple):
     wrong_vector: bool
 
 
-def read_point(scope: Scope, row: Row) -> StoredPoint:
-    """Return what the index should hold of a chunk, from a row of `POINTS`."""
+def read_points(statements: Statements, scope: Scope, rows: Sequence[Row]) -> list[StoredPoint]:
+    """Return what the index should hold of chunks, from rows of `POINTS`."""
+    layouts = read_layouts(statements, {row[0] for row in rows})
+    return [_read_point(scope, row[2:], row[1], layouts[row[0]]) for row in rows]
+
+
+def _read_point(scope: Scope, row: Row, shown_from: int, layout: CanonicalText) -> StoredPoint:
     document, revision, title, vector, vector_sum, data, recorded, *cells = row
     ref = RevisionRef(document, revision)
-    position, chunk_id, kind, *_, first, last, reach, _, text_hash = cells[:11]
-    row_hash, chapter, section = cells[11], cells[14], cells[15]
+    position, chunk_id, kind, _, _, end, first, last, reach, _, text_hash = cells[:11]
+    row_hash, own = cells[11], Place(cells[14], cells[15])
+    # A figure stands in one place, which its row has.
+    places = [own] if kind == ChunkKind.FIGURE else layout.places_between(shown_from, end)
+    names = [NamedPlace.of(place, title) for place in places]
     expected = chunk_checksum(scope.world, scope.generation.number, ref, cells)
     profile = scope.profile.id
     wrong = vector is not None and vector_sum != vector_checksum(
@@ -496,8 +524,8 @@ def read_point(scope: Scope, row: Row) -> StoredPoint:
         reach=reach,
         # A damaged kind does not match the checksum, so that it is never written to the index.
         kind=ChunkKind(kind) if kind in _KINDS else ChunkKind.TEXT,
-        chapter=chapter or title,
-        section=section or chapter or title,
+        chapters=tuple(dict.fromkeys(name.chapter for name in names)),
+        sections=tuple(dict.fromkeys(name.section for name in names)),
     )
     return StoredPoint(chunk, expected == recorded and row_hash == text_hash, wrong)
 

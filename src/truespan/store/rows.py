@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -24,7 +25,7 @@ from truespan.types.profile import (
 )
 from truespan.types.reading import StoredSentence
 from truespan.types.scope import Generation
-from truespan.types.text import CanonicalText, PageStart, Place
+from truespan.types.text import CanonicalText, PageStart, Place, PlacedSentence
 
 _LONGEST: Final = 2**31 - 1
 
@@ -140,15 +141,64 @@ def read_layout(session: Session, key: int | None, end: int = _LONGEST) -> Layou
     )
 
 
-_SENTENCES: Final = """
-    SELECT e.sid, e.start, e.finish, e.tokens, e.text_hash, e.checksum,
+def read_layouts(statements: Statements, keys: Iterable[int]) -> dict[int, CanonicalText]:
+    """Return where the chapters and sections of revisions begin, not yet believed, and no text."""
+    layouts = dict.fromkeys(keys, CanonicalText(""))
+    rows = statements.all(
+        """SELECT revision, start, chapter, section FROM places
+           WHERE revision IN LIST(:keys) ORDER BY revision, start""",
+        keys=list(layouts),
+    )
+    for key, group in groupby(rows, key=lambda row: row[0]):
+        found = list(group)
+        layouts[key] = CanonicalText(
+            "", tuple(row[1] for row in found), tuple(Place(*row[2:]) for row in found)
+        )
+    return layouts
+
+
+_SENTENCE: Final = """
+    e.sid, e.start, e.finish, e.tokens, e.text_hash, e.checksum,
       (SELECT p.chapter FROM places p WHERE p.revision = e.revision AND p.start <= e.start
         ORDER BY p.start DESC LIMIT 1),
       (SELECT p.section FROM places p WHERE p.revision = e.revision AND p.start <= e.start
         ORDER BY p.start DESC LIMIT 1),
       (SELECT p.page FROM pages p WHERE p.revision = e.revision AND p.start <= e.start
-        ORDER BY p.start DESC LIMIT 1)
-    FROM sentences e"""
+        ORDER BY p.start DESC LIMIT 1)"""
+_SENTENCES: Final = f"SELECT {_SENTENCE} FROM sentences e"
+
+
+def read_sentences_of(
+    statements: Statements, world: WorldId, ids: Sequence[str]
+) -> dict[str, tuple[PlacedSentence, ...]]:
+    """Return the sentences that chunks have at least a part of, by the ids of the chunks.
+
+    A chunk of which a sentence is missing or does not match its checksum is left out.
+    """
+    rows = statements.all(
+        f"""WITH s AS MATERIALIZED (
+              SELECT chunk_id, revision, first_sid, last_sid FROM states
+              WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+                AND generation + 0 = :generation
+            )
+            SELECT s.chunk_id, s.first_sid, s.last_sid, d.number, r.number, {_SENTENCE}
+            FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
+            JOIN sentences e ON e.revision = s.revision
+              AND e.sid BETWEEN s.first_sid AND s.last_sid
+            ORDER BY s.chunk_id, e.sid""",
+        ids=[*ids],
+    )
+    found: dict[str, tuple[PlacedSentence, ...]] = {}
+    for (chunk, first, last), group in groupby(rows, key=lambda row: row[:3]):
+        sentences: list[PlacedSentence] = []
+        for _, _, _, document, revision, *cells, recorded, chapter, section, page in group:
+            place, ref = Place(chapter, section), RevisionRef(document, revision)
+            if recorded == sentence_checksum(world, ref, cells, place, page):
+                sid, start, end, tokens, _ = cells
+                sentences.append(PlacedSentence(sid, start, end, tokens, place, page))
+        if [sentence.sid for sentence in sentences] == list(range(first, last + 1)):
+            found[chunk] = tuple(sentences)
+    return found
 
 
 def read_sentences(

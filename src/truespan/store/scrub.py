@@ -19,7 +19,7 @@ from truespan.store.checksums import (
     tally_checksum,
     vector_checksum,
 )
-from truespan.store.chunks import POINTS, STATES, read_point, restorable
+from truespan.store.chunks import POINTS, STATES, read_points, restorable
 from truespan.store.revisions import chunk_checksums, write_chunks, write_structure
 from truespan.store.rows import (
     IS_NAMED,
@@ -100,13 +100,12 @@ class Scrub(Part):
 
     def expected_among(self, scope: Scope, ids: Sequence[ChunkId]) -> list[PendingChunk]:
         """Return those of the chunks that the index should hold, with vectors, without text."""
-        return [
-            read_point(scope, row).chunk
-            for batch in _batches(ids)
-            for row in self._db.at(scope).all(
-                _AMONG, ids=batch, profile=scope.profile.id, text=False
-            )
-        ]
+        found: list[PendingChunk] = []
+        for batch in _batches(ids):
+            at = self._db.at(scope)
+            rows = at.all(_AMONG, ids=batch, profile=scope.profile.id, text=False)
+            found += [point.chunk for point in read_points(at, scope, rows)]
+        return found
 
     def text_flaws(
         self, scope: Scope, ids: Sequence[ChunkId] | None = None

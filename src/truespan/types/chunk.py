@@ -13,6 +13,7 @@ from typing import NamedTuple, NewType, cast
 from msgspec import Struct
 
 from truespan.types.ids import ChunkId, TextHash
+from truespan.types.text import PlacedSentence
 
 Vector = NewType("Vector", bytes)
 """A vector as its little-endian float32 numbers: what is stored, sent and compared, bit for bit."""
@@ -204,6 +205,9 @@ class StoredChunk(Struct, frozen=True):
     page: int | None = None
     figure: FigureMark | None = None
     dedupe_hash: TextHash | None = None
+    sentences: tuple[PlacedSentence, ...] = ()
+    """Those that it has at least a part of, read only for a scope with a chapter or section. Its
+    first and its last one may begin before it or end after it."""
 
 
 class DocumentLabel(Struct, frozen=True):
@@ -259,8 +263,8 @@ class PendingChunk(Struct):
     last_sid: int
     reach: int
     kind: ChunkKind
-    chapter: str
-    section: str
+    chapters: tuple[str, ...]
+    sections: tuple[str, ...]
 
     def point(self, vector: Vector) -> Point:
         """Return what the index is given for it."""
@@ -273,8 +277,8 @@ class PendingChunk(Struct):
             pos_end=self.last_sid,
             pos_reach=self.reach,
             kind=self.kind,
-            chapter=self.chapter,
-            section=self.section,
+            chapters=self.chapters,
+            sections=self.sections,
         )
 
 
@@ -282,6 +286,7 @@ class Point(Struct):
     """What the index is given: a vector, the hash of the text it was made from, and its place.
 
     There is no text in it, so no reader of the index can mistake it for the source of text.
+    `chapters` and `sections` are all that the text lies in, in its order.
     """
 
     chunk_id: ChunkId
@@ -292,19 +297,22 @@ class Point(Struct):
     pos_end: int
     pos_reach: int
     kind: ChunkKind
-    chapter: str
-    section: str
+    chapters: tuple[str, ...]
+    sections: tuple[str, ...]
 
 
 class PointPlace(Struct, frozen=True):
-    """Where a point says it belongs: what filters on documents, places and positions go by."""
+    """Where a point says it belongs: what filters on documents, places and positions go by.
+
+    A point of an earlier version names one chapter and one section, those that its text begins in.
+    """
 
     document: int
     pos_start: int
     pos_end: int
     pos_reach: int
-    chapter: str
-    section: str
+    chapter: tuple[str, ...] | str
+    section: tuple[str, ...] | str
     kind: str
 
 

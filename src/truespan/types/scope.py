@@ -13,6 +13,7 @@ from truespan.errors import WorldNotFound
 from truespan.types.ids import WorldId
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import Defaults
+from truespan.types.text import NamedPlace, fold_name
 
 T = TypeVar("T")
 
@@ -199,13 +200,26 @@ class Scope(Struct, frozen=True):
     ) -> Scope:
         """Return this scope restricted to at most these documents and this place.
 
-        Chapter and section are compared without regard to case.
+        Chapter and section are compared as `fold_name` has them.
         """
         return replace(
             self,
             documents=self.documents if documents is None else narrowed(self.documents, documents),
-            chapter=self.chapter if chapter is None else chapter.casefold(),
-            section=self.section if section is None else section.casefold(),
+            chapter=self.chapter if chapter is None else fold_name(chapter),
+            section=self.section if section is None else fold_name(section),
+        )
+
+    @property
+    def names_place(self) -> bool:
+        """Return whether a chapter or a section restricts the scope."""
+        return self.chapter is not None or self.section is not None
+
+    def covers(self, place: NamedPlace) -> bool:
+        """Return whether text at a place is inside the chapter and the section, if there are
+        any."""
+        return self.chapter in (None, fold_name(place.chapter)) and self.section in (
+            None,
+            fold_name(place.section),
         )
 
     def for_reader(self, document: int, revision: int, position: int) -> Scope:

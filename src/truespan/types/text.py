@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -133,6 +134,44 @@ class Place(NamedTuple):
 NO_PLACE = Place(None, None)
 
 
+def fold_name(name: str) -> str:
+    """Return the name of a chapter or section as names are compared.
+
+    Case and composed or decomposed accents make no difference, all else does.
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
+def fold_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names as they are compared, each once."""
+    return tuple(dict.fromkeys(map(fold_name, names)))
+
+
+class NamedPlace(NamedTuple):
+    """A chapter and section by the names that a result shows, which always exist."""
+
+    chapter: str
+    section: str
+
+    @classmethod
+    def of(cls, place: Place, title: str) -> NamedPlace:
+        """Return the names of a place: without a chapter the title, without a section the
+        chapter."""
+        chapter = place.chapter or title
+        return cls(chapter, place.section or chapter)
+
+
+class PlacedSentence(Struct, frozen=True):
+    """A sentence that was checked with its text or its checksum, and the place where it begins."""
+
+    sid: int
+    start: int
+    end: int
+    tokens: int
+    place: Place
+    page: int | None
+
+
 def contents_start(places: Sequence[tuple[int, Place]]) -> int | None:
     """Return where the lists of what lies ahead begin in a text; None if there are none.
 
@@ -160,6 +199,11 @@ class CanonicalText(Struct, frozen=True):
         """Return the chapter and section that `offset` lies in."""
         found = bisect_right(self.starts, offset) - 1
         return self.places[found] if found >= 0 else NO_PLACE
+
+    def places_between(self, start: int, end: int) -> list[Place]:
+        """Return the places that the text from `start` to `end` lies in, in order, each once."""
+        first, last = bisect_right(self.starts, start), bisect_left(self.starts, end)
+        return list(dict.fromkeys([self.place_at(start), *self.places[first:last]]))
 
     def page_at(self, offset: int) -> int | None:
         """Return the page that `offset` lies on; None where the source has no pages."""

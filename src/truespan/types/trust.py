@@ -60,7 +60,7 @@ class Verified(Struct, frozen=True):
 
 
 class Visible(Struct, frozen=True):
-    """The part of a verified chunk that this caller may see.
+    """The part of a verified chunk that this caller may see and asked for.
 
     Only this can be packed into a bundle. `revision` is None where a reader must not see it.
     """
@@ -89,6 +89,8 @@ class Visible(Struct, frozen=True):
     fused: FusedScore | None = None
     rerank: RerankScore | None = None
     """Set once a reranker has scored it."""
+    embedded_hash: TextHash | None = None
+    """If only a part of the chunk is visible: the hash of all of it, which its vector has."""
 
 
 class FailureKind(StrEnum):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from uuid import UUID
 
 from msgspec import Struct, field
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from truespan.errors import (
     IndexKeyRefused,
@@ -39,6 +39,7 @@ from truespan.types.maintenance import (
 )
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Authority, Scope, World
+from truespan.types.text import fold_names
 from truespan.vectors import cosine, is_sound, norm_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def compare_chunk(chunk: PendingChunk, found: bytes | None, *, placed: bool = Tr
     `placed` is false if the chunk's row is damaged, so that its place is unknown."""
     place = PointPlace(
         *(chunk.document, chunk.first_sid, chunk.last_sid, chunk.reach),
-        *(chunk.chapter.casefold(), chunk.section.casefold(), chunk.kind.value),
+        *(fold_names(chunk.chapters), fold_names(chunk.sections), chunk.kind.value),
     )
     parts = [(found or b"")[at : at + DIGEST] for at in (0, DIGEST, 2 * DIGEST)]
     if chunk.vector is None:
@@ -112,8 +113,11 @@ def digest(data: bytes) -> bytes:
 def _place_bytes(place: PointPlace | None) -> bytes:
     if place is None:
         return b""
-    plain = (str(value) if isinstance(value, str) else value for value in astuple(place))
-    return repr(tuple(plain)).encode()
+    # One name by itself is how earlier versions wrote it, and is found as well as a list of one.
+    lone = (place.chapter,) if isinstance(place.chapter, str) else place.chapter
+    own = (place.section,) if isinstance(place.section, str) else place.section
+    numbers = place.document, place.pos_start, place.pos_end, place.pos_reach
+    return repr((*numbers, lone, own, str(place.kind))).encode()
 
 
 MAX_TENANTS = 20_000

@@ -158,8 +158,8 @@ def _point(scope: Scope, number: int) -> Point:
         pos_end=end,
         pos_reach=reach,
         kind=ChunkKind.TEXT,
-        chapter="Chapter 2" if number == _AHEAD else "Chapter 1",
-        section="Section",
+        chapters=("Chapter 2" if number == _AHEAD else "Chapter 1",),
+        sections=("Section",),
     )
 
 

@@ -1,0 +1,245 @@
+"""Chunks across chapters and sections: found by each of them, shown as far as they are inside."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.support.worlds import MemoryIndex, Place, WordCounter, place
+from truespan.maintenance.doctor.examine import compare_chunk, point_digest
+from truespan.maintenance.doctor.plan import Finding
+from truespan.types.bundle import BundleStatus, RetrievedChunk
+from truespan.types.chunk import NO_VECTOR, IndexedPoint
+from truespan.types.ids import hash_text
+from truespan.world import World
+
+CHAPTERS = {
+    "Holidays": "The lamp rule gives thirty days. Ask the office first.",
+    "Expenses": "The lamp rule pays for trains. Keep every ticket.",
+    "Straße": "The lamp rule forbids parking here.",
+    "Cafe\u0301": "The lamp rule closes the bar at nine. Wash the cups.",
+    "Keys": "The lamp rule wants a signature. Return the keys.",
+    "Leaving": "The lamp rule takes three months.",
+}
+HANDBOOK = "# Handbook\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in CHAPTERS.items())
+ANY: dict[str, Any] = {"language_constraint": None, "version_constraint": None}
+
+
+def composed(text: str) -> str:
+    return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+def shown(bundle: Any) -> list[str]:
+    return [composed(chunk.content) for chunk in bundle.retrieved_chunks]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    made = place(tmp_path_factory.mktemp("handbook"))
+    world = made.library.create_world("world")
+    world.ingest(made.write("handbook.md", HANDBOOK))
+    yield made
+    made.library.close()
+
+
+@pytest.fixture(scope="module")
+def world(here: Place) -> World:
+    return here.library.world("world")
+
+
+@proves("request.chapter-filter", "request.section-filter")
+def test_every_chapter_of_one_chunk_is_found_by_its_name_and_shows_its_own_text(
+    here: Place, world: World
+) -> None:
+    assert len(here.points(world)) == 1
+    options: list[dict[str, Any]] = [
+        {},
+        {"neighbours": 10},
+        {"granularity": "sentence", "top_k": 20},
+        {"mode": "auto"},
+        {"mode": "words"},
+    ]
+    wrong = []
+    for name, text in CHAPTERS.items():
+        whole = composed(f"{name} {text}")
+        for spelled in (name, name.upper(), unicodedata.normalize("NFC", name)):
+            both: list[dict[str, Any]] = [{"chapter_filter": spelled}, {"section_filter": spelled}]
+            for filters in both:
+                for settings in options:
+                    bundle = world.retrieve("the lamp rule", **ANY, **filters, **settings)
+                    if "granularity" in settings:
+                        right = all(part in whole for part in shown(bundle))
+                        right = right and len(shown(bundle)) > 1
+                    else:
+                        right = shown(bundle) == [whole]
+                    named = {chunk.chapter for chunk in bundle.retrieved_chunks} == {name}
+                    if not (right and named and bundle.metadata.funnel.in_scope == 1):
+                        wrong.append((filters, settings, shown(bundle)))
+                    if not settings and bundle.status is not BundleStatus.SUCCESS:
+                        wrong.append((filters, bundle.status))
+                answer = world.answer("the lamp rule", **filters)
+                if any(other in composed(answer.answer) for other in CHAPTERS if other != name):
+                    wrong.append((filters, answer.answer))
+    assert wrong == []
+
+
+def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World) -> None:
+    whole = world.retrieve("the lamp rule", **ANY)
+    [chunk] = whole.retrieved_chunks
+    part = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+    [own], [note] = part.retrieved_chunks, part.metadata.sources
+
+    assert (chunk.chapter, own.chapter, own.section) == ("Handbook", "Keys", "Keys")
+    assert own.content == "Keys\n\n" + CHAPTERS["Keys"]
+    assert own.chunk_id == chunk.chunk_id
+    assert own.token_count == part.total_tokens == WordCounter().count(own.content)
+    assert note.text_hash == hash_text(own.content)
+    assert part.context == own.content
+    sentences = world.documents.sentences("handbook.md").sentences
+    assert [item.sid for item in sentences if item.chapter == "Keys"] == list(
+        range(note.first_sid, note.last_sid + 1)
+    )
+
+
+def test_parts_of_one_section_that_other_text_divides_are_shown_apart(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    text = "".join(
+        f"## {name}\n\n### Rules\n\nThe lamp of {name}.\n\n### Notes\n\nNotes on the {name}.\n\n"
+        for name in ("north", "south")
+    )
+    world.ingest(here.write("lamps.md", text))
+
+    rules = world.retrieve("the lamp", **ANY, section_filter="rules")
+    both = world.retrieve("the lamp", **ANY, section_filter="rules", chapter_filter="south")
+    answer = world.answer("the lamp of south", section_filter="rules")
+    neither = world.retrieve("the lamp", **ANY, section_filter="rules", chapter_filter="rules")
+
+    assert len(here.points(world)) == 1
+    assert shown(rules) == ["Rules The lamp of north.", "Rules The lamp of south."]
+    assert shown(both) == ["Rules The lamp of south."]
+    assert "lamp of south" in answer.answer
+    assert "Notes" not in answer.answer
+    assert neither.status is BundleStatus.NO_MATCHES
+
+
+def test_chunks_that_begin_or_end_within_a_sentence_are_cut_at_the_chapter(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    long = "The lamp was lit and then " + "it burned and " * 62 + "it went out."
+    names = [f"Part {number}" for number in range(9)]
+    text = "".join(f"## {name}\n\n{long} This ends {name}.\n\n" for name in names)
+    world.ingest(here.write("lamps.md", text))
+    sentences = world.documents.sentences("lamps.md").sentences
+
+    parts: list[RetrievedChunk] = []
+    for name in names:
+        own = [item for item in sentences if item.chapter == name]
+        bundle = world.retrieve("it burned and", **ANY, chapter_filter=name, top_k=20)
+        inside = " ".join(composed(item.text) for item in own)
+        assert bundle.status is BundleStatus.SUCCESS
+        parts += bundle.retrieved_chunks
+        for chunk, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
+            assert composed(chunk.content) in inside
+            assert chunk.chapter == name
+            assert own[0].sid <= note.first_sid <= note.last_sid <= own[-1].sid
+            assert note.text_hash == hash_text(chunk.content)
+            assert chunk.token_count == WordCounter().count(chunk.content)
+    # Some begin or end within a sentence, and some chapters are shown in several parts.
+    assert len(parts) > len(names)
+    assert any(not part.content.startswith("Part") for part in parts)
+    assert any(not part.content.endswith(".") for part in parts)
+
+
+@proves("request.chapter-filter")
+def test_an_unknown_chapter_is_named_with_the_closest_ones(world: World) -> None:
+    rows = {
+        ("holiday", None): ("chapter_not_found", "'Holidays'"),
+        ("Expences", None): ("chapter_not_found", "'Expenses'"),
+        (None, "Leave"): ("section_not_found", "'Leaving'"),
+        ("keys", "leaving"): ("section_not_found", "at once"),
+        ("zzz", None): ("chapter_not_found", "'zzz'."),
+    }
+    wrong = {}
+    for (chapter, section), (code, words) in rows.items():
+        bundle = world.retrieve("lamp", **ANY, chapter_filter=chapter, section_filter=section)
+        notices = {notice.code: notice.message for notice in bundle.metadata.warnings}
+        if bundle.status is not BundleStatus.NO_MATCHES or words not in notices.get(code, ""):
+            wrong[chapter, section] = notices
+    assert wrong == {}
+
+
+def test_damaged_sentences_are_not_cut_by(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("handbook.md", HANDBOOK))
+    here.sql("UPDATE sentences SET finish = finish - 1 WHERE sid = 3")
+
+    bundle = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+
+    assert bundle.retrieved_chunks == ()
+    assert [(entry.code, entry.count) for entry in bundle.metadata.skipped] == [("damaged_text", 1)]
+
+
+def test_a_point_of_an_earlier_version_is_reported_and_written_again(tmp_path: Path) -> None:
+    class Earlier(MemoryIndex):
+        """An index whose points name only the chapter and section that they begin in."""
+
+        earlier = True
+
+        def upsert(self, scope: Any, points: Any) -> None:
+            if self.earlier:
+                for point in points:
+                    point.chapters, point.sections = point.chapters[:1], point.sections[:1]
+            super().upsert(scope, points)
+
+    index = Earlier()
+    here = place(tmp_path, index=index)
+    world = here.library.create_world("world")
+    world.ingest(here.write("handbook.md", HANDBOOK))
+    index.earlier = False
+    begins = world.retrieve("the lamp rule", **ANY, chapter_filter="handbook")
+    later = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+    embedded = len(here.embedder.documents)
+
+    here.library.doctor(apply=True)
+    again = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+
+    assert (shown(begins), shown(later)) == (["Handbook"], [])
+    assert shown(again) == [composed(f"Keys {CHAPTERS['Keys']}")]
+    assert len(here.embedder.documents) == embedded
+
+
+def test_one_name_by_itself_is_as_good_as_a_list_of_one(tmp_path: Path) -> None:
+    import msgspec
+
+    from truespan.types.chunk import PointPlace
+
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("keys.md", "## Keys\n\nThe lamp rule."))
+    scope = world.access.scope()
+    assert scope is not None
+    [[chunk]] = here.library._components.store.expected(scope)
+    payload = {
+        "document": 1,
+        "pos_start": chunk.first_sid,
+        "pos_end": chunk.last_sid,
+        "pos_reach": chunk.reach,
+        "kind": "text",
+        "chapter": "keys",
+    }
+
+    def compare(section: Any) -> Finding | None:
+        found = msgspec.convert({**payload, "section": section}, PointPlace)
+        held = IndexedPoint(chunk.chunk_id, chunk.text_hash, chunk.vector or NO_VECTOR, found)
+        item = compare_chunk(chunk, point_digest(held, scope.profile.dimensions))
+        return item.finding if item else None
+
+    assert [compare("keys"), compare(["keys"])] == [None, None]
+    assert compare(["keys", "more"]) is Finding.MISPLACED_POINT
