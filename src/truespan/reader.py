@@ -20,6 +20,7 @@ from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
+    NOTHING_READ,
     PAGE_SENTENCES,
     PageRequest,
     Position,
@@ -36,7 +37,7 @@ from truespan.types.request import (
     check_mode,
     passage_options,
 )
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, Verb
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
 
@@ -60,14 +61,33 @@ class Reader(Struct, frozen=True):
     ) -> ReadingPosition:
         """Record how far the reader has read; needs write permission. Going back is allowed.
 
+        `through_chapter` is a chapter's name, a part of it that no other name has, or the number
+        that the book prints; in a book without numbers, chapters are counted. No model is asked.
+
         Raises:
-            InvalidSettings: not exactly one kind of position is given, or it does not exist.
+            InvalidSettings: not exactly one kind of position is given, it does not exist, or it
+                can mean several chapters.
             PassageNotFound, PassageAmbiguous: the passage is not found exactly once.
         """
-        scope, store = self._access.writable_scope(), self._access.components.store
+        self._access.require_writable()
+        # Any model will do: a position is recorded even if the one of the world is not available.
+        scope, store = self._access.scope(), self._access.components.store
+        if scope is None:
+            raise DocumentNotFound(book)
         document = Documents(self._access).get(book)
+        reached = None
+        if not scope.authority.may(Verb.READ, scope.world):
+            # No title that is new to the reader may stand in an error.
+            known = find_position(store.positions(scope, self.name), document.doc_id)
+            reached = NOTHING_READ if known is None else known.sid
         position = resolve(
-            store, scope, document, sid=sid, through_chapter=through_chapter, passage=passage
+            store,
+            scope,
+            document,
+            sid=sid,
+            through_chapter=through_chapter,
+            passage=passage,
+            reached=reached,
         )
         if document.active is None:
             raise DocumentNotFound(book)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.reading_worlds import stored
-from tests.support.worlds import Place, place
+from tests.support.worlds import Place, WordEmbedder, place
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
@@ -18,6 +18,7 @@ from truespan.errors import (
     PassageAmbiguous,
     PassageNotFound,
     PositionNotFound,
+    ProviderUnavailable,
     WorldNotFound,
 )
 from truespan.library import Library
@@ -130,7 +131,10 @@ def test_a_position_is_told_in_one_way(tmp_path: Path, told: dict[str, Any]) -> 
         ("Twof", 12, 4),
         ("1", 6, 2),
         ("2", 10, 3),
-        ("3", 12, 4),
+        ("fold", 12, 4),
+        ("II", 10, 3),
+        ("chapter one", 6, 2),
+        ("lamp", 0, 1),
     ],
 )
 def test_a_position_is_told_by_the_chapter_read_last(
@@ -146,12 +150,30 @@ def test_a_position_is_told_by_the_chapter_read_last(
 
 
 @proves("reading.re-anchored")
-@pytest.mark.parametrize("chapter", ["Three", "T", "0", "4", "-1", "", " ", "The Wick", "9" * 5000])
+@pytest.mark.parametrize(
+    "chapter", ["Three", "T", "0", "4", "-1", "", " ", "The Wick", "9" * 5000, "3"]
+)
 def test_a_chapter_that_is_not_there_or_not_one_is_refused(tmp_path: Path, chapter: str) -> None:
     _, world = shelf(tmp_path)
 
     with pytest.raises(InvalidSettings):
         ann(world).set("book.md", through_chapter=chapter)
+
+
+@proves("reading.re-anchored")
+def test_a_position_is_recorded_while_the_provider_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, world = shelf(tmp_path)
+
+    def unavailable(_: object) -> None:
+        raise ProviderUnavailable("The provider is away.")
+
+    monkeypatch.setattr(WordEmbedder, "profile", property(unavailable), raising=False)
+    found = ann(world).set("book.md", through_chapter="one")
+
+    assert found.sid == ann(world).where().sid == 6
+    here.library.close()
 
 
 @proves("reading.re-anchored")

@@ -24,8 +24,8 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.protocols import AssetStore
+from truespan.retrieval.chapters import find_chapter
 from truespan.retrieval.snapshot import Restart
-from truespan.strict_json import parse_whole_number
 from truespan.types.chunk import ImageFile
 from truespan.types.document import Document, OutlineEntry, RevisionRef
 from truespan.types.reading import (
@@ -256,8 +256,12 @@ def resolve(
     sid: int | None,
     through_chapter: str | None,
     passage: str | None,
+    reached: int | None = None,
 ) -> int:
-    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`."""
+    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`.
+
+    An error names no chapter that begins after the sentence `reached`, if that is given.
+    """
     if [sid, through_chapter, passage].count(None) != 2:
         raise InvalidSettings(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."
@@ -280,7 +284,15 @@ def resolve(
     last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)
     if through_chapter is not None:
         starts = _chapter_starts(outline)
-        following = _find_chapter(starts, through_chapter) + 1
+        # A first entry that is only a title line does not count as a chapter.
+        title_lines = int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
+        found = find_chapter(
+            [name for name, _ in starts],
+            through_chapter,
+            first=title_lines,
+            may_list=lambda place: reached is None or starts[place][1] <= reached,
+        )
+        following = found + 1
         if following < len(starts):
             return starts[following][1] - 1
         return next((e.first_sid - 1 for e in outline if e.start == body_end), last)
@@ -289,27 +301,6 @@ def resolve(
     if not NOTHING_READ <= sid <= last:
         raise InvalidSettings(f"The document has sentences 0 to {last}.")
     return sid
-
-
-def _find_chapter(starts: list[tuple[str, int]], chapter: str) -> int:
-    """Return the place of a chapter, given by its name, its number or how its name begins."""
-    wanted = chapter.strip().casefold()
-    if not wanted:
-        raise InvalidSettings("Name a chapter, or give its number.")
-    names = [name.casefold() for name, _ in starts]
-    if wanted in names:
-        return names.index(wanted)
-    # A first entry that is only a title line does not count as a chapter.
-    title_lines = int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
-    number = parse_whole_number(wanted) or 0
-    if 1 <= number <= len(names) - title_lines:
-        return number - 1 + title_lines
-    matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
-    if len(matching) != 1:
-        raise InvalidSettings(
-            f"There is no chapter {chapter!r}.", advice="'truespan show DOCUMENT' lists them."
-        )
-    return matching[0]
 
 
 def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:
