@@ -52,7 +52,7 @@ def world(here: Place) -> World:
     return here.library.world("world")
 
 
-@proves("request.chapter-filter", "request.section-filter")
+@proves("request.inside-the-chapter", "request.chapter-filter", "request.section-filter")
 def test_every_chapter_of_one_chunk_is_found_by_its_name_and_shows_its_own_text(
     here: Place, world: World
 ) -> None:
@@ -82,12 +82,16 @@ def test_every_chapter_of_one_chunk_is_found_by_its_name_and_shows_its_own_text(
                         wrong.append((filters, settings, shown(bundle)))
                     if not settings and bundle.status is not BundleStatus.SUCCESS:
                         wrong.append((filters, bundle.status))
+                found = world.search("the lamp rule", **filters).results
+                if [composed(part.text) for part in found] != [whole]:
+                    wrong.append((filters, found))
                 answer = world.answer("the lamp rule", **filters)
                 if any(other in composed(answer.answer) for other in CHAPTERS if other != name):
                     wrong.append((filters, answer.answer))
     assert wrong == []
 
 
+@proves("request.inside-the-chapter")
 def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World) -> None:
     whole = world.retrieve("the lamp rule", **ANY)
     [chunk] = whole.retrieved_chunks
@@ -100,12 +104,17 @@ def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World
     assert own.token_count == part.total_tokens == WordCounter().count(own.content)
     assert note.text_hash == hash_text(own.content)
     assert part.context == own.content
+    [passage] = world.search("the lamp rule", chapter_filter="keys").results
+    text = world.documents.text("handbook.md")
+    assert text[passage.start : passage.end] == passage.text == own.content
+    assert (passage.chapter, passage.receipt.text_hash) == ("Keys", note.text_hash)
     sentences = world.documents.sentences("handbook.md").sentences
     assert [item.sid for item in sentences if item.chapter == "Keys"] == list(
         range(note.first_sid, note.last_sid + 1)
     )
 
 
+@proves("request.inside-the-chapter")
 def test_parts_of_one_section_that_other_text_divides_are_shown_apart(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
@@ -128,6 +137,7 @@ def test_parts_of_one_section_that_other_text_divides_are_shown_apart(tmp_path: 
     assert neither.status is BundleStatus.NO_MATCHES
 
 
+@proves("request.inside-the-chapter")
 def test_chunks_that_begin_or_end_within_a_sentence_are_cut_at_the_chapter(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
@@ -174,6 +184,7 @@ def test_an_unknown_chapter_is_named_with_the_closest_ones(world: World) -> None
     assert wrong == {}
 
 
+@proves("request.inside-the-chapter")
 def test_damaged_sentences_are_not_cut_by(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
@@ -186,6 +197,7 @@ def test_damaged_sentences_are_not_cut_by(tmp_path: Path) -> None:
     assert [(entry.code, entry.count) for entry in bundle.metadata.skipped] == [("damaged_text", 1)]
 
 
+@proves("request.inside-the-chapter")
 def test_a_point_of_an_earlier_version_is_reported_and_written_again(tmp_path: Path) -> None:
     class Earlier(MemoryIndex):
         """An index whose points name only the chapter and section that they begin in."""
@@ -215,6 +227,7 @@ def test_a_point_of_an_earlier_version_is_reported_and_written_again(tmp_path: P
     assert len(here.embedder.documents) == embedded
 
 
+@proves("request.inside-the-chapter")
 def test_one_name_by_itself_is_as_good_as_a_list_of_one(tmp_path: Path) -> None:
     import msgspec
 

@@ -24,7 +24,7 @@ LETTERS = ("Letter 1", "Letter 2", "Letter 3")
 TWICE = ("Chapter 1", "Chapter 2", "Chapter 1")
 
 
-@proves("reading.re-anchored")
+@proves("reading.chapters-by-name")
 def test_a_chapter_is_found_by_number_name_or_part_of_its_name() -> None:
     rows = [
         (FERRY, "two", 3), (FERRY, "Chapter Two", 3), (FERRY, "II", 3), (FERRY, "2", 3),
@@ -52,7 +52,7 @@ def test_a_chapter_is_found_by_number_name_or_part_of_its_name() -> None:
     assert wrong == {}
 
 
-@proves("reading.re-anchored")
+@proves("reading.chapters-by-name")
 def test_what_is_no_chapter_or_several_is_refused_with_the_candidates() -> None:
     rows = [
         # The third heading is not chapter three.
@@ -76,7 +76,7 @@ def test_what_is_no_chapter_or_several_is_refused_with_the_candidates() -> None:
     assert wrong == {}
 
 
-@proves("reading.every-surface")
+@proves("reading.chapters-by-name", "reading.every-surface")
 @pytest.mark.parametrize("wanted", ["chapter", "Forword", "nothing like it", "3"])
 def test_an_error_names_only_chapters_that_may_be_listed(wanted: str) -> None:
     with pytest.raises(InvalidSettings) as refused:

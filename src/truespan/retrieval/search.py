@@ -22,7 +22,6 @@ from truespan.retrieval.stages import (
     Best,
     choose_best,
     drop_boilerplate,
-    keep_in_scope,
     parent_id,
     put_boilerplate_last,
     rank,
@@ -78,21 +77,16 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         last = ranks_boilerplate_last(latest, options)
         attempt.discriminates = floor_discriminates(pipeline.store, scope, request.floor)
         vector = pipeline.query_vector(scope, latest, query)
-
-        def choose(verified: Sequence[Verified]) -> Best:
-            return choose_best(keep_in_scope(verified, scope), k, boilerplate_last=last)
-
-        fetched = pipeline.fetch(
+        attempt.fetched = pipeline.fetch(
             attempt,
             scope,
             vector,
             k=k,
             floor=request.floor,
-            missing=lambda verified, _: choose(verified).missing,
+            missing=lambda verified, _: choose_best(verified, k, boilerplate_last=last).missing,
         )
-        attempt.fetched = replace(fetched, verified=keep_in_scope(fetched.verified, scope))
         with trace.stage(Stage.RANKED):
-            best = choose(attempt.fetched.verified)
+            best = choose_best(attempt.fetched.verified, k, boilerplate_last=last)
         visible = attempt.reorder(stage, _visible(best.found, scope))
         if stage is not None and last:
             visible = put_boilerplate_last(visible)
@@ -236,19 +230,17 @@ def search_documents(
     stage = pipeline.rerank_stage(world, rerank, query)
     attempt = Attempt(world, mode, query)
 
+    def missing(verified: list[Verified], _: float) -> int:
+        found = {chunk.document.number for chunk in verified}
+        candidates = stage.candidates if stage else 0
+        return max(passages - len(verified), documents - len(found), candidates - len(verified))
+
     def fill(latest: World) -> None:
         scope = pipeline.scope(attempt, latest, filters)
         if scope is None:
             return
-
-        def missing(verified: list[Verified], _: float) -> int:
-            kept = keep_in_scope(verified, scope)
-            found = {chunk.document.number for chunk in kept}
-            candidates = stage.candidates if stage else 0
-            return max(passages - len(kept), documents - len(found), candidates - len(kept))
-
         vector = pipeline.query_vector(scope, latest, query)
-        fetched = pipeline.fetch(
+        attempt.fetched = pipeline.fetch(
             attempt,
             scope,
             vector,
@@ -256,7 +248,6 @@ def search_documents(
             floor=None,
             missing=missing,
         )
-        attempt.fetched = replace(fetched, verified=keep_in_scope(fetched.verified, scope))
         if stage is not None:
             ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
             attempt.chunks = tuple(attempt.reorder(stage, _visible(ranked, scope)))
@@ -265,7 +256,12 @@ def search_documents(
     if stage is not None and stage.failure is not None:
         raise stage.failure
     ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
-    return _in_order_of(attempt.chunks, ranked)
+    ordered, scope = _in_order_of(attempt.chunks, ranked), attempt.scope
+    if scope is None or not scope.names_place:
+        return ordered
+    # What is graded is what would be shown.
+    shown = ((found, reveal(found, scope)) for found in ordered)
+    return [replace(found, text="\n\n".join(part.text for part in parts)) for found, parts in shown]
 
 
 def _visible(ranked: Sequence[Verified], scope: Scope) -> list[Visible]:
