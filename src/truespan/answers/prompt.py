@@ -24,6 +24,7 @@ from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import CHOSEN, AnswerMode, Candidate, Considered, DecisionSettings
+from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
 from truespan.types.trust import Visible
@@ -200,7 +201,7 @@ def unaided_messages(question: str) -> tuple[Message, ...]:
 def _body(source: Visible, spans: Sequence[tuple[int, int]]) -> str:
     """Return the text of a source under its place; both come from the document."""
     labels = dict.fromkeys((source.title, source.chapter, source.section))
-    place = " > ".join(" ".join(label.split())[:_LONGEST_LABEL] for label in labels)
+    place = " > ".join(shorten(" ".join(label.split()), _LONGEST_LABEL) for label in labels)
     text = f"\n{_LEFT_OUT}\n".join(source.text[start:end] for start, end in spans)
     return f"Place: {place}\nText:\n{text}"
 

@@ -24,6 +24,7 @@ from truespan.serialize import (
     record_data,
     to_json,
 )
+from truespan.types.graphemes import shorten
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
             bar.update(
                 task,
                 completed=progress.fraction,
-                description=progress.current[:32] or "working",
+                description=shorten(progress.current, 32) or "working",
                 chunks=progress.chunks,
                 rate=rate,
             )

@@ -18,6 +18,7 @@ from truespan.types.bundle import ContextBundle, RerankReport, SearchResult
 from truespan.types.chunk import ChunkRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
+from truespan.types.graphemes import shorten
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
@@ -227,8 +228,7 @@ def show_account(answer: Answer) -> str:
     if wrong:
         lines += ["", "Quotes not found verbatim in the sources:"]
     for text in wrong:
-        short = text if len(text) <= _QUOTE_SHOWN else text[: _QUOTE_SHOWN - 1].rstrip() + "…"
-        lines.append(f"  ✗ {short}")
+        lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
     explained = answer.decision_explain
     counts, refusal = explained["counts"], explained["refusal"]
     models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
@@ -404,7 +404,7 @@ def show_world(
     rows: list[tuple[object, ...]] = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
     for entry in documents:
         counts = (entry.active or "-", entry.chunks, entry.embedded)
-        rows.append((entry.number, entry.title[:40], entry.kind.value, *counts, entry.name))
+        rows.append((entry.number, shorten(entry.title, 40), entry.kind.value, *counts, entry.name))
     used = "in every request" if world.defaults is Defaults.RECOMMENDED else "on request"
     lines = [] if reranker is None else [f"reranked {used} by {reranker}"]
     return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])

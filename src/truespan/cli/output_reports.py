@@ -25,6 +25,7 @@ from truespan.maintenance.doctor.plan import (
 )
 from truespan.serialize import members
 from truespan.types.document import GenerationRecord
+from truespan.types.graphemes import shorten
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 from truespan.types.maintenance import Check, Manifest, MigrationReport, Verdict
 
@@ -77,7 +78,7 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
 def show_dry_run(plan: DryRun) -> str:
     rows: list[tuple[object, ...]] = [("document", "fate", "chunks", "tokens", "to embed")]
     rows += [
-        (row.name[:48], row.fate.value, row.chunks, row.tokens, row.to_embed)
+        (shorten(row.name, 48), row.fate.value, row.chunks, row.tokens, row.to_embed)
         for row in plan.rows[:MOST_ROWS]
     ]
     lines = table(rows) if plan.rows else []

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from truespan.evaluation.calibrate import CalibrationReport, Curve, CurvePoint
 from truespan.evaluation.compare import Comparison, ModeComparison, Verdict, leading
 from truespan.evaluation.evaluate import LABELS, NAMES, Evaluation, QueryMetrics, Totals
+from truespan.types.graphemes import shorten
 
 QUERY_WIDTH = 40
 MOVERS = 10
@@ -212,7 +213,7 @@ def one_line(text: str, width: int | None = None) -> str:
     """Return a text on one line, without what moves or hides characters, cut to a width."""
     spaced = " ".join(text.split())
     plain = "".join(char for char in spaced if unicodedata.category(char) not in _INVISIBLE)
-    return plain if width is None or len(plain) <= width else plain[: width - 1] + "…"
+    return plain if width is None else shorten(plain, width, "…")
 
 
 def format_number(value: float | None, decimals: int = 4) -> str:

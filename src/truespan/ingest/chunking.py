@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from truespan.parsing.sentences import split_sentences
 from truespan.protocols import TokenCounter
+from truespan.types.graphemes import cut_before
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import CanonicalText, Sentence, Span, TokenMap, contents_start
 
@@ -170,9 +171,20 @@ def _all_fit(starts: list[int], ends: list[int], tokens: TokenMap, limit: int) -
 
 
 def windows(
-    text: str, start: int, stop: int, size: int, overlap: int, tokens: TokenMap, limit: int
+    text: str,
+    start: int,
+    stop: int,
+    size: int,
+    overlap: int,
+    tokens: TokenMap,
+    limit: int,
+    *,
+    whole: bool = False,
 ) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word."""
+    """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word.
+
+    With `whole`, no chunk ends within what is seen as one character.
+    """
     # A window of too many tokens is narrowed, and its overlap with it: otherwise the next one might
     # not advance. If a narrowed window holds nothing new, it starts without overlap. Windows of
     # white space only are skipped.
@@ -185,6 +197,8 @@ def windows(
         if tokens.count(start, end) > limit:
             width = widest(lambda wide, at=start: tokens.count(at, at + wide), end - start, limit)
             end, step = _break(text, start, start + width), overlap * width // size
+        if whole and end < stop:
+            end = cut_before(text, end, start)
         if text[start].isspace() and text[start:end].isspace():
             word = _WORD.search(text, start)
             start = word.start() if word else len(text)
@@ -293,7 +307,9 @@ class _SentenceChunker(Struct):
         _, start, stop = self.sentences[sid]
         size = self.profile.pack or min(stop - start, _LONGEST_TOKEN * self.limit)
         context = self._context(chapter, sid)
-        for begin, end in windows(self.text, start, stop, size, 0, self.tokens, self.limit):
+        for begin, end in windows(
+            self.text, start, stop, size, 0, self.tokens, self.limit, whole=True
+        ):
             yield Span(begin, end, context if begin == start else begin, sid)
 
 
@@ -357,7 +373,7 @@ class _TokenChunker(Struct, frozen=True):
         width = widest(
             lambda wide: self.tokens.count(start, start + wide), bound - start, self.size
         )
-        return max(start + width, word_start + 1), horizon
+        return cut_before(self.text, max(start + width, word_start + 1), word_start), horizon
 
     def overlap_start(self, start: int, end: int) -> int:
         """Return where the overlap at the end of the chunk from `start` to `end` begins."""
@@ -372,9 +388,9 @@ class _TokenChunker(Struct, frozen=True):
         first = words[-1] if words else start
         if self.tokens.count(first, end) <= self.overlap:
             return first
-        return end - widest(
-            lambda wide: self.tokens.count(end - wide, end), end - first, self.overlap
-        )
+        width = widest(lambda wide: self.tokens.count(end - wide, end), end - first, self.overlap)
+        # Forward, so that the overlap does not grow.
+        return next((at for at in range(end - width, end) if cut_before(self.text, at) == at), end)
 
     def _words(self, start: int, end: int) -> list[int]:
         """Return where words begin after `start` and before `end`."""

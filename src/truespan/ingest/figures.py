@@ -22,6 +22,7 @@ from truespan.types.chunk import (
     figure_id_of,
     image_name,
 )
+from truespan.types.graphemes import shorten
 from truespan.types.ids import hash_text
 from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 
@@ -175,4 +176,4 @@ def _one_line(text: str) -> str:
     line = " ".join(_MARKERS.sub("", text).split())
     if len(line) <= _LONGEST_PART:
         return line
-    return line[:_LONGEST_PART].rsplit(" ", 1)[0] + " …"
+    return shorten(line, _LONGEST_PART).rsplit(" ", 1)[0] + " …"

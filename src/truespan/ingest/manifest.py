@@ -20,6 +20,7 @@ from truespan.types.fields import (
     check_label,
     check_type,
 )
+from truespan.types.graphemes import shorten
 from truespan.types.source import FIELD_CHECKS, DocumentOptions, Entry
 
 ANY_DEPTH = "**"
@@ -137,7 +138,7 @@ def path_fault(path: str) -> str | None:
 
 def quote(text: str) -> str:
     """Return text for a message: quoted, without control characters, and not too long."""
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+    return repr(shorten(text, 80, "..."))
 
 
 def _check_path(value: Any) -> str:

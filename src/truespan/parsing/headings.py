@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from truespan.types.graphemes import shorten
+
 LOWEST_LEVEL = 6
 
 
@@ -199,7 +201,7 @@ _LONGEST_BEGINNING = 60
 def first_words(text: str) -> str:
     """Return how a text begins, as a name for what begins with it; at most its first sentence."""
     found = _FIRST_WORDS.search(text)
-    return " ".join((found[0] if found else text)[:_LONGEST_BEGINNING].split())
+    return " ".join(shorten(found[0] if found else text, _LONGEST_BEGINNING).split())
 
 
 def is_prose(text: str) -> bool:

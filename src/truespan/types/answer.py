@@ -19,6 +19,7 @@ from truespan.types.decision import (
     SourcesUsed,
     UsedModel,
 )
+from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile
 from truespan.types.request import Defaults, Mode
@@ -197,8 +198,8 @@ def preview(text: str) -> str:
     line = " ".join(text.split())
     if len(line) <= PREVIEW_CHARACTERS:
         return line
-    kept = line[:PREVIEW_CHARACTERS]
-    whole_word = line[PREVIEW_CHARACTERS] == " "
+    kept = shorten(line, PREVIEW_CHARACTERS)
+    whole_word = line[len(kept)] == " "
     return kept if whole_word or " " not in kept else kept[: kept.rindex(" ")]
 
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from truespan.strict_json import MOST_DEPTH, MOST_INTEGER, parse_number, parse_whole_number
 from truespan.types.fields import LONGEST_LABEL, FieldError, check_label
+from truespan.types.graphemes import shorten
 
 MOST_METADATA = 16 * 1024
 """Bytes of the metadata of one document, as JSON without spaces."""
@@ -134,7 +135,7 @@ def _check_text(text: str, place: str) -> str:
 
 
 def _quote(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+    return repr(shorten(text, 80, "..."))
 
 
 def read_metadata(stored: str | None) -> dict[str, Any]:

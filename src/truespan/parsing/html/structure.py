@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from truespan.parsing.contents import ContentsFinder, leads_on
 from truespan.parsing.headings import LARGEST_ROMAN, format_roman
 from truespan.parsing.html.inline import MARK_SIGN, Flow, Inline, PlacedMark, collapse_spaces
+from truespan.types.graphemes import shorten
 from truespan.types.text import BlockKind, Properties
 
 _DEEPEST = 20
@@ -324,7 +325,7 @@ class Head(Struct):
 
 def one_line(text: str | None) -> str | None:
     """Return a value on one line, cut to a sensible length; None if it is blank."""
-    return " ".join(text[: 2 * _LONGEST].split())[:_LONGEST] or None if text else None
+    return shorten(" ".join(text[: 2 * _LONGEST].split()), _LONGEST) or None if text else None
 
 
 def enter_region(region: Region, tag: str, articles: int) -> Region:

@@ -168,8 +168,10 @@ function showSelection() {
   const box = byId("selection");
   box.hidden = !state.selection || asReader();
   if (box.hidden) return;
-  const start = state.selection.replace(/\s+/g, " ").slice(0, 160);
-  fill(box, make("span", {}, "About ", make("q", {}, start === state.selection ? start : `${start}…`)), button("×", dropSelection, { class: "icon small", "aria-label": "Ask without the selection" }));
+  const characters = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+  const plain = state.selection.replace(/\s+/g, " ");
+  const start = plain.length > 160 ? [...characters.segment(plain.slice(0, 400))].slice(0, 160).map((one) => one.segment).join("") : plain;
+  fill(box, make("span", {}, "About ", make("q", {}, start === plain ? start : `${start}…`)), button("×", dropSelection, { class: "icon small", "aria-label": "Ask without the selection" }));
 }
 
 function dropSelection() {
