@@ -19,9 +19,11 @@ from tests.contract.index_contract import (
 from tests.promises import proves
 from truespan.errors import IndexRefused
 from truespan.files.disk import FileLock
-from truespan.index.calls import Collection
+from truespan.index.calls import Collection, Search
 from truespan.index.edge import channel
+from truespan.index.edge import shard as shard_files
 from truespan.index.edge.client import EdgeIndex
+from truespan.index.filters import conditions, payload_of, tenant
 
 COLLECTION = Collection(COSINE.id, 4, "cosine")
 
@@ -75,6 +77,41 @@ def test_a_point_holds_its_place_and_its_hash_and_never_text(tmp_path: Path):
     assert set(indexed) == {"tenant", "document", "pos_start", "pos_reach", "chapter", "section"}
     assert isinstance(indexed["tenant"], qdrant_edge.KeywordIndexParams)
     assert indexed["tenant"].is_tenant
+
+
+@proves("request.inside-the-chapter")
+def test_points_that_name_one_chapter_are_found_beside_those_that_name_several(tmp_path: Path):
+    scope, path = new_scope(), tmp_path / COSINE.id
+    shard_files.create_files(path, COLLECTION)
+    loaded = qdrant_edge.EdgeShard.load(str(path))
+    earlier = point(scope, 1, vector(*EAST))
+    # As version 1 of the payload had them: one string, with its accents as the document has them.
+    payload = {
+        **payload_of(scope.tenant, earlier),
+        "chapter": "cafe\u0301",
+        "section": "section",
+    }
+    loaded.update(
+        qdrant_edge.UpdateOperation.upsert_points(
+            [qdrant_edge.Point(earlier.chunk_id, list(EAST), payload)]
+        )
+    )
+    loaded.close()
+    shard = shard_files.Shard(path, COLLECTION)
+    later = point(scope, 2, vector(*EAST), chapters=("One", "Caf\xe9"))
+    shard.upsert(scope.tenant, [later])
+
+    def found(**place: str) -> set[str]:
+        where = conditions(scope.narrow(**place))
+        return {hit[0] for hit in shard.search(Search(where, vector(*EAST), 10))[0]}
+
+    both = {earlier.chunk_id, later.chunk_id}
+    assert found(chapter="CAF\xc9") == found(chapter="cafe\u0301", section="Section") == both
+    assert found(chapter="one") == {later.chunk_id}
+    places = {held.chunk_id: held.place for held in shard.scan((tenant(scope),), None, 10)[0]}
+    assert [place and place.chapter for place in (places[earlier.chunk_id],)] == ["cafe\u0301"]
+    assert [place and place.chapter for place in (places[later.chunk_id],)] == [("one", "caf\xe9")]
+    shard.close()
 
 
 @pytest.mark.skipif(channel.WINDOWS, reason="access is not a matter of modes there")
