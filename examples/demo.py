@@ -135,8 +135,8 @@ def restore_old_point(library: Library, world: World, passage: Passage) -> None:
                 pos_end=passage.last_sid,
                 pos_reach=passage.last_sid,
                 kind=passage.kind,
-                chapter=passage.chapter,
-                section=passage.section,
+                chapters=(passage.chapter,),
+                sections=(passage.section,),
             )
         ],
     )

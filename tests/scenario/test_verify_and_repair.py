@@ -256,7 +256,7 @@ def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
     template = next(iter(here.index._of(scope).values()))
     orphan = ChunkId("00000000-0000-5000-8000-000000000000")
     ghost = Point(
-        orphan, vector_of("harbour"), template.text_hash, 1, 0, 0, 0, template.kind, "", ""
+        orphan, vector_of("harbour"), template.text_hash, 1, 0, 0, 0, template.kind, (), ()
     )
     here.index.upsert(scope, [ghost])
 

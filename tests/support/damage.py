@@ -245,8 +245,8 @@ IN_INDEX = {
         "pos_start": lambda p, r: {"pos_start": p.pos_start + r.randrange(1, 9)},
         "pos_end": lambda p, r: {"pos_end": p.pos_end - r.randrange(1, 9)},
         "pos_reach": lambda p, r: {"pos_reach": p.pos_reach - r.randrange(1, 9)},
-        "chapter": lambda _p, r: {"chapter": f"Chapter {r.random()}"},
-        "section": lambda _p, _r: {"section": ""},
+        "chapter": lambda _p, r: {"chapters": (f"Chapter {r.random()}",)},
+        "section": lambda _p, _r: {"sections": ()},
         "kind": lambda _p, _r: {"kind": ChunkKind.FIGURE},
     }.items()
 }

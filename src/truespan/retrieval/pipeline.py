@@ -297,7 +297,9 @@ class Pipeline(Struct, frozen=True):
                 listed = ", ".join(repr(name) for name in closest_names(wanted, names))
                 closest = f" The closest: {listed}." if listed else ""
                 text = f"No {member} in scope is named {wanted!r}.{closest}"
-                return Notice(f"{member}_not_found", text)
+                if member == "chapter":
+                    return Notice("chapter_not_found", text)
+                return Notice("section_not_found", text)
         text = (
             f"No text in scope is in the chapter {filters.chapter!r} and in the section "
             f"{filters.section!r} at once."
