@@ -184,7 +184,8 @@ def test_a_query_at_the_limit_passes_and_one_token_more_is_never_sent(tmp_path: 
 
         world.search(words(40))
 
-        assert (len(server.counts), len(server.embeds)) == (2, 1)
+        # The query, and the text that confirms the model.
+        assert (len(server.counts), len(server.embeds)) == (3, 2)
         server.asked.clear()
         searched = here.index.calls.count("search")
         error = failure_of(lambda: world.search(words(41)), QueryTooLong)
