@@ -40,6 +40,7 @@
     │   ├── IndexUnavailable       retryable
     │   ├── IndexRefused
     │   ├── StoreBusy              another process holds the store; retryable
+    │   │   └── StoreUnavailable     its server does not answer
     │   ├── DeadlineExceeded       retryable
     │   └── Overloaded             too many requests are waiting; retryable
     ├── DamageError              Truespan's own files are not what it wrote
@@ -721,6 +722,12 @@ class StoreBusy(ServiceError):
     retryable = True
     text = "Another process is writing to the store."
     advice = "Try again in a moment."
+
+
+class StoreUnavailable(StoreBusy):
+    code = "store_unavailable"
+    text = "The server of the store does not answer."
+    advice = "Check host and port, and that the server runs; then try again."
 
 
 class DeadlineExceeded(ServiceError):

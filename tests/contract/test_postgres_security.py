@@ -29,6 +29,7 @@ from truespan.errors import (
     LibraryTooNew,
     StoreBusy,
     StoreOutdated,
+    StoreUnavailable,
     StoreUnsafe,
 )
 from truespan.jobs.schema import QUEUE_TABLES
@@ -564,14 +565,15 @@ def test_a_wrong_address_is_one_clear_error_without_the_password(
     assert refusal.value.__suppress_context__
 
 
-def test_a_server_that_is_not_there_is_a_wrong_setting_and_not_an_outage() -> None:
-    for url in (
-        "postgresql://app:pass-word@127.0.0.1:1/library",
-        "postgresql://app:pass-word@/library?host=/nowhere",
-        "postgresql://app:pass-word@[/library",
+def test_a_server_that_does_not_answer_is_an_outage_and_a_wrong_address_is_not() -> None:
+    outage, wrong = StoreUnavailable, InvalidConfiguration
+    for url, kind in (
+        ("postgresql://app:pass-word@127.0.0.1:1/library", outage),
+        ("postgresql://app:pass-word@[/library", wrong),
     ):
-        with pytest.raises(InvalidConfiguration) as refusal:
+        with pytest.raises(kind) as refusal:
             PostgresDatabase(Address(Secret(url)))
+        assert refusal.value.retryable is (kind is outage)
         assert "pass-word" not in str(refusal.value)
 
 

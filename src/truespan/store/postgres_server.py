@@ -24,6 +24,7 @@ from truespan.errors import (
     StoreBusy,
     StoreDamaged,
     StoreOutdated,
+    StoreUnavailable,
     StoreUnsafe,
     TruespanError,
 )
@@ -61,7 +62,7 @@ _REFUSALS: Final = {
     "no pg_hba.conf entry": "the server does not let it in from here",
     "does not exist": "there is no such database or role",
     "SSL": "no encrypted connection was agreed on",
-    "timeout": "the server did not answer in time",
+    "Name or service not known": "its host name is unknown",
 }
 """Parts of the driver's messages, and why a connection failed in words of our own."""
 
@@ -171,8 +172,8 @@ def is_foreign_key_violation(error: BaseException | None) -> bool:
 
 def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connection:
     """Return a connection outside any pool, whose statements may take so many seconds. Raises
-    `InvalidConfiguration`: the server does not answer, or refuses this name and password. The
-    message holds nothing of the address."""
+    `StoreUnavailable`: the server does not answer. `InvalidConfiguration`: it refuses this name and
+    password. The message holds nothing of the address."""
     try:
         connection = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
     except psycopg.ProgrammingError:
@@ -180,8 +181,9 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
     except psycopg.OperationalError as error:
         require_descriptor()
         message = str(error)
-        reasons = (words for sign, words in _REFUSALS.items() if sign in message)
-        reason = next(reasons, "there is no answer")
+        reason = next((words for sign, words in _REFUSALS.items() if sign in message), None)
+        if reason is None:
+            raise StoreUnavailable(f"The database of {purpose} does not answer.") from None
         raise InvalidConfiguration(
             f"The database of {purpose} cannot be connected to: {reason}.",
             advice="Check host, port, name and password, and that the server runs.",
