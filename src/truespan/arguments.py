@@ -59,7 +59,7 @@ Rerank = Annotated[
     ),
 ]
 Book = Annotated[
-    str, _text("A book's doc_id, number or file name, as in list_books; default: current.")
+    str, _text("A book's doc_id, title or file name, as in list_books; default: current.")
 ]
 
 

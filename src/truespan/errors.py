@@ -19,9 +19,9 @@
     │   ├── TooManyRequests        of this caller; retryable
     │   ├── KeyReused, KeyBusy     idempotency keys; a busy one is retryable
     │   └── SourceRefused          a file that cannot become a document
-    │       ├── SourceMissing, SourceUnreadable, SourceUnsupported, SourceNotText, SourceEmpty
-    │       ├── SourceTooLarge, SourceEncrypted, SourceScanned, SourceBroken, SourceUnsafe
-    │       ├── SourceTooCostly, AssetsTaken, LoaderCrashed
+    │       ├── SourceMissing, SourceOutside, SourceUnreadable, SourceUnsupported, SourceNotText
+    │       ├── SourceEmpty, SourceTooLarge, SourceEncrypted, SourceScanned, SourceBroken
+    │       ├── SourceUnsafe, SourceTooCostly, AssetsTaken, LoaderCrashed
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
@@ -447,6 +447,13 @@ class SourceRefused(CallerError):
 class SourceMissing(SourceRefused):
     code = "source_missing"
     reason = "no such file or folder"
+
+
+class SourceOutside(SourceRefused):
+    """The answer is the same whether or not there is such a file."""
+
+    code = "source_outside"
+    reason = "not below a folder that files may be read from"
 
 
 class SourceUnreadable(SourceRefused):

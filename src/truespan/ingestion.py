@@ -107,8 +107,12 @@ class IngestJobs:
                 "The options of documents cannot be combined with a manifest.",
                 advice="Put kind, tags and the other fields into its lines.",
             )
+        if manifest is not None and options.within is not None:
+            raise InvalidSettings("A manifest is confined to its own folder.")
         self._components.preparation.chunking_for(options.declared)
         absolute = self._components.sources.absolute
+        if options.within is not None:
+            options = replace(options, within=tuple(map(absolute, options.within)))
         return IngestRequest(
             tuple(absolute(str(path)) for path in listed),
             absolute(str(manifest)) if manifest is not None else None,

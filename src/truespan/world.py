@@ -394,6 +394,26 @@ class World:
             report.generation = promotion.generation
         return report
 
+    def ingest_uploads(
+        self, uploads: Sequence[Upload], **options: Unpack[DocumentArguments]
+    ) -> IngestReport:
+        """Ingest uploaded files in this process, as `submit_uploads` does in the background.
+
+        Raises:
+            InvalidSettings, SourceTooLarge, StorageFull, ProfileMismatch: as `submit_uploads`.
+        """
+        from truespan.ingest.pipeline import IngestRequest
+
+        components = self._components
+        declared = DocumentOptions.from_arguments(**options)
+        checked = check_uploads(uploads)
+        jobs = self._ingest_jobs(self.access.writable_scope())
+        components.preparation.chunking_for(declared)
+        if components.uploads is None:
+            raise NotAllowed("upload")
+        with components.uploads.receive(jobs.scope.world, checked) as batch:
+            return jobs.run(IngestRequest(uploads=batch, options=IngestOptions(declared)))
+
     def plan_ingest(
         self,
         paths: str | PurePath | Sequence[str | PurePath] = (),

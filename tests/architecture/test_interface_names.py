@@ -6,7 +6,7 @@ import inspect
 from types import ModuleType
 
 from truespan.http import schemas
-from truespan.mcp import resources, tools
+from truespan.mcp import caller, resources, tools, writing
 
 
 def own_classes(module: ModuleType) -> set[str]:
@@ -20,4 +20,5 @@ def own_classes(module: ModuleType) -> set[str]:
 def test_http_and_mcp_types_have_different_names() -> None:
     assert own_classes(schemas)
     assert own_classes(tools)
-    assert not own_classes(schemas) & (own_classes(tools) | own_classes(resources))
+    for module in (caller, resources, tools, writing):
+        assert not own_classes(schemas) & own_classes(module)

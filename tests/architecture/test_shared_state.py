@@ -34,8 +34,8 @@ from tests.promises import proves
 from tests.support.providers.bench import TickingClock, ring
 from tests.support.worlds import WordCounter, place
 from truespan.http.app import ServerOptions, make_app
+from truespan.mcp.caller import AnonymousAccess
 from truespan.mcp.streamable import StreamableApp
-from truespan.mcp.tools import AnonymousAccess
 from truespan.observability.metrics import MetricsObserver
 from truespan.parsing.child_parser import ChildParser
 from truespan.providers.chat import ChatDialect

@@ -146,6 +146,24 @@ def texts_of(result: CallToolResult) -> list[str]:
     return [block.text for block in result.content if isinstance(block, TextContent)]
 
 
+def passages_of(text: str) -> list[tuple[str, str]]:
+    """Return headers and texts of a block of passages, read line by line as its format says."""
+    passages: list[tuple[str, str]] = []
+    lines = iter(text.split("\n"))
+    for header in lines:
+        if not header:
+            continue
+        fence = next(lines)
+        assert set(fence) == {"~"}, fence
+        quoted: list[str] = []
+        for line in lines:
+            if line == fence:
+                break
+            quoted.append(line)
+        passages.append((header, "\n".join(quoted)))
+    return passages
+
+
 def found_in(result: CallToolResult) -> Any:
     """Return the structured content of a call that succeeded."""
     assert result.is_error is False, result.content

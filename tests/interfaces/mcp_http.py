@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from truespan.errors import Unauthorized
+from truespan.mcp.caller import AnonymousAccess
 from truespan.mcp.http import McpApp
-from truespan.mcp.tools import AnonymousAccess
 from truespan.types.scope import OWNER
 from truespan.types.token import Principal
 

@@ -21,6 +21,7 @@ from tests.interfaces.mcp_clients import (
     code_of,
     command,
     found_in,
+    passages_of,
     session,
     texts_of,
 )
@@ -147,8 +148,11 @@ def test_a_model_gets_what_the_library_gives_the_reader(ann: Session, library: P
     with truespan.open(library) as opened:
         twin = opened.world("w").reader("ann").retrieve(QUESTION)
     assert timeless(found_in(result)) == timeless(twin)
-    assert texts_of(result)[0] == twin.context
-    assert len(texts_of(result)) == 2
+    quoted, _ = texts_of(result)
+    in_order = zip(twin.retrieved_chunks, twin.metadata.sources, strict=True)
+    chunks = [chunk for chunk, _ in sorted(in_order, key=lambda pair: pair[1].first_sid)]
+    assert [text for _, text in passages_of(quoted)] == [chunk.content for chunk in chunks]
+    assert passages_of(quoted)[1][0] == "[2] lamp.md › One: The Keeper, sentences 1-5"
     assert "red cord" in twin.context
     assert twin.retrieved_chunks
     for word in UNREAD:
@@ -202,7 +206,9 @@ def test_a_book_without_a_position_gives_nothing_and_says_why_and_so_does_no_boo
     assert (found["retrieved_chunks"], found["context"]) == ([], "")
     assert [notice["code"] for notice in found["metadata"]["warnings"]] == ["no_reading_position"]
     assert len(texts_of(result)) == 1
-    assert "No reading position" in texts_of(result)[0]
+    assert "no reading position in this book" in texts_of(result)[0]
+    assert "lamp.md" in texts_of(result)[0]
+    assert "truespan reader set BOOK --reader ann" in texts_of(result)[0]
 
 
 @proves("reading.no-state")
@@ -282,8 +288,11 @@ def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) ->
         bundle = world.retrieve("Who was the culprit?", language_constraint=None)
     assert timeless(found_in(searched)) == timeless(search)
     assert timeless(found_in(retrieved)) == timeless(bundle)
-    assert texts_of(searched)[0] == search.context
-    assert texts_of(retrieved)[0] == bundle.context
+    for result, texts in (
+        (searched, [found.text for found in search.results]),
+        (retrieved, [chunk.content for chunk in bundle.retrieved_chunks]),
+    ):
+        assert [text for _, text in passages_of(texts_of(result)[0])] == texts
     assert "Quillfeather" in bundle.context
 
 

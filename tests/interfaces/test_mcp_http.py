@@ -36,8 +36,8 @@ from tests.interfaces.mcp_http import (
     serving,
 )
 from tests.promises import proves
+from truespan.mcp.caller import AnonymousAccess
 from truespan.mcp.resources import DOCUMENT, SENTENCES
-from truespan.mcp.tools import AnonymousAccess
 from truespan.reader import Reader
 from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, RetrievalRequest
 

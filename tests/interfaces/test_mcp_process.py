@@ -10,13 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interfaces.mcp_clients import bare, command
+from tests.interfaces.mcp_clients import HELLO, bare, command
 from tests.promises import proves
 from truespan.cli import run
 from truespan.mcp.server import TemplateFormatter
@@ -166,15 +167,21 @@ def test_a_server_is_for_a_reader_or_for_the_owner_and_says_so(
 
 
 def test_a_server_with_nothing_to_serve_ends_with_one_line_and_a_code(library: Path) -> None:
-    whole = command(library, "--reader", "ann", world="nowhere")
-    with bare("-m", "truespan", *whole) as server:
-        # Its input stays open: it ends of its own accord.
-        code = server.process.wait(timeout=60)
-        _, errors = server.leave()
+    nowhere = command(library, "--reader", "ann", world="nowhere")
+    unnamed = ["mcp", "--library", str(library), "--owner"]
+    for arguments, said in (
+        (nowhere, "truespan: There is no world 'nowhere'"),
+        (unnamed, "truespan: There are 2 worlds here: beside, w."),
+    ):
+        with bare("-m", "truespan", *arguments) as server:
+            # It is asked, its input stays open, and it ends without an answer.
+            server.send({"id": 0, "method": "initialize", "params": HELLO})
+            code = server.process.wait(timeout=60)
+            _, errors = server.leave()
 
-    assert code == 2
-    assert errors.startswith("truespan: There is no world 'nowhere'")
-    assert errors.count("\n") == 1
+        assert code == 2
+        assert errors.startswith(said)
+        assert errors.count("\n") == 1
 
 
 def test_nothing_of_the_engine_is_loaded_before_the_client_is_answered() -> None:
@@ -199,6 +206,61 @@ def test_the_configuration_that_the_pages_show_starts_a_server(library: Path) ->
     with bare("-m", "truespan", *arguments) as started:
         started.greet()
         assert started.leave() == (0, "")
+
+
+def test_the_configuration_that_is_printed_starts_a_server_from_any_folder(
+    library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(library.parent)
+    relative = ["mcp", "--library", library.name, "--world", "w", "--reader", "ann", "--may-move"]
+
+    assert run([*relative, "--print-config"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+
+    (name,) = printed["mcpServers"]
+    entry = printed["mcpServers"][name]
+    assert name == "truespan-w"
+    assert Path(entry["command"]).is_file()
+    assert entry["args"] == [*command(library.resolve(), "--reader", "ann"), "--may-move"]
+    monkeypatch.chdir("/")
+    with bare("-m", "truespan", *entry["args"]) as started:
+        started.greet()
+        assert started.leave() == (0, "")
+
+
+def test_the_configuration_of_each_client_has_the_same_command(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--may-ingest", "--ingest-folder", str(library.parent)]
+    whole = [*command(library, "--owner"), *folders, "--print-config", "--client"]
+
+    def printed(client: str) -> str:
+        assert run([*whole, client]) == 0
+        return capsys.readouterr().out
+
+    entry = json.loads(printed("desktop"))["mcpServers"]["truespan-w"]
+    assert set(entry) == {"command", "args"}
+    assert entry["args"][-3:] == ["--may-ingest", "--ingest-folder", str(library.parent.resolve())]
+    vscode = json.loads(printed("vscode"))["servers"]["truespan-w"]
+    assert vscode == {"type": "stdio", **entry}
+    zed = json.loads(printed("zed"))["context_servers"]["truespan-w"]
+    assert zed == {"source": "custom", **entry}
+    assert tomllib.loads(printed("codex"))["mcp_servers"]["truespan-w"] == entry
+
+
+def test_a_configuration_that_could_not_work_is_not_printed(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, said in (
+        (command(library, "--print-config"), "--reader NAME"),
+        (command(library, "--owner", "--print-config", world="nowhere"), "no world 'nowhere'"),
+        (command(library, "--owner", "--print-config", "--client", "x"), "desktop, vscode"),
+    ):
+        code = run(arguments)
+
+        out, err = capsys.readouterr()
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert said in err
 
 
 def configuration(page: Path) -> dict[str, Any]:

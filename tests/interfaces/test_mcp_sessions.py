@@ -20,6 +20,7 @@ from tests.promises import proves
 from tests.support.worlds import Place as Here
 from tests.support.worlds import place
 from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
+from truespan.mcp.caller import AnonymousAccess
 from truespan.mcp.streamable import (
     MAX_SESSIONS_PER_CALLER,
     TARGET,
@@ -27,7 +28,6 @@ from truespan.mcp.streamable import (
     Target,
     select_target,
 )
-from truespan.mcp.tools import AnonymousAccess
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import Principal
 

@@ -190,7 +190,7 @@ class Reading:
     def _run(self, command: str) -> tuple[int, str]:
         """Run one line of a console block; truespan itself runs in this process."""
         first, *rest = shlex.split(command, comments=True)
-        if first == "truespan" and rest[:1] == [SERVING]:
+        if first == "truespan" and rest[:1] == [SERVING] and "--print-config" not in rest:
             return 0, ""
         if first == "truespan" and rest[-1:] == ["&"]:
             return 0, self.behind.start(rest)

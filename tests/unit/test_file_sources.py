@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
+from tests.promises import proves
+from truespan.errors import SourceMissing, SourceOutside, SourceTooLarge, SourceUnreadable
 from truespan.files import jail
 from truespan.files.sources import FileSources
 from truespan.parsing import supported
@@ -345,3 +346,66 @@ def test_what_is_there_is_told_from_what_is_not(tmp_path: Path) -> None:
     assert sources.exists(str(tmp_path / "dangling"))
     assert not sources.exists(str(tmp_path / "gone"))
     assert not sources.exists("a\0b")
+
+
+# Within folders
+
+
+@proves("mcp.writes-opt-in")
+def test_within_folders_nothing_outside_is_found_by_any_path_or_link(tmp_path: Path) -> None:
+    inside, other = tree(tmp_path / "in", "a.txt", "b/c.txt"), tree(tmp_path / "other", "d.txt")
+    outside = tree(tmp_path / "out", "secret.txt")
+    (inside / "out.txt").symlink_to(outside / "secret.txt")
+    (inside / "way").symlink_to(outside)
+    (inside / "over.txt").symlink_to(other / "d.txt")
+    (inside / "dangling.txt").symlink_to(outside / "nowhere.txt")
+    sources, within = FileSources(supported), [str(inside), str(other)]
+
+    def find_within(*paths: str) -> FoundSources:
+        given = [os.path.join(inside, path) for path in paths]
+        return sources.find(given, DocumentOptions(), within=within)
+
+    for path in (
+        "../out/secret.txt",
+        "../out/nowhere.txt",
+        "../out/*.txt",
+        "../*/secret.txt",
+        "..",
+        "out.txt",
+        "way",
+        "way/secret.txt",
+        "way/*.txt",
+        "dangling.txt",
+        "b/../../out/secret.txt",
+        str(outside),
+        f"{inside}-side/x.txt",
+    ):
+        with pytest.raises(SourceOutside):
+            find_within("a.txt", path)
+    found = find_within(".", "../other/d.txt")
+    assert names(found, tmp_path) == ["in/a.txt", "in/b/c.txt", "other/d.txt"]
+    assert all(source.confined for source in found)
+    with pytest.raises(SourceMissing):
+        find_within("nowhere.txt")
+    within = []
+    with pytest.raises(SourceOutside):
+        find_within("a.txt")
+    with pytest.raises(SourceMissing):
+        sources.find([str(inside)], DocumentOptions(), within=[str(tmp_path / "nowhere")])
+
+
+@proves("mcp.writes-opt-in")
+def test_within_folders_a_link_put_in_place_later_is_not_followed(tmp_path: Path) -> None:
+    inside, outside = tree(tmp_path / "in", "a.txt", "b/c.txt"), tree(tmp_path / "out", "c.txt")
+    sources = FileSources(supported)
+    first, second = sources.find([str(inside)], DocumentOptions(), within=[str(inside)])
+    assert sources.read(first) == b"This is a.txt."
+
+    (inside / "a.txt").unlink()
+    (inside / "a.txt").symlink_to(outside / "c.txt")
+    (inside / "b").rename(inside / "gone")
+    (inside / "b").symlink_to(outside)
+
+    for source in (first, second):
+        with pytest.raises(SourceUnreadable, match="link"):
+            sources.read(source)

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer, echo
@@ -16,6 +17,7 @@ from truespan.serialize import members, to_json
 
 if TYPE_CHECKING:
     from truespan.http.server import Startup
+    from truespan.mcp.caller import WritePermissions
 
 token_app = Typer(name="token", help="Manage access tokens.", no_args_is_help=True)
 
@@ -45,6 +47,15 @@ def serve(
     mcp_owner: Annotated[
         bool, Option("--mcp-owner", help="Let MCP clients without a token see whole documents.")
     ] = False,
+    mcp_may_move: Annotated[
+        bool, Option("--mcp-may-move", help="Let MCP clients set a reader's position.")
+    ] = False,
+    mcp_may_ingest: Annotated[
+        bool, Option("--mcp-may-ingest", help="Let MCP clients of the owner add notes.")
+    ] = False,
+    mcp_ingest_folder: Annotated[
+        list[Path] | None, Option(help="Let them add files from this folder too; repeatable.")
+    ] = None,
     log_requests: Annotated[
         bool, Option("--log-requests", help="Log each request with its path and token name.")
     ] = False,
@@ -57,7 +68,11 @@ def serve(
 
     folder = cli.folder_of(library)
     options = ServerOptions(
-        world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner, log_requests=log_requests
+        world=world,
+        mcp_reader=mcp_reader,
+        mcp_owner=mcp_owner,
+        mcp_permissions=_write_permissions(mcp_may_move, mcp_may_ingest, mcp_ingest_folder),
+        log_requests=log_requests,
     )
 
     def on_ready(startup: "Startup") -> None:
@@ -155,6 +170,21 @@ def mcp(
     owner: Annotated[
         bool, Option("--owner", help="Serve the owner, who sees whole documents.")
     ] = False,
+    may_move: Annotated[
+        bool, Option("--may-move", help="Let the model set the reader's position.")
+    ] = False,
+    may_ingest: Annotated[
+        bool, Option("--may-ingest", help="Let the model add notes, with --owner.")
+    ] = False,
+    ingest_folder: Annotated[
+        list[Path] | None, Option(help="Let it add files from this folder too; repeatable.")
+    ] = None,
+    print_config: Annotated[
+        bool, Option("--print-config", help="Print the configuration for a client, and exit.")
+    ] = False,
+    client: Annotated[
+        str, Option(help="Whose configuration to print: desktop, vscode, zed or codex.")
+    ] = "desktop",
 ) -> int:
     """Serve a model over standard input and output (Model Context Protocol)."""
     # A server that sees whole documents must be asked for explicitly.
@@ -163,9 +193,37 @@ def mcp(
             "Choose who the server is for: a reader, or the owner, who sees whole documents.",
             advice="Add either '--reader NAME' or '--owner'.",
         )
+    permissions = _write_permissions(may_move, may_ingest, ingest_folder)
+    if may_move and owner:
+        raise InvalidSettings("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
+    if may_ingest and not owner:
+        raise InvalidSettings("--may-ingest is for the owner.", advice="Use it with '--owner'.")
+    folder = cli.folder_of(library)
+    if print_config:
+        from truespan.mcp.client_config import ServerCommand, client_config
+
+        with cli.open_world(library, world) as chosen:
+            name = None if reader is None else chosen.reader(reader).name
+            command = ServerCommand(folder.resolve(), chosen.name, name, permissions)
+        echo(client_config(client, command))
+        return 0
     from truespan.mcp.stdio import serve_stdio
 
-    return serve_stdio(cli.folder_of(library), world, reader)
+    return serve_stdio(folder, world, reader, permissions)
+
+
+def _write_permissions(
+    may_move: bool, may_ingest: bool, folders: list[Path] | None
+) -> "WritePermissions":
+    from truespan.mcp.caller import WritePermissions
+
+    for folder in folders or ():
+        if not folder.is_dir():
+            raise InvalidSettings(
+                f"There is no folder {str(folder)!r}.", advice="Name one to add files from."
+            )
+    absolute = tuple(str(folder.resolve()) for folder in folders or ())
+    return WritePermissions(may_move, may_ingest, absolute)
 
 
 @token_app.command("create")

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import ManifestInvalid, SourceMissing
+from truespan.errors import ManifestInvalid, SourceMissing, SourceOutside
 from truespan.files.jail import (
     Jail,
     JailedPath,
@@ -161,12 +161,21 @@ class FileSources:
         self._is_supported = is_supported
         self._max_bytes = max_bytes
 
-    def find(self, paths: Sequence[str], declared: DocumentOptions) -> FoundSources:
+    def find(
+        self,
+        paths: Sequence[str],
+        declared: DocumentOptions,
+        *,
+        within: Sequence[str] | None = None,
+    ) -> FoundSources:
         """Return sources in a stable order, each file once, unread. In folders and patterns, files
         of unsupported kinds are skipped and counted. A file named directly is always a source, so
         that its refusal is reported. A path is a pattern if it does not exist and contains `*`, `?`
-        or `[`; one without a match is reported, and is no error."""
-        search = _PathSearch(self._is_supported, declared)
+        or `[`; one without a match is reported, and is no error. With `within`, only files below
+        these folders are found, whatever paths and links say: others are refused if they are named,
+        and skipped in folders. Raises `SourceOutside`: a path leads elsewhere."""
+        jails = None if within is None else tuple(Jail.around(folder) for folder in within)
+        search = _PathSearch(self._is_supported, declared, jails)
         for path in paths:
             search.add(path)
         return FoundSources(
@@ -195,10 +204,9 @@ class FileSources:
         )
 
     def read(self, source: Source) -> bytes:
-        """Return the bytes of a source; if a manifest named it, without following links."""
-        return read_file(
-            source.path, source.name, jailed=bool(source.origin), max_bytes=self._max_bytes
-        )
+        """Return the bytes of a source; without following links if it must not lead elsewhere."""
+        jailed = source.confined or bool(source.origin)
+        return read_file(source.path, source.name, jailed=jailed, max_bytes=self._max_bytes)
 
     def exists(self, path: str) -> bool:
         """Say whether a file still exists at the recorded path of a document. If that cannot be
@@ -217,13 +225,15 @@ class FileSources:
 class _PathSearch(Struct):
     is_supported: Callable[[str], bool]
     declared: DocumentOptions
+    jails: tuple[Jail, ...] | None = None
+    """The folders that files may be in; none at all if it is empty, any if it is None."""
     sources: dict[str, Source] = msgspec.field(default_factory=dict)
     passed_over: set[str] = msgspec.field(default_factory=set)
     unmatched: list[str] = msgspec.field(default_factory=list)
     roots: list[Root] = msgspec.field(default_factory=list)
 
     def add(self, path: str) -> None:
-        real = _resolve(path)
+        real = self._resolve(path)
         if real is not None:
             if os.path.isdir(real):
                 self._add_folder(real)
@@ -233,22 +243,33 @@ class _PathSearch(Struct):
         parts = Path(path).parts
         first = next((place for place, part in enumerate(parts) if has_wildcard(part)), None)
         if first is not None:
-            real = _resolve(os.path.join(*parts[:first]) if first else os.curdir)
+            real = self._resolve(os.path.join(*parts[:first]) if first else os.curdir)
         if first is None or real is None or not os.path.isdir(real):
             raise SourceMissing(display_path(path), advice="Check the path.")
         if not self._add_folder(real, parts[first:]):
             self.unmatched.append(display_path(path))
 
+    def _resolve(self, path: str) -> str | None:
+        """Return a path without links; None if nothing is there. Raises `SourceOutside`."""
+        if self.jails is None:
+            return _resolve(path)
+        for jail in self.jails:
+            with suppress(PathRefused):
+                found = jail.admit(path)
+                return None if found is None else found.path
+        raise SourceOutside(display_path(path))
+
     def _add_folder(self, folder: str, pattern: Sequence[str] = ()) -> int:
         """Add the files below a folder; return how many were added or skipped."""
         added = skipped = 0
         for entry in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
-            is_file = False
+            file = None
             # There may be a circle of links.
-            with suppress(OSError):
-                is_file = self.is_supported(entry.name) and entry.is_file()
-            if is_file:
-                self._add_file(entry.path)
+            with suppress(OSError, SourceOutside):
+                if self.is_supported(entry.name) and entry.is_file():
+                    file = entry.path if self.jails is None else self._resolve(entry.path)
+            if file is not None:
+                self._add_file(file)
                 added += 1
             else:
                 self.passed_over.add(entry.path)
@@ -264,7 +285,8 @@ class _PathSearch(Struct):
         except OSError:
             # It was deleted since it was listed. Reading it will fail and report that.
             size = 0
-        self.sources[path] = make_source(path, size, self.declared)
+        source = make_source(path, size, self.declared)
+        self.sources[path] = replace(source, confined=self.jails is not None)
 
 
 def _resolve(path: str) -> str | None:

@@ -37,8 +37,8 @@ from truespan.http.operation import (
 )
 from truespan.http.pool import Pool
 from truespan.http.routes import OPERATIONS
+from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
 from truespan.mcp.http import McpApp
-from truespan.mcp.tools import AnonymousAccess
 from truespan.settings import debugging
 from truespan.types.telemetry import ACCESS
 from truespan.types.token import Principal, ReplayKey
@@ -319,6 +319,8 @@ class ServerOptions(Struct, frozen=True):
     mcp_owner: bool = False
     log_requests: bool = False
     """Whether each request is logged with its path and the name of its token."""
+    mcp_permissions: WritePermissions = NOTHING_WRITTEN
+    """What MCP lets callers write whose token allows it too."""
     sessions: bool = True
     """Whether MCP may use sessions, which live in one process."""
 
@@ -354,7 +356,13 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
     paths = sorted(by_path, key=lambda path: "POST" not in by_path[path])
     routes = [Route(path, Endpoint(context, by_path[path])) for path in paths]
     anonymous = AnonymousAccess(options.world, options.mcp_reader, options.mcp_owner)
-    mcp = McpApp(library, anonymous, sessions=options.sessions, seconds=options.limits.seconds)
+    mcp = McpApp(
+        library,
+        anonymous,
+        sessions=options.sessions,
+        seconds=options.limits.seconds,
+        permissions=options.mcp_permissions,
+    )
     authenticated = AuthenticatedApp(context, mcp)
     routes += [Route(path, authenticated) for path in ("/mcp", "/mcp/{place:path}")]
 

@@ -401,7 +401,8 @@ def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> Foun
             raise SourceMissing("upload")
         return deps.uploads.find(scope.world, request.uploads, request.options.declared)
     if request.manifest is None:
-        return deps.sources.find(request.paths, request.options.declared)
+        options = request.options
+        return deps.sources.find(request.paths, options.declared, within=options.within)
     content = deps.sources.read_manifest(request.manifest)
     entries = parse_manifest(request.manifest, content, profiles=deps.preparation.chunkings)
     return deps.sources.expand(request.manifest, entries)

@@ -14,12 +14,14 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct, field
 
+from truespan.mcp.caller import NOTHING_WRITTEN, WritePermissions
+
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from truespan.library import Library
+    from truespan.mcp.caller import AnonymousAccess
     from truespan.mcp.streamable import StreamableApp
-    from truespan.mcp.tools import AnonymousAccess
 
 
 class McpApp(Struct):
@@ -34,6 +36,7 @@ class McpApp(Struct):
     sessions: bool = True
     seconds: float = 120.0
     """The time for a call."""
+    permissions: WritePermissions = NOTHING_WRITTEN
     _requested: anyio.Event = field(default_factory=anyio.Event)
     _loaded: anyio.Event = field(default_factory=anyio.Event)
     _app: StreamableApp | None = None
@@ -64,7 +67,11 @@ class McpApp(Struct):
             from truespan.mcp.streamable import StreamableApp
 
             return StreamableApp(
-                self.library, self.anonymous, sessions=self.sessions, seconds=self.seconds
+                self.library,
+                self.anonymous,
+                sessions=self.sessions,
+                seconds=self.seconds,
+                permissions=self.permissions,
             )
 
         await self._requested.wait()

@@ -21,7 +21,8 @@ from truespan import __version__
 from truespan.arguments import parse_arguments
 from truespan.errors import CallerError, InternalError, TruespanError, resource_error
 from truespan.mcp import resources
-from truespan.mcp.tools import CallerContext, ErrorDetail, ErrorResult, Role, Tool
+from truespan.mcp.caller import CallerContext, ErrorDetail, ErrorResult, Role, Tool
+from truespan.mcp.writing import OPTIONS
 from truespan.serialize import problem, status_of
 from truespan.settings import debugging
 from truespan.strict_json import DuplicateKey
@@ -73,11 +74,16 @@ def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
     async def call(context: Any, params: types.CallToolRequestParams) -> Content:
         tool = tools.get(params.name)
         if tool is None:
-            raise protocol_error(CallerError("This server has no such tool."))
+            option = OPTIONS.get(params.name)
+            advice = f"It needs a server that was started with {option}." if option else ""
+            raise protocol_error(CallerError("This server has no such tool.", advice=advice))
 
         async def run_tool(on_stage: OnStage | None) -> Content:
-            work = partial(call_tool, tool, params.arguments or {})
-            return await run(context.request, lambda caller: work(caller.subject(on_stage)))
+            def work(caller: CallerContext) -> Content:
+                subject = caller if tool.writes else caller.subject(on_stage)
+                return call_tool(tool, params.arguments or {}, subject)
+
+            return await run(context.request, work)
 
         if (context.meta or {}).get("progress_token") is None:
             return await run_tool(None)
@@ -159,7 +165,7 @@ def call_tool(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
     try:
         result = tool.run(subject, parse_arguments(tool.arguments, arguments))
         failure = result.error if isinstance(result, ContextBundle) else None
-        texts = [f"{failure.code}: {failure.message}"] if failure else tool.render(result)
+        texts = [f"{failure.code}: {failure.message}"] if failure else tool.render(subject, result)
         return _tool_result(texts, result, is_error=failure is not None)
     except TruespanError as error:
         failed = error

@@ -27,6 +27,14 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCResponse, jsonrpc_message_adapter
 
 import truespan
+from truespan.mcp.caller import (
+    NOTHING_WRITTEN,
+    WRITING,
+    CallerContext,
+    Role,
+    WritePermissions,
+    narrow_caller,
+)
 from truespan.mcp.server import (
     SHUTDOWN_SECONDS,
     Work,
@@ -34,7 +42,7 @@ from truespan.mcp.server import (
     parse_error,
     stderr_handler,
 )
-from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, CallerContext, Role
+from truespan.mcp.tools import role_for
 from truespan.strict_json import require_unique_keys
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, Verb
@@ -72,10 +80,14 @@ def standard_pipes() -> Iterator[tuple[int, int]]:
 
 
 class Outgoing(ObjectSendStream[SessionMessage]):
-    """Messages to the client, written on a thread so that a slow client blocks nothing else."""
+    """Messages to the client, written on a thread so that a slow client blocks nothing else.
 
-    def __init__(self, target: int, on_broken: Callable[[], None]) -> None:
+    None is written before the library is open: a server that cannot serve says nothing at all.
+    """
+
+    def __init__(self, target: int, opening: Future[Any], on_broken: Callable[[], None]) -> None:
         self._target = target
+        self._opening = opening
         self._on_broken = on_broken
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="truespan-out", daemon=True)
@@ -100,6 +112,8 @@ class Outgoing(ObjectSendStream[SessionMessage]):
         self._thread.join(FLUSH_SECONDS)
 
     def _write(self) -> None:
+        if self._opening.exception():
+            return
         try:
             while (line := self._lines.get()) is not None:
                 rest = memoryview(line)
@@ -163,40 +177,53 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
 
 
 def open_narrowed(
-    folder: Path, world: str | None, reader: str | None
+    folder: Path,
+    world: str | None,
+    reader: str | None,
+    permissions: WritePermissions = NOTHING_WRITTEN,
 ) -> tuple[Library, CallerContext]:
     """Open a library with an authority to read one world only, or only as one of its readers.
 
+    If the permissions let this caller write, the context has a second world for that.
+
     Raises:
-        LibraryNotFound, InvalidConfiguration, WorldNotFound, InvalidSettings: it cannot be opened.
+        LibraryNotFound, InvalidConfiguration, WorldNotFound, WorldNotNamed, InvalidSettings: it
+            cannot be opened.
     """
     with truespan.open(folder) as library:
         found = library.world(world)
         name = None if reader is None else found.reader(reader).name
     world_id = WorldId(found.id)
-    if name is None:
+    if permissions.allow(name):
+        authority = OWNER.narrow(worlds=[world_id], verbs=[*WRITING, Verb.FOLLOW])
+    elif name is None:
         authority = OWNER.narrow(worlds=[world_id], verbs=[Verb.READ])
     else:
         authority = OWNER.as_reader(world_id, name)
     library = truespan.open(folder, authority=authority)
-    return library, CallerContext(library.world(world_id), name)
+    return library, narrow_caller(library, authority, world_id, name, permissions)
 
 
-def serve_stdio(folder: Path, world: str | None, reader: str | None) -> int:
+def serve_stdio(
+    folder: Path,
+    world: str | None,
+    reader: str | None,
+    permissions: WritePermissions = NOTHING_WRITTEN,
+) -> int:
     """Serve a reader of a world, or its owner, until the client disconnects; return the exit code.
 
-    The library is opened, used and closed on one thread. The client's first request is answered
-    while it is opened. A running call that the client cancels runs to its end, and its result is
-    dropped.
+    The library is opened, used and closed on one thread, and nothing is written before it is open.
+    A running call that the client cancels runs to its end, and its result is dropped.
 
     Raises:
-        LibraryNotFound, InvalidConfiguration, WorldNotFound, InvalidSettings: it cannot be opened.
+        LibraryNotFound, InvalidConfiguration, WorldNotFound, WorldNotNamed, InvalidSettings: it
+            cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING, handlers=[stderr_handler()], force=True)
-    role = OWNER_ROLE if reader is None else READER_ROLE
+    role = role_for(reader, permissions)
     engine = ThreadPoolExecutor(1, "truespan-engine")
     with standard_pipes() as (source, target):
-        opening = engine.submit(open_narrowed, folder, world, reader)
+        opening = engine.submit(open_narrowed, folder, world, reader, permissions)
         code = asyncio.run(_run(role, engine, opening, source, target))
         closing = engine.submit(lambda: opening.result()[0].close())
         if not wait([closing], SHUTDOWN_SECONDS).done:
@@ -217,7 +244,7 @@ async def _run(
     """Serve until the client disconnects, a signal arrives, or the library cannot be opened."""
     loop, codes = asyncio.get_running_loop(), list[int]()
     incoming = Incoming(source)
-    outgoing = Outgoing(target, on_broken=incoming.end)
+    outgoing = Outgoing(target, opening, on_broken=incoming.end)
 
     def stop(code: int) -> None:
         codes.append(code)

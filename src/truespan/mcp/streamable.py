@@ -31,6 +31,14 @@ from truespan.errors import (
 )
 from truespan.http.operation import Reply
 from truespan.http.replies import problem_reply, send_reply
+from truespan.mcp.caller import (
+    NOTHING_WRITTEN,
+    AnonymousAccess,
+    CallerContext,
+    Role,
+    WritePermissions,
+    narrow_caller,
+)
 from truespan.mcp.server import (
     SHUTDOWN_SECONDS,
     Work,
@@ -40,7 +48,7 @@ from truespan.mcp.server import (
     report_bug,
     restrict_logger,
 )
-from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, AnonymousAccess, CallerContext, Role
+from truespan.mcp.tools import ROLES, role_for
 from truespan.strict_json import DuplicateKey, JsonError, require_unique_keys
 from truespan.types.ids import WorldId
 from truespan.types.scope import UNLIMITED, Authority, Unlimited, Verb
@@ -84,6 +92,7 @@ def select_target(
     principal: Principal,
     world: str | None = None,
     reader: str | None = None,
+    permissions: WritePermissions = NOTHING_WRITTEN,
 ) -> Target:
     """Return what a request is for, always within the caller's authority.
 
@@ -100,13 +109,10 @@ def select_target(
     found = _select_world(library.under(authority), world)
     requested = reader or _only_reader(authority)
     world_id, name = WorldId(found.id), found.reader(requested).name if requested else None
-    if name is None:
-        role, narrowed = OWNER_ROLE, authority.narrow(worlds=[world_id], verbs=[Verb.READ])
-    elif authority.may_follow(name, world_id):
-        role, narrowed = READER_ROLE, authority.as_reader(world_id, name)
-    else:
+    if name is not None and not authority.may_follow(name, world_id):
         raise NotAllowed("read as this reader")
-    caller = CallerContext(library.under(narrowed).world(world_id), name)
+    caller = narrow_caller(library, principal.authority, world_id, name, permissions)
+    role = role_for(name, NOTHING_WRITTEN if caller.writer is None else permissions)
     return Target(role, caller, (principal.token or "", world_id, name or ""))
 
 
@@ -237,10 +243,12 @@ class StreamableApp:
         *,
         sessions: bool,
         seconds: float = 120.0,
+        permissions: WritePermissions = NOTHING_WRITTEN,
     ) -> None:
         self._library = library
         self._seconds = seconds
         self._anonymous = anonymous
+        self._permissions = permissions
         self._sessions = sessions
         self._managers: dict[str, StreamableHTTPSessionManager] = {}
         self._calls: anyio.CapacityLimiter | None = None
@@ -255,7 +263,7 @@ class StreamableApp:
                 # Debug records of sse_starlette contain events, and so document text.
                 for name in ("mcp", "sse_starlette"):
                     running.enter_context(restrict_logger(name))
-                for role in (READER_ROLE, OWNER_ROLE):
+                for role in ROLES:
                     manager = self._managers[role.name] = StreamableHTTPSessionManager(
                         make_server(role, self._run),
                         # Events stored for replay would be text that outlives the permission to
@@ -317,7 +325,9 @@ class StreamableApp:
         names = [unquote(part) for part in path.partition("/mcp")[2].split("/") if part]
         if len(names) > 2:
             raise RouteNotFound
-        return select_target(self._library, self._anonymous, principal, *names)
+        return select_target(
+            self._library, self._anonymous, principal, *names, permissions=self._permissions
+        )
 
     async def _run(self, request: Any, work: Work) -> Any:
         """Run work on a thread, which gives it up when the client cancels or the time is over."""

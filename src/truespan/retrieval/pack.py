@@ -339,6 +339,8 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         title=part.title,
         first_sid=part.first_sid,
         last_sid=part.last_sid,
+        start=part.start,
+        end=part.end,
         text_hash=part.text_hash,
         profile=scope.profile.id,
         generation=scope.generation.number,

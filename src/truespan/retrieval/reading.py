@@ -52,13 +52,17 @@ NOTHING_READ_YET = Notice("nothing_read", "Nothing of this book has been read ye
 
 
 def find_position(positions: Sequence[Position], book: str | None) -> Position | None:
-    """Return the position in the named book, or in the current one if none is named."""
+    """Return the position in the named book, or in the current one if none is named.
+
+    A book is named by number, doc id, file name, or by a title that no other one has.
+    """
     for position in positions:
         if book is None and position.current:
             return position
         if book is not None and book in (str(position.document), position.doc_id, position.name):
             return position
-    return None
+    titled = [one for one in positions if book and one.title.casefold() == book.casefold()]
+    return titled[0] if len(titled) == 1 else None
 
 
 class ReaderRetriever(Struct, frozen=True):

@@ -172,6 +172,8 @@ class SourceNote(Struct, frozen=True):
     title: str
     first_sid: int
     last_sid: int
+    start: int
+    end: int
     text_hash: TextHash
     profile: str
     generation: int

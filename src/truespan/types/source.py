@@ -58,6 +58,8 @@ class IngestArguments(DocumentArguments, total=False):
     """Remove documents below the given folders whose files are gone."""
     allow_empty: bool
     """Let `prune` remove all documents of a folder."""
+    within: Sequence[str] | None
+    """Folders that no path and no link may lead out of; None for every file that can be read."""
 
 
 class DocumentOptions(Struct, frozen=True):
@@ -106,12 +108,15 @@ class IngestOptions(Struct, frozen=True):
     declared: DocumentOptions = field(default_factory=DocumentOptions)
     prune: bool = False
     allow_empty: bool = False
+    within: tuple[str, ...] | None = None
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[IngestArguments]) -> IngestOptions:
         """Return what keyword arguments set, checked; raises InvalidSettings."""
         prune, allow_empty = keywords.pop("prune", False), keywords.pop("allow_empty", False)
-        return cls(DocumentOptions.from_arguments(**keywords), prune, allow_empty)
+        within = keywords.pop("within", None)
+        folders = None if within is None else tuple(str(folder) for folder in within)
+        return cls(DocumentOptions.from_arguments(**keywords), prune, allow_empty, folders)
 
 
 def _check_kind(value: Any) -> DocumentKind:
@@ -189,6 +194,8 @@ class Source(Struct, frozen=True):
     """The manifest that named it, if one did."""
     upload: str = ""
     """Where the upload store keeps it; empty for a file."""
+    confined: bool = False
+    """Whether it is read without following links; so are the files of a manifest."""
 
 
 class Entry(Struct, frozen=True):

@@ -1,0 +1,171 @@
+"""Callers of MCP, what an operator lets them write, and what tools are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, field
+
+from truespan.arguments import Arguments, arguments_schema
+from truespan.errors import InvalidSettings
+from truespan.mcp.prompts import Prompt
+from truespan.mcp.resources import ResourceProvider
+from truespan.types.ids import WorldId
+from truespan.types.scope import Authority, Verb
+from truespan.types.telemetry import Stage
+
+if TYPE_CHECKING:
+    from truespan.library import Library
+    from truespan.reader import Reader
+    from truespan.world import World
+
+WRITING = (Verb.READ, Verb.WRITE)
+READ_ONLY = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
+
+
+class WritePermissions(Struct, frozen=True):
+    """What the operator lets callers change; by default nothing.
+
+    With `may_move`, a reader's session sets that reader's position. With `may_ingest`, the owner's
+    adds notes, and files below `folders`.
+    """
+
+    may_move: bool = False
+    may_ingest: bool = False
+    folders: tuple[str, ...] = ()
+
+    def allow(self, reader: str | None) -> bool:
+        """Return whether a reader, or with None the owner, may write."""
+        return self.may_ingest if reader is None else self.may_move
+
+    def __post_init__(self) -> None:
+        if self.folders and not self.may_ingest:
+            raise InvalidSettings(
+                "Folders were given to add files from, and nothing may be added.",
+                advice="Add --may-ingest, or --mcp-may-ingest to 'truespan serve'.",
+            )
+
+
+NOTHING_WRITTEN = WritePermissions()
+
+
+class CallerContext(Struct, frozen=True):
+    """A world opened with the caller's authority, and the reader if it is for one.
+
+    `writer` is the same world with the authority to write, for the tools that do; None if there
+    are none. `folders` are those from which files may be ingested.
+    """
+
+    world: World
+    reader: str | None = None
+    writer: World | None = None
+    folders: tuple[str, ...] = ()
+
+    def subject(self, on_stage: Callable[[Stage], None] | None = None) -> Reader | World:
+        """Return the reader or world that tools use; `on_stage` is called with each stage."""
+        from truespan.observer import StageListener
+
+        world = self.world if on_stage is None else self.world.observed_by(StageListener(on_stage))
+        return world if self.reader is None else world.reader(self.reader)
+
+
+def narrow_caller(
+    library: Library,
+    authority: Authority,
+    world: WorldId,
+    reader: str | None,
+    permissions: WritePermissions,
+) -> CallerContext:
+    """Return the caller of a world, narrowed to reading it, or to one reader of it.
+
+    It gets a writer if the operator and the authority both allow it. Setting a position finds the
+    place in the whole book, so it needs the right to read that.
+    """
+    if reader is None:
+        narrowed = authority.narrow(worlds=[world], verbs=[Verb.READ])
+    else:
+        narrowed = authority.as_reader(world, reader)
+    found = library.under(narrowed).world(world)
+    if not permissions.allow(reader) or not all(authority.may(verb, world) for verb in WRITING):
+        return CallerContext(found, reader)
+    writing = authority.narrow(worlds=[world], verbs=WRITING)
+    writer = library.under(writing).world(world)
+    return CallerContext(found, reader, writer, permissions.folders)
+
+
+class AnonymousAccess(Struct, frozen=True):
+    """What callers without a token may use; by default nothing.
+
+    With a reader, that reader's tools; with `owner`, the owner's. A world restricts both to it.
+    """
+
+    world: str | None = None
+    reader: str | None = None
+    owner: bool = False
+
+
+class ErrorDetail(Struct, frozen=True):
+    """Why a call failed. `code` is stable; `retryable` says whether to retry the same call."""
+
+    code: str
+    message: str
+    advice: str
+    retryable: bool
+
+
+class ErrorResult(Struct, frozen=True):
+    """The result of a call that was refused or failed."""
+
+    error: ErrorDetail
+
+
+class Tool(Struct, frozen=True):
+    """A tool: its description, its types, and the functions that run it and render its result.
+
+    `run` gets the reader or world; if the tool `writes`, the whole `CallerContext`. `render` gets
+    the same and the result.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    result: type
+    run: Callable[[Any, Any], Any]
+    render: Callable[[Any, Any], list[str]]
+    hints: dict[str, bool] = field(default_factory=lambda: READ_ONLY)
+    writes: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tool as the protocol lists it.
+
+        The schema of the result includes errors because some clients validate failed calls too.
+        """
+        either, definitions = msgspec.json.schema_components(
+            [self.result, ErrorResult], ref_template="#/$defs/{name}"
+        )
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": arguments_schema(self.arguments),
+            "outputSchema": {"type": "object", "anyOf": list(either), "$defs": definitions},
+            "annotations": self.hints,
+        }
+
+
+class Role(Struct, frozen=True):
+    """What a server offers to one kind of caller."""
+
+    name: str
+    instructions: str
+    tools: Sequence[Tool]
+    resources: ResourceProvider
+    prompts: Sequence[Prompt]

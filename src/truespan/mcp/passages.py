@@ -1,0 +1,161 @@
+"""Passages as text for a model: each under a header, between fences that no document can imitate.
+
+Many clients show a model only the text of a result. A header says where a passage is from. Below
+it the verified text stands unchanged between two lines of tildes, more of them than any passage
+has in a row: whatever a document contains, it cannot end its own passage or begin another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.types.bundle import ContextBundle, SearchResult
+
+LONGEST_LABEL = 120
+LONGEST_SENTENCE = 1000
+"""Of labels and sentences in a line of their own; the structured content has all of them."""
+SHORTEST_FENCE = 3
+_TILDES = re.compile("~+")
+
+
+class TextPassage(Struct, frozen=True):
+    """Verified text, and what its header says of it."""
+
+    document: int
+    title: str
+    source: str
+    chapters: tuple[str, ...]
+    pages: tuple[int, ...]
+    first_sid: int
+    last_sid: int
+    start: int
+    end: int
+    text: str
+
+
+def passages_of_bundle(bundle: ContextBundle, *, in_reading_order: bool) -> list[TextPassage]:
+    """Return the passages of a bundle, the best first or in the order of the book."""
+    notes = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
+    passages = [
+        TextPassage(
+            document=note.document,
+            title=note.title,
+            source=note.source,
+            chapters=(chunk.chapter,),
+            pages=() if note.page is None else (note.page,),
+            first_sid=note.first_sid,
+            last_sid=note.last_sid,
+            start=note.start,
+            end=note.end,
+            text=chunk.content,
+        )
+        for chunk, note in notes
+    ]
+    if in_reading_order:
+        passages.sort(key=lambda passage: (passage.first_sid, passage.start, passage.end))
+    return join_overlapping(passages)
+
+
+def passages_of_search(result: SearchResult) -> list[TextPassage]:
+    """Return the passages of a search, the best first."""
+    return join_overlapping(
+        TextPassage(
+            document=found.document,
+            title=found.title,
+            source=found.source,
+            chapters=(found.chapter,),
+            pages=() if found.page is None else (found.page,),
+            first_sid=found.first_sid,
+            last_sid=found.last_sid,
+            start=found.start,
+            end=found.end,
+            text=found.text,
+        )
+        for found in result.results
+    )
+
+
+def join_overlapping(passages: Iterable[TextPassage]) -> list[TextPassage]:
+    """Return passages in their order, those that overlap as one, at the place of the first."""
+    ranked = list(enumerate(passages))
+    # The description of a figure is not the text at its place.
+    joined = [entry for entry in ranked if not _is_text(entry[1])]
+    texts = [entry for entry in ranked if _is_text(entry[1])]
+    texts.sort(key=lambda entry: (entry[1].document, entry[1].start, entry[1].end))
+    last: tuple[int, TextPassage] | None = None
+    for rank, passage in texts:
+        if last is None:
+            last = (rank, passage)
+        elif last[1].document == passage.document and passage.start <= last[1].end:
+            last = (min(last[0], rank), _join(last[1], passage))
+        else:
+            joined.append(last)
+            last = (rank, passage)
+    joined += [] if last is None else [last]
+    return [passage for _, passage in sorted(joined, key=lambda entry: entry[0])]
+
+
+def _is_text(passage: TextPassage) -> bool:
+    return len(passage.text) == passage.end - passage.start
+
+
+def _join(before: TextPassage, after: TextPassage) -> TextPassage:
+    return replace(
+        before,
+        chapters=(*before.chapters, *after.chapters),
+        pages=(*before.pages, *after.pages),
+        last_sid=max(before.last_sid, after.last_sid),
+        end=max(before.end, after.end),
+        text=before.text + after.text[before.end - after.start :],
+    )
+
+
+def render_passages(passages: Sequence[TextPassage]) -> str:
+    """Return each passage under its header; empty if there are none."""
+    fence = "~" * max(SHORTEST_FENCE, 1 + max(map(_longest_run, passages), default=0))
+    documents: dict[str, set[int]] = {}
+    for passage in passages:
+        documents.setdefault(passage.title.casefold(), set()).add(passage.document)
+    blocks: list[str] = []
+    for number, passage in enumerate(passages, 1):
+        shares_title = len(documents[passage.title.casefold()]) > 1
+        header = describe_passage(passage, name_source=shares_title)
+        blocks.append(f"[{number}] {header}\n{fence}\n{passage.text}\n{fence}")
+    return "\n\n".join(blocks)
+
+
+def _longest_run(passage: TextPassage) -> int:
+    return max((len(run) for run in _TILDES.findall(passage.text)), default=0)
+
+
+def describe_passage(passage: TextPassage, *, name_source: bool) -> str:
+    """Return where a passage is from, in one line: title, chapter, sentences, page."""
+    title = one_line(passage.title)
+    if name_source:
+        title += f" ({one_line(passage.source)})"
+    chapters = [one_line(name) for name in passage.chapters if name and name != passage.title]
+    place = f" › {_range(chapters, ' to ')}" if chapters else ""
+    sentences = _numbered("sentence", [passage.first_sid, passage.last_sid])
+    pages = f", {_numbered('page', passage.pages)}" if passage.pages else ""
+    return f"{title}{place}, {sentences}{pages}"
+
+
+def _numbered(noun: str, numbers: Sequence[int]) -> str:
+    shown = _range([str(number) for number in numbers], "-")
+    return f"{noun} {shown}" if numbers[0] == numbers[-1] else f"{noun}s {shown}"
+
+
+def _range(names: Sequence[str], separator: str) -> str:
+    first, last = names[0], names[-1]
+    return first if first == last else f"{first}{separator}{last}"
+
+
+def one_line(label: str, longest: int = LONGEST_LABEL) -> str:
+    """Return a label without line breaks and control characters, cut to a readable length."""
+    printable = "".join(char if char.isprintable() else " " for char in label)
+    line = " ".join(printable.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -1,0 +1,390 @@
+"""The tools that write, which an operator must allow: set a reader's position, add documents.
+
+What is set or added is chosen by a model, which may have been misled by a text it read. So a
+reader's errors say nothing of what lies ahead, files are read only below the operator's folders,
+and a note replaces another only if that is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from truespan.arguments import Arguments, Book
+from truespan.errors import (
+    CallerError,
+    DocumentNotFound,
+    InvalidSettings,
+    NotAllowed,
+    PositionNotFound,
+    SourceOutside,
+)
+from truespan.mcp.caller import READ_ONLY, CallerContext, Tool
+from truespan.mcp.passages import LONGEST_SENTENCE, one_line
+from truespan.types.bundle import Notice
+from truespan.types.job import DocumentState
+from truespan.types.reading import NOTHING_READ, ReadingPosition
+from truespan.types.request import LONGEST_NAME
+from truespan.types.source import Upload
+
+if TYPE_CHECKING:
+    from truespan.ingest.run import IngestReport
+    from truespan.world import World
+
+LONGEST_NOTE = 500_000
+LONGEST_NOTE_TITLE = 200
+LONGEST_NOTE_NAME = 200
+"""In bytes; longer names are cut and get a digest."""
+MOST_PATHS = 100
+NOTE_ENDING = ".note.md"
+"""Of the file names of notes, so that no note has the name of another upload."""
+
+
+class OtherBook(Struct, frozen=True):
+    """A book in which the reader has no position. It is named as its owner declared it."""
+
+    doc_id: str
+    title: str
+    source: str
+
+
+class PositionChange(Struct, frozen=True):
+    """The position that was set, and the sentence up to which was read before.
+
+    `before` is null if there was no position. It is a number only: after going back, the words
+    there are ahead again.
+    """
+
+    position: ReadingPosition
+    before: int | None
+
+
+class AddedDocument(Struct, frozen=True):
+    """A document that was added or replaced, and can be searched now."""
+
+    doc_id: str
+    title: str
+    source: str
+
+
+class RefusedFile(Struct, frozen=True):
+    """A file that could not be added, and why."""
+
+    source: str
+    code: str
+    message: str
+
+
+class AddedDocuments(Struct, frozen=True):
+    """What was added, how many documents were unchanged, and what was refused."""
+
+    added: tuple[AddedDocument, ...]
+    unchanged: int
+    refused: tuple[RefusedFile, ...]
+    warnings: tuple[Notice, ...]
+
+
+class SetPositionArguments(Arguments, frozen=True, kw_only=True):
+    """How far the reader has read of a book: exactly one of chapter, sentence and passage."""
+
+    book: Book | None = None
+    through_chapter: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=LONGEST_NAME,
+                description="The chapter that was read to its end: its number or its name.",
+            ),
+        ]
+        | None
+    ) = None
+    sentence: (
+        Annotated[
+            int,
+            Meta(
+                ge=NOTHING_READ,
+                description="The number of the last sentence read; -1 if nothing was read.",
+            ),
+        ]
+        | None
+    ) = None
+    passage: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=LONGEST_NAME,
+                description="The last words read, as they stand in the book.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class NoteArguments(Arguments, frozen=True, kw_only=True):
+    """A note to add."""
+
+    title: Annotated[
+        str,
+        Meta(min_length=1, max_length=LONGEST_NOTE_TITLE, description="The title of the note."),
+    ]
+    text: Annotated[
+        str, Meta(min_length=1, max_length=LONGEST_NOTE, description="The text, as Markdown.")
+    ]
+    tags: Annotated[tuple[str, ...], Meta(description="Tags to find the note by.")] = ()
+    replace: Annotated[
+        bool, Meta(description="Whether to replace an earlier note with the same title.")
+    ] = False
+
+
+class FilesArguments(Arguments, frozen=True, kw_only=True):
+    """Files to add."""
+
+    paths: Annotated[
+        list[str],
+        Meta(
+            min_length=1,
+            max_length=MOST_PATHS,
+            description="Files or folders, absolute or relative to an allowed folder.",
+        ),
+    ]
+    kind: (
+        Annotated[
+            Literal["document", "book"],
+            Meta(description="Whether they are read from beginning to end (book) or looked up in."),
+        ]
+        | None
+    ) = None
+    tags: Annotated[tuple[str, ...], Meta(description="Tags of these documents.")] = ()
+
+
+def other_books(
+    caller: CallerContext, positions: Sequence[ReadingPosition]
+) -> tuple[OtherBook, ...]:
+    """Return the documents in which a reader who may move has no position."""
+    started = {position.document for position in positions}
+    documents = _writer(caller).documents.list()
+    return tuple(
+        OtherBook(document.doc_id, document.declared_title or document.name, document.name)
+        for document in documents
+        if document.active is not None and document.number not in started
+    )
+
+
+def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> PositionChange:
+    reader, writer = caller.world.reader(caller.reader or ""), _writer(caller)
+    before: ReadingPosition | None = None
+    with suppress(PositionNotFound):
+        before = reader.where(arguments.book)
+    if before is None and arguments.book is None:
+        raise InvalidSettings(
+            "There is no current book.", advice="Name the book; list_books lists them."
+        )
+    book = before.doc_id if before is not None else _find_book(caller, arguments.book or "")
+    given = arguments.through_chapter, arguments.sentence, arguments.passage
+    if given.count(None) != 2:
+        raise InvalidSettings("Give exactly one of through_chapter, sentence and passage.")
+    try:
+        position = writer.reader(reader.name).set(
+            book,
+            sid=arguments.sentence,
+            through_chapter=arguments.through_chapter,
+            passage=arguments.passage,
+        )
+    except CallerError as error:
+        # The library names chapters and counts sentences, also those that lie ahead.
+        raise _refuse_position(arguments, before) from error
+    return PositionChange(position, None if before is None else before.sid)
+
+
+def _find_book(caller: CallerContext, name: str) -> str:
+    """Return the doc id of a book by doc id, number, file name or title."""
+    documents = [one for one in _writer(caller).documents.list() if one.active is not None]
+    spellings: Sequence[Callable[..., bool]] = (
+        lambda one: name in (one.doc_id, str(one.number)),
+        lambda one: one.name == name,
+        lambda one: (one.declared_title or one.name).casefold() == name.casefold(),
+    )
+    for matches in spellings:
+        found = [one for one in documents if matches(one)]
+        if len(found) == 1:
+            return found[0].doc_id
+    missing = DocumentNotFound(name)
+    missing.advice = "Call list_books, and give a doc_id."
+    raise missing
+
+
+def _refuse_position(
+    arguments: SetPositionArguments, before: ReadingPosition | None
+) -> CallerError:
+    if arguments.through_chapter is not None:
+        reached = before.chapters_reached if before is not None else ()
+        named = "; ".join(one_line(chapter) for chapter in reached)
+        return InvalidSettings(
+            "The book has no such chapter, or more than one.",
+            advice="Give the whole name as it is printed in the book, or its number."
+            + (f" Chapters reached so far: {named}." if named else ""),
+        )
+    if arguments.passage is not None:
+        return InvalidSettings(
+            "The book does not contain this passage exactly once.",
+            advice="Give a few more words, exactly as they are printed.",
+        )
+    return InvalidSettings("The book has no such sentence.")
+
+
+def _render_change(_: CallerContext, change: PositionChange) -> list[str]:
+    position, before = change.position, change.before
+    line = f"{one_line(position.title)}: read up to sentence {position.sid}"
+    if position.sid == NOTHING_READ:
+        line = f"{one_line(position.title)}: nothing read yet"
+    elif position.chapter:
+        line += f", in {one_line(position.chapter)}"
+    lines = [f"{line}. Recorded, and the current book now."]
+    if position.last_sentence is not None:
+        lines.append(f"Last sentence read: {one_line(position.last_sentence, LONGEST_SENTENCE)}")
+    if before is None:
+        lines.append("Before, there was no position in this book.")
+    else:
+        was = "nothing was read" if before == NOTHING_READ else f"it was sentence {before}"
+        undo = f"set_position with book {position.doc_id!r} and sentence {before}"
+        lines.append(f"Before, {was}. To undo, call {undo}.")
+    return ["\n".join(lines)]
+
+
+def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments:
+    world, name = _writer(caller), _note_name(arguments.title)
+    path = f"upload:{name}"
+    if not arguments.replace and any(known.path == path for known in world.documents.list()):
+        raise InvalidSettings(
+            "There is a note with this title.",
+            advice="Choose another title, or set replace to true.",
+        )
+    report = world.ingest_uploads(
+        [Upload(name, arguments.text.encode())],
+        kind="document",
+        title=arguments.title,
+        tags=arguments.tags or None,
+    )
+    return _describe_report(world, report)
+
+
+def _note_name(title: str) -> str:
+    """Return the file name of a note, by which it is known; equal titles have equal names."""
+    name = " ".join(title.replace("/", "-").replace("\\", "-").split())
+    encoded = name.encode()
+    if len(encoded) > LONGEST_NOTE_NAME:
+        cut = encoded[: LONGEST_NOTE_NAME - 9].decode(errors="ignore").rstrip()
+        name = f"{cut}-{sha256(encoded).hexdigest()[:8]}"
+    return f"{name}{NOTE_ENDING}"
+
+
+def _add_files(caller: CallerContext, arguments: FilesArguments) -> AddedDocuments:
+    if not caller.folders:
+        raise NotAllowed("read files")
+    world = _writer(caller)
+    paths = [_absolute(caller.folders, path) for path in arguments.paths]
+    try:
+        report = world.ingest(
+            paths, kind=arguments.kind, tags=arguments.tags or None, within=caller.folders
+        )
+    except SourceOutside as error:
+        error.advice = f"Files may be read below {', '.join(caller.folders)}."
+        raise
+    return _describe_report(world, report)
+
+
+def _absolute(folders: Sequence[str], path: str) -> str:
+    """Return a path; a relative one is below the first folder that has it, else below the first."""
+    places = [os.path.join(folder, path) for folder in folders]
+    return next((place for place in places if os.path.lexists(place)), places[0])
+
+
+def _describe_report(world: World, report: IngestReport) -> AddedDocuments:
+    known = {document.doc_id: document for document in world.documents.list()}
+    added = [
+        known[outcome.doc_id]
+        for outcome in world.jobs.documents(report.job)
+        if outcome.state is DocumentState.EMBEDDED and outcome.doc_id in known
+    ]
+    return AddedDocuments(
+        added=tuple(
+            AddedDocument(document.doc_id, document.title, document.name) for document in added
+        ),
+        unchanged=report.unchanged,
+        refused=tuple(
+            RefusedFile(failure.name, failure.code, failure.message) for failure in report.failures
+        ),
+        warnings=tuple(Notice("ingestion", warning) for warning in report.warnings),
+    )
+
+
+def _render_added(_: CallerContext, result: AddedDocuments) -> list[str]:
+    lines = [
+        f"Added: {one_line(document.title)} ({one_line(document.source)}), "
+        f"doc_id {document.doc_id}. It can be searched now."
+        for document in result.added
+    ]
+    if result.unchanged:
+        lines.append(f"Unchanged since they were added: {result.unchanged}.")
+    lines += [f"Refused: {file.message}" for file in result.refused]
+    lines += [f"Warning: {notice.message}" for notice in result.warnings]
+    return ["\n".join(lines or ["Nothing was found to add."])]
+
+
+def _writer(caller: CallerContext) -> World:
+    if caller.writer is None:
+        raise NotAllowed("write")
+    return caller.writer
+
+
+SET_POSITION = Tool(
+    "set_position",
+    "Set the reading position",
+    "Record how far the reader has read of the current book, or of a named one: through a chapter, "
+    "up to a sentence, or up to a passage. Both directions are possible. The result says what the "
+    "position was before, so that it can be undone. Use it only when the reader says so: setting "
+    "it too far reveals what they have not read.",
+    SetPositionArguments,
+    PositionChange,
+    _set_position,
+    _render_change,
+    hints=READ_ONLY | {"readOnlyHint": False},
+    writes=True,
+)
+ADD_NOTE = Tool(
+    "add_note",
+    "Add a note",
+    "Add a text with a title to the world as a document of its own, which can be searched at once. "
+    "A note with the same title is replaced only if `replace` is true.",
+    NoteArguments,
+    AddedDocuments,
+    _add_note,
+    _render_added,
+    hints=READ_ONLY | {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False},
+    writes=True,
+)
+ADD_FILES = Tool(
+    "add_files",
+    "Add files",
+    "Add files, or the files below folders, to the world. Only folders that the operator allowed "
+    "can be read. A file that was added before becomes a new revision if it has changed.",
+    FilesArguments,
+    AddedDocuments,
+    _add_files,
+    _render_added,
+    hints=READ_ONLY | {"readOnlyHint": False},
+    writes=True,
+)
+OPTIONS = {
+    SET_POSITION.name: "--may-move",
+    ADD_NOTE.name: "--may-ingest",
+    ADD_FILES.name: "--may-ingest and --ingest-folder",
+}
+"""The option of `truespan mcp` that offers each of these tools."""

@@ -1,0 +1,340 @@
+"""The MCP tools that write: who gets them, what they do, and what they must not reveal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from mcp.shared.exceptions import MCPError
+
+import truespan
+from tests.interfaces.mcp_clients import (
+    BOOK,
+    UNREAD,
+    code_of,
+    command,
+    found_in,
+    session,
+    texts_of,
+)
+from tests.promises import proves
+from tests.support.worlds import Place, place
+from truespan.cli import run
+from truespan.mcp.caller import (
+    NOTHING_WRITTEN,
+    AnonymousAccess,
+    CallerContext,
+    WritePermissions,
+    narrow_caller,
+)
+from truespan.mcp.server import call_tool
+from truespan.mcp.streamable import select_target
+from truespan.mcp.tools import ROLES, role_for
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER, Authority, Verb
+from truespan.types.token import Principal
+
+QUESTION = "Who had the key to the tower?"
+MOVE = WritePermissions(may_move=True)
+READ_UNTIL = 5
+"""The last sentence of chapter one."""
+
+
+class Caller:
+    """A caller with permissions, whose tools are called in this process."""
+
+    def __init__(self, here: Place, reader: str | None, permissions: WritePermissions) -> None:
+        world = WorldId(here.library.world("w").id)
+        self.role = role_for(reader, permissions)
+        self.context = narrow_caller(here.library, OWNER, world, reader, permissions)
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        (tool,) = (tool for tool in self.role.tools if tool.name == name)
+        subject = self.context if tool.writes else self.context.subject()
+        result = call_tool(tool, arguments, subject)
+        content = json.loads(msgspec.json.encode(result["structuredContent"]))
+        jsonschema.validate(content, tool.to_json()["outputSchema"])
+        self.everything = json.dumps(result, default=msgspec.to_builtins)
+        self.text = "\n".join(block["text"] for block in result["content"])
+        return content
+
+    def refusal(self, name: str, **arguments: Any) -> str:
+        return self.call(name, **arguments)["error"]["code"]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path)
+    world = made.library.create_world("w")
+    world.ingest(made.write("lamp.md", BOOK), kind="book")
+    world.ingest(made.write("other.md", "# Elsewhere\n\nThe gardener hid a spade.\n"), title="Digs")
+    world.reader("ann").set("lamp.md", through_chapter="One")
+    with made.library:
+        yield made
+
+
+# Who gets them
+
+
+@proves("mcp.writes-opt-in", "mcp.no-position-argument")
+def test_only_what_operator_and_token_both_allow_is_offered(here: Place) -> None:
+    world = WorldId(here.library.world("w").id)
+    everything = WritePermissions(may_move=True, may_ingest=True, folders=(str(here.folder),))
+    notes = WritePermissions(may_ingest=True)
+    anonymous = AnonymousAccess(owner=True)
+    rows = [
+        # verbs of the token, reader in the address, what the operator allows, the role
+        ("read write", None, NOTHING_WRITTEN, "owning"),
+        ("read write", None, MOVE, "owning"),
+        ("read", None, everything, "owning"),
+        ("read write", None, notes, "noting"),
+        ("read write", None, everything, "ingesting"),
+        ("read follow write", "ann", NOTHING_WRITTEN, "reading"),
+        ("read follow write", "ann", notes, "reading"),
+        ("read follow write", "ann", MOVE, "moving"),
+        ("follow", "ann", MOVE, "reading"),
+        ("follow write", "ann", MOVE, "reading"),
+        ("read follow", "ann", MOVE, "reading"),
+    ]
+    for verbs, reader, permissions, expected in rows:
+        authority = Authority(frozenset([world]), frozenset(map(Verb, verbs.split())))
+        target = select_target(
+            here.library, anonymous, Principal("t", authority), "w", reader, permissions
+        )
+        assert target.role.name == expected, (verbs, reader, permissions)
+        assert (target.caller.writer is not None) == (expected not in ("owning", "reading"))
+        assert target.caller.world.authority.verbs == {Verb.FOLLOW if reader else Verb.READ}
+    bound = Authority(frozenset([world]), frozenset([Verb.FOLLOW]), frozenset(["ann"]))
+    assert (
+        select_target(
+            here.library, anonymous, Principal("t", bound), "w", permissions=MOVE
+        ).role.name
+        == "reading"
+    )
+    for response, role in ((AnonymousAccess("w", "ann"), "moving"), (anonymous, "ingesting")):
+        local = Principal(None, OWNER)
+        target = select_target(here.library, response, local, "w", permissions=everything)
+        assert target.role.name == role
+    writing = {"set_position", "add_note", "add_files"}
+    offered = {role.name: {tool.name for tool in role.tools} & writing for role in ROLES}
+    assert offered == {
+        "reading": set(),
+        "moving": {"set_position"},
+        "owning": set(),
+        "noting": {"add_note"},
+        "ingesting": {"add_note", "add_files"},
+    }
+
+
+@proves("mcp.writes-opt-in")
+def test_a_tool_that_writes_refuses_a_caller_who_may_not(here: Place) -> None:
+    world = here.library.world("w")
+    for role, name, arguments in (
+        (ROLES[1], "set_position", {"book": "lamp.md", "sentence": 8}),
+        (ROLES[4], "add_note", {"title": "x", "text": "y"}),
+        (ROLES[4], "add_files", {"paths": ["lamp.md"]}),
+    ):
+        (tool,) = (tool for tool in role.tools if tool.name == name)
+        result = call_tool(tool, arguments, CallerContext(world, "ann"))
+        assert result["structuredContent"]["error"]["code"] == "not_allowed"
+    assert world.reader("ann").where().sid == READ_UNTIL
+    assert len(world.documents.list()) == 2
+
+
+@proves("mcp.writes-opt-in")
+def test_a_server_writes_only_with_its_option(library: Path) -> None:
+    with session(command(library, "--reader", "ann"), library.parent / "plain.log") as plain:
+        assert "set_position" not in plain.tools()
+        with pytest.raises(MCPError, match="--may-move") as refused:
+            plain.call("set_position", sentence=8)
+        assert refused.value.error.code == -32602
+    moving = command(library, "--reader", "ann", "--may-move")
+    with session(moving, library.parent / "moving.log") as mover:
+        hints = mover.tools()["set_position"].annotations
+        assert hints is not None
+        assert hints.read_only_hint is False
+        back = found_in(mover.call("set_position", through_chapter="One"))
+        forth = mover.call("set_position", sentence=back["before"])
+    with truespan.open(library) as opened:
+        where = opened.world("w").reader("ann").where()
+    assert (back["position"]["sid"], back["before"]) == (5, 8)
+    assert found_in(forth)["position"]["sid"] == where.sid == 8
+    assert "it was sentence 5" in texts_of(forth)[0]
+    ingesting = command(library, "--owner", "--may-ingest")
+    with session(ingesting, library.parent / "ingesting.log") as owner:
+        assert set(owner.tools()) == {"search", "retrieve", "add_note"}
+        added = found_in(owner.call("add_note", title="Tides", text="High water is at noon."))
+        again = owner.call("add_note", title="Tides", text="It is at one.")
+        found = owner.call("search", query="When is high water?", top_k=1)
+        with pytest.raises(MCPError, match="--ingest-folder"):
+            owner.call("add_files", paths=["lamp.md"])
+    with truespan.open(library) as opened:
+        opened.world("w").documents.delete(added["added"][0]["doc_id"])
+    assert code_of(again) == "invalid_settings"
+    assert texts_of(found)[0].startswith("[1] Tides, sentence 0\n~~~\nHigh water is at noon.\n~~~")
+
+
+@proves("mcp.writes-opt-in")
+def test_options_that_do_not_go_together_are_refused_at_the_start(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        (["--owner", "--may-move"], "--reader NAME"),
+        (["--reader", "ann", "--may-ingest"], "--owner"),
+        (["--owner", "--ingest-folder", str(library)], "--may-ingest"),
+        (["--owner", "--may-ingest", "--ingest-folder", str(library / "no")], "There is no folder"),
+    ]
+    for options, said in rows:
+        code = run(command(library, *options))
+
+        out, err = capsys.readouterr()
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+
+
+# Positions
+
+
+@proves("mcp.writes-opt-in", "reading.never-past-position")
+def test_a_position_moves_both_ways_and_the_result_says_what_was_before(here: Place) -> None:
+    ann = Caller(here, "ann", MOVE)
+
+    forward = ann.call("set_position", through_chapter="Two")
+    assert (forward["position"]["sid"], forward["before"]) == (8, READ_UNTIL)
+    assert "Osric lit the lamp" in ann.text
+    assert "Before, it was sentence 5." in ann.text
+    far = ann.call("set_position", book="lamp.md", passage="copied the key in candle wax")
+    assert far["position"]["sid"] == 11
+    back = ann.call("set_position", sentence=forward["before"])
+    assert (back["position"]["sid"], back["before"]) == (READ_UNTIL, 11)
+    for word in UNREAD:
+        assert word not in ann.everything
+    ann.call("retrieve_context", query=QUESTION)
+    assert "Storm" not in ann.everything
+    none = ann.call("set_position", sentence=-1)
+    assert none["position"]["last_sentence"] is None
+    assert "nothing read yet" in ann.text
+
+
+@proves("mcp.writes-opt-in", "reading.never-past-position", "reading.non-interference")
+def test_a_refused_position_tells_nothing_of_what_lies_ahead(here: Place) -> None:
+    ann, world = Caller(here, "ann", MOVE), here.library.world("w")
+    asked = [
+        {"through_chapter": "T"},
+        {"through_chapter": "Nine"},
+        {"through_chapter": "99"},
+        {"sentence": 9_999},
+        {"passage": "the"},
+        {"passage": "not in this book at all"},
+        {},
+        {"sentence": 1, "through_chapter": "One"},
+    ]
+
+    def replies() -> list[str]:
+        said = []
+        for arguments in asked:
+            assert ann.refusal("set_position", **arguments) == "invalid_settings", arguments
+            said.append(ann.everything)
+        return said
+
+    before = replies()
+    assert "Chapters reached so far: The Lamp; One: The Keeper." in before[1]
+    for word in (*UNREAD, "Storm", "Three"):
+        assert word not in "".join(before)
+    ahead = "## Two: Tea\n\nThe tea was cold.\n\n## Three: Trains\n\nThe train left. The end.\n"
+    world.ingest(here.write("lamp.md", BOOK.partition("## Two")[0] + ahead), kind="book")
+    assert replies() == before
+    assert world.reader("ann").where().sid == READ_UNTIL
+
+
+def test_a_reader_who_may_move_is_told_which_books_there_are_and_begins_one(here: Place) -> None:
+    bob = Caller(here, "bob", MOVE)
+
+    listed = bob.call("list_books")
+    assert listed["books"] == []
+    assert [book["title"] for book in listed["others"]] == ["lamp.md", "Digs"]
+    assert "set_position" in bob.text
+    assert bob.refusal("set_position", through_chapter="1") == "invalid_settings"
+    assert "list_books" in bob.text
+    assert bob.refusal("set_position", book="nowhere", through_chapter="1") == "document_not_found"
+    begun = bob.call("set_position", book="digs", through_chapter="1")
+    assert (begun["before"], begun["position"]["source"]) == (None, "other.md")
+    listed = bob.call("list_books")
+    assert [book["source"] for book in listed["books"]] == ["other.md"]
+    assert [book["source"] for book in listed["others"]] == ["lamp.md"]
+    bob.call("get_reading_position", book="lamp.md")
+    assert "Call list_books" in bob.text
+
+
+# Documents
+
+
+@proves("mcp.writes-opt-in")
+def test_a_note_can_be_found_at_once_and_replaces_nothing_unasked(here: Place) -> None:
+    owner = Caller(here, None, WritePermissions(may_ingest=True))
+    world = here.library.world("w")
+
+    added = owner.call("add_note", title="a/b \\ c", text="The ferry sails at ten.", tags=["sea"])
+    (note,) = added["added"]
+    assert (note["title"], note["source"]) == ("a/b \\ c", "a-b - c.note.md")
+    assert world.documents.get(note["doc_id"]).tags == ("sea",)
+    owner.call("search", query="ferry sails at ten", top_k=1)
+    assert "The ferry sails at ten." in owner.text
+    assert owner.refusal("add_note", title="a/b \\ c", text="Never.") == "invalid_settings"
+    assert "replace" in owner.text
+    replaced = owner.call("add_note", title="a/b \\ c", text="It sails at two.", replace=True)
+    assert replaced["added"] == added["added"]
+    assert "at two" in world.documents.text(note["doc_id"])
+    # A note has the name of no file.
+    owner.call("add_note", title="lamp.md", text="Not the book.")
+    owner.call("add_note", title="lamp", text="Not the book.")
+    assert "Osric" in world.documents.text("lamp.md")
+    long = "ü" * 200
+    owner.call("add_note", title=long, text="Long.")
+    assert owner.refusal("add_note", title=long, text="Longer.") == "invalid_settings"
+    owner.call("add_note", title=long[:-1] + "x", text="Another.")
+    blank = owner.call("add_note", title="blank", text="  ")
+    assert [file["code"] for file in blank["refused"]] == ["source_empty"]
+    assert "Refused" in owner.text
+
+
+@proves("mcp.writes-opt-in")
+def test_files_are_added_only_from_below_the_allowed_folders(here: Place, tmp_path: Path) -> None:
+    shared, private = tmp_path / "shared", tmp_path / "private"
+    for folder in (shared / "deep", private):
+        folder.mkdir(parents=True)
+    (private / "secret.md").write_text("# Secret\n\nThe safe opens with 4711.\n")
+    (shared / "plan.md").write_text("# Plan\n\nWe leave on Monday.\n")
+    (shared / "deep" / "more.md").write_text("# More\n\nBring a lamp.\n")
+    (shared / "link.md").symlink_to(private / "secret.md")
+    (shared / "inner.md").symlink_to(shared / "plan.md")
+    (shared / "way").symlink_to(private)
+    owner = Caller(here, None, WritePermissions(may_ingest=True, folders=(str(shared),)))
+    world = here.library.world("w")
+
+    for path in (
+        str(private / "secret.md"),
+        str(private / "absent.md"),
+        "../private/secret.md",
+        "../private/*.md",
+        "link.md",
+        "way/secret.md",
+        "way",
+        "/etc/passwd",
+        "..",
+    ):
+        assert owner.refusal("add_files", paths=["plan.md", path]) == "source_outside", path
+        assert str(shared) in owner.text
+    assert len(world.documents.list()) == 2
+    assert owner.refusal("add_files", paths=["absent.md"]) == "source_missing"
+    added = owner.call("add_files", paths=["inner.md", str(shared / "deep")], tags=["trip"])
+    assert {document["source"] for document in added["added"]} == {"plan.md", "more.md"}
+    again = owner.call("add_files", paths=["."])
+    assert (again["added"], again["unchanged"]) == ([], 2)
+    assert "4711" not in owner.everything
+    assert not [one for one in world.documents.list() if "secret" in one.path]
