@@ -29,6 +29,7 @@ NAMES = (
     "ingest",
     "reingest",
     "search",
+    "filters",
     "reading",
     "stored",
     "workers",

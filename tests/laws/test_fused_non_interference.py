@@ -39,6 +39,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
     {"documents": ["1", "2"]},
     {"documents": ["a.txt"], "language_constraint": None},
     {"tags": ["mine"]},
+    {"source_pattern": "?.txt", "metadata_filter": {"team": {"exists": False}}},
     {"chapter_filter": "a.txt", "language_constraint": None},
 )
 

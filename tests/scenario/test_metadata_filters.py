@@ -12,9 +12,12 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, place
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidSettings, StoreDamaged
+from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.index.filters import AnyOf, Field, conditions
 from truespan.types.bundle import BundleStatus
+from truespan.types.metadata import read_conditions
+from truespan.types.request import Filters
 from truespan.types.scope import UNLIMITED, Scope
 from truespan.world import World
 
@@ -30,6 +33,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "notes [draft].txt": {"metadata": {"team": "a", "year": "2023", "due": "2024-05-01T12:00:00Z"}},
     "saga.txt": {"kind": "book"},
 }
+TEAM_A = read_conditions({"team": "a"})
 NAMES = {Path(path).name for path in DOCUMENTS}
 
 
@@ -181,6 +185,13 @@ def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
     assert partial.retrieved_chunks
     assert partial.status is BundleStatus.PARTIAL
     assert [notice.code for notice in bundle.metadata.warnings][:1] == ["metadata_damaged"]
+    chunk = world.search("room 1", top_k=1, floor=0).results[0].chunk_id
+    reason = world.why_not(chunk, "the lamp", metadata_filter={"team": "b"})
+    assert (reason.code, [notice.code for notice in reason.warnings]) == (
+        "filtered_out", ["metadata_damaged"],
+    )  # fmt: skip
+    golden = GoldenQuery("q", "the lamp", (Expected("1"),), filters=Filters(metadata=TEAM_A))
+    assert world.evaluate([golden]).results[0].error == StoreDamaged.code
     # Nothing is said without a condition on metadata, or if another filter leaves it out.
     assert not world.search("the lamp", floor=0).warnings
     others = world.search("the lamp", metadata_filter={"team": "a"}, kinds=["book"])

@@ -77,6 +77,7 @@ APPROXIMATE = Notice(
     "This world is searched approximately, as its operator chose: something close may be missing, "
     "and what other worlds hold may decide what.",
 )
+METADATA_DAMAGED = "metadata_damaged"
 REPAIR_NOT_RECORDED = Notice(
     "repair_not_recorded",
     "Damage was found and skipped, but could not be recorded for repair just now.",

@@ -23,6 +23,7 @@ from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budge
 from truespan.retrieval.pipeline import (
     APPROXIMATE,
     ASK_FOR_ANY,
+    METADATA_DAMAGED,
     Pipeline,
     name_defaults,
     ranks_boilerplate_last,
@@ -75,8 +76,9 @@ class Retriever(Struct, frozen=True):
         if reason is None and world.generation is not None:
             whole = Scope(self.pipeline.authority, world.id, world.generation)
             reason = self._why_not_found(whole, attempt.scope or whole, world, request, chunk_id)
-        inexact = tuple(notice for notice in attempt.warnings if notice == APPROXIMATE)
-        return replace(reason or Reason(WhyNot.ABSENT), warnings=inexact)
+        codes = APPROXIMATE.code, METADATA_DAMAGED
+        warnings = tuple(notice for notice in attempt.warnings if notice.code in codes)
+        return replace(reason or Reason(WhyNot.ABSENT), warnings=warnings)
 
     def _begin(self, request: RetrievalRequest) -> tuple[World, BundleAttempt]:
         texts = request.query, request.selected_text

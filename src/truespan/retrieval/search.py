@@ -8,10 +8,12 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.pack import render
 from truespan.retrieval.passages import Budget, PassageFitter, packing_count, score_words
 from truespan.retrieval.pipeline import (
+    METADATA_DAMAGED,
     Attempt,
     Pipeline,
     count_funnel,
@@ -223,7 +225,7 @@ def search_documents(
     """Return verified chunks, best first, until there are enough chunks and different documents.
 
     No floor applies: this is for evaluations. A reranker that fails is an error here, since the
-    order without it is not what was to be graded.
+    order without it is not what was to be graded, and so are metadata that cannot be compared.
     """
     query = query.strip()
     world = pipeline.admit("evaluate without a reader", query, longest=LONGEST_QUERY)
@@ -237,6 +239,8 @@ def search_documents(
 
     def fill(latest: World) -> None:
         scope = pipeline.scope(attempt, latest, filters)
+        if unreadable := next((n for n in attempt.warnings if n.code == METADATA_DAMAGED), None):
+            raise StoreDamaged(unreadable.message)
         if scope is None:
             return
         vector = pipeline.query_vector(scope, latest, query)

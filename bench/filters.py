@@ -1,0 +1,104 @@
+"""What a filter by metadata adds to a search of 100,000 chunks, in few documents and in many.
+
+Vectors cost nothing and the sides take turns. Each filter is searched with as often as no filter.
+The first search with a filter after a change reads all metadata and is measured apart. Run it with
+`python -m bench.filters`; `--full` has 50,000 documents of two chunks instead of 10,000.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.free import free_library
+from bench.measure import Work, medians, wall_seconds
+from bench.report import Figure, Options, at_most, run, say
+from bench.synthetic import Corpus, SyntheticEmbedder
+from truespan.world import World
+
+LONG = 2_000, 50
+SHORT = 10_000, 2
+MANY_SHORT = 50_000, 2
+ROUNDS = 40
+TOP_K = 10
+RATIO_TARGET = 1.5
+
+FILTERS: dict[str, dict[str, Any]] = {
+    "one in a hundred": {"hundredth": 7},
+    "a tenth": {"tenth": 3, "team": {"exists": True}},
+    "half": {"even": True},
+    "nine tenths": {"tenth": {"lt": 9}},
+    "all but one": {"number": {"gte": 2}},
+}
+
+
+def measure(options: Options) -> list[Figure]:
+    """Return searches with filters beside searches without one."""
+    figures: list[Figure] = []
+    for documents, chunks in (LONG, MANY_SHORT if options.full else SHORT):
+        with TemporaryDirectory(prefix="truespan-bench-") as name:
+            figures += measure_world(Path(name), documents, chunks)
+    return figures
+
+
+def measure_world(folder: Path, documents: int, chunks: int) -> Iterator[Figure]:
+    """Give the figures of one world."""
+    Corpus(chunks).write(folder / "files", documents)
+    lines = [
+        {"path": path.name, "metadata": metadata_of(number)}
+        for number, path in enumerate(sorted((folder / "files").iterdir()), 1)
+    ]
+    manifest = folder / "files" / "all.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, lines)))
+    with free_library(folder / "library", SyntheticEmbedder()) as library:
+        world = library.create_world("bench", defaults="recommended")
+        held = world.ingest(manifest=str(manifest)).chunks
+        what = f"{held} chunks in {documents} documents"
+        questions = (f"question number {number}" for number in count())
+        search(world, next(questions))
+        began = time.perf_counter()
+        search(world, next(questions), FILTERS["half"])
+        say(f"{what}: first filter {time.perf_counter() - began:.3f} s")
+        sides: dict[str, Work] = {"none": lambda: search(world, next(questions))}
+        for name, filters in FILTERS.items():
+            sides[name] = lambda filters=filters: search(world, next(questions), filters)
+        taken = medians(sides, ROUNDS, wall_seconds)
+        for name in FILTERS:
+            ratio = taken[name] / taken["none"]
+            say(f"{what}: {name} {taken[name] * 1e3:.1f} ms, {ratio:.2f} of none")
+            yield Figure(
+                f"search with a filter by metadata that leaves {name}, {what}, p50",
+                taken[name] * 1e3,
+                "ms",
+                "no filter",
+                taken["none"] * 1e3,
+                ratio,
+                at_most(RATIO_TARGET),
+            )
+
+
+def metadata_of(number: int) -> dict[str, Any]:
+    """Return what is declared of a document."""
+    return {
+        "number": number,
+        "even": number % 2 == 0,
+        "tenth": number % 10,
+        "hundredth": number % 100,
+        "team": f"team {number % 7}",
+        "due": f"2026-{number % 12 + 1:02}-{number % 28 + 1:02}",
+    }
+
+
+def search(world: World, query: str, filters: dict[str, Any] | None = None) -> None:
+    """Search as callers do."""
+    if not world.search(query, top_k=TOP_K, floor=0.0, metadata_filter=filters).results:
+        raise SystemExit("nothing was found")
+
+
+if __name__ == "__main__":
+    run("bench.filters", __doc__, measure)
