@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,10 +23,19 @@ from tests.interfaces.http_client import until
 from tests.interfaces.test_cli import KEYS
 from tests.promises import proves
 from tests.support.http_server import served
-from tests.support.postgres import fresh_database
+from tests.support.postgres import (
+    APPLICATION,
+    OWNER_ROLE,
+    Database,
+    another_server,
+    fresh_database,
+    programs,
+)
 from tests.support.providers.ollama import Ollama
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.cli import run
+from truespan.jobs.schema import prepare_queue
+from truespan.store.postgres_server import prepare_store
 
 GUIDE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 
@@ -68,7 +77,8 @@ class Containers:
         self.enter(service)
         self._capsys.readouterr()
         code = run([*(words or SERVICES[service]["command"])])
-        return code, *self._capsys.readouterr()
+        said = self._capsys.readouterr()
+        return code, said.out, said.err
 
 
 @pytest.fixture
@@ -145,3 +155,69 @@ def test_the_commands_of_the_deployment_work_in_their_order(
     assert containers.run("api", "backup", "--with-keys", str(backup))[0] == 0
     manifest: Any = truespan.verify_backup(backup)
     assert (manifest.worlds, manifest.documents) == (1, 1)
+
+
+def database_commands(section: str) -> list[list[str]]:
+    """Return what the guide lets the database server's own programs do in a section."""
+    text = GUIDE.partition(f"# {section}\n")[2].partition("\n#")[0]
+    lines = re.findall(r"docker compose exec -T postgres ([^`\n]*)", text)
+    return [shlex.split(re.sub(r"[<>].*", "", line)) for line in lines]
+
+
+def run_programs(database: Database, commands: list[list[str]], dump: Path) -> None:
+    """Run commands against a database; those that read or write a dump use the file."""
+    for name, *words in commands:
+        changed = [
+            word.replace("truespan_owner", OWNER_ROLE) if "owner" in word
+            else word.replace("truespan", database.name)
+            for word in words
+        ]  # fmt: skip
+        command = [programs() / name, f"--host={database.server.folder}", *changed]
+        content = dump.read_bytes() if name == "pg_restore" else None
+        done = subprocess.run(command, input=content, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), (name, done.stderr)
+        if name == "pg_dump":
+            dump.write_bytes(done.stdout)
+
+
+@proves("operations.compose-commands")
+def test_a_dump_is_restored_by_the_commands_of_the_guide(tmp_path: Path) -> None:
+    (backup,), back = database_commands("Back up")[:1], database_commands("Roll back")
+    restore = database_commands("Back up")[1:]
+    assert [command[0] for command in [backup, *back]] == [
+        *("pg_dump", "dropdb", "createdb", "pg_restore")
+    ]
+    assert [command[0] for command in restore] == ["pg_restore"]
+    database, dump = fresh_database(), tmp_path / "dump"
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "truespan.toml").write_text('store_url_file = "url"\n')
+    (folder / "url").write_text(database.url.reveal())
+
+    def content() -> tuple[list[str], list[str]]:
+        with truespan.open(folder) as library:
+            worlds = [world.name for world in library.worlds()]
+            return worlds, [token.name for token in library.tokens.list()]
+
+    with truespan.open(folder) as library:
+        library.create_world("reading")
+        library.tokens.create("app", worlds=["reading"])
+    run_programs(database, [backup], dump)
+    with truespan.open(folder) as library:
+        library.create_world("since")
+
+    # Roll back on the same server.
+    run_programs(database, back, dump)
+    prepare_store(database.owner_url, APPLICATION, also=prepare_queue)
+    assert content() == (["reading"], ["app"])
+
+    # Restore on an empty server, which has the two roles and an empty database.
+    running = another_server()
+    with running.admin() as admin:
+        admin.execute(cast("Any", f"CREATE DATABASE again OWNER {OWNER_ROLE} TEMPLATE template0"))
+    again = Database(running, "again")
+    (folder / "url").write_text(again.url.reveal())
+    prepare_store(again.owner_url, APPLICATION, also=prepare_queue)
+    run_programs(again, restore, dump)
+    prepare_store(again.owner_url, APPLICATION, also=prepare_queue)
+    assert content() == (["reading"], ["app"])

@@ -146,6 +146,15 @@ def test_start_up_lines_say_what_an_operator_asks() -> None:
             assert words in said, (name, words, said)
 
 
+def test_start_up_is_one_line_of_a_log_in_json() -> None:
+    said = describe_startup(startup(log_format="json"))
+
+    assert said.count("\n") == 1
+    line = json.loads(said)
+    assert (line["event"], line["level"], line["version"]) == ("server_started", "info", "9.8.7")
+    assert line["worlds"] == ["handbook", "novels"]
+
+
 def test_a_server_announces_itself_on_standard_error(here: Place, tmp_path: Path) -> None:
     here.library.close()
     command = [sys.executable, "-m", "truespan", "serve", "--library", str(tmp_path / "library")]

@@ -223,6 +223,12 @@ def server() -> Server:
     return started
 
 
+def programs() -> Path:
+    """Return the folder of the server's programs; whoever needs them is skipped without them."""
+    server()
+    return _installed() / "bin"
+
+
 def another_server() -> Server:
     """Start a server that nobody else uses: roles belong to a whole server."""
     server()

@@ -1,9 +1,11 @@
 """Commands that serve a library over HTTP and MCP, run its jobs, and manage access tokens."""
 
+import json
 import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +89,16 @@ def serve(
 
 
 def describe_startup(startup: "Startup") -> str:
-    """Return what an operator wants to know of a server that has started, one fact a line."""
+    """Return what an operator wants to know of a server that has started, one fact a line.
+
+    Where the log is JSON it is one line of that log.
+    """
+    if startup.log_format == "json":
+        from truespan.types.timestamp import format_time
+
+        head = {"time": format_time(time.time()), "level": "info", "event": "server_started"}
+        facts = members(startup, *startup.__struct_fields__)
+        return json.dumps(head | facts) + "\n"
     worlds, count = startup.worlds, len(startup.worlds)
     named = ", ".join(worlds[:_NAMED_WORLDS])
     more = f" and {count - _NAMED_WORLDS} more" if count > _NAMED_WORLDS else ""

@@ -135,6 +135,7 @@ class Startup(Struct, frozen=True):
     queue: bool
     """Whether jobs wait for workers; otherwise the server runs them."""
     workers_running: bool
+    log_format: str = "text"
 
 
 def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
@@ -150,9 +151,9 @@ def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
         configured = replace(service, options=_configure(service, settings, library))
         if service.workers == 1:
             with _listen(service) as listener:
-                startup = _startup(configured, listener, library)
+                startup = _startup(configured, settings, listener, library)
                 return _serve_here(configured, listener, library, lambda: on_ready(startup))
-        startup = _startup(configured, None, library)
+        startup = _startup(configured, settings, None, library)
 
     with _listen(service) as listener, TemporaryDirectory(prefix="truespan-") as shared:
         share_metrics(Path(shared))
@@ -160,7 +161,9 @@ def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
         return _serve_with_workers(configured, listener, lambda: on_ready(startup))
 
 
-def _startup(service: Service, listener: socket.socket | None, library: Library) -> Startup:
+def _startup(
+    service: Service, settings: Settings, listener: socket.socket | None, library: Library
+) -> Startup:
     tokens, names = library.tokens, [world.name for world in library.worlds()]
     return Startup(
         address="" if listener is None else _address(service.host, listener),
@@ -171,6 +174,7 @@ def _startup(service: Service, listener: socket.socket | None, library: Library)
         processes=service.workers,
         queue=library.has_workers,
         workers_running=any(library.world(name).jobs.has_workers() for name in names[:1]),
+        log_format=settings.log_format,
     )
 
 
