@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import psycopg
@@ -17,6 +20,7 @@ from msgspec.structs import replace
 from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
 from tests.support.worlds import MemoryIndex, WordEmbedder
+from truespan.cli.serve import stop_on_signals
 from truespan.errors import (
     InvalidConfiguration,
     NotAllowed,
@@ -25,6 +29,7 @@ from truespan.errors import (
     ProviderUnavailable,
     StoreOutdated,
 )
+from truespan.jobs import queue
 from truespan.library import Library
 from truespan.observability.logs import Lines
 from truespan.types.job import Job, JobState, Urgency
@@ -458,3 +463,37 @@ def test_all_processes_together_keep_to_the_pace_of_a_provider(works: Works) -> 
 
     minutes = [round(seconds / 60) for seconds in waits]
     assert sorted(minutes) == [number // 7 for number in range(60)]
+
+
+def test_a_worker_ends_although_its_cancellation_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "_CANCEL_AGAIN_SECONDS", 0.01)
+
+    class Deaf:
+        """A worker whose request to the database swallows the cancellation."""
+
+        is_stopping = False
+
+        async def run(self) -> None:
+            self.asked = asyncio.Event()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            await self.asked.wait()
+
+        def stop(self) -> None:
+            self.asked.set()
+
+    absent = cast("Any", None)
+    own: Any = queue.QueueWorker(
+        absent, absent, 1, once=False, stopping=lambda: True, on_tick=lambda: None
+    )
+    asyncio.run(own._watch(Deaf()))
+
+    assert own._draining.is_set()
+
+
+def test_a_second_signal_ends_a_worker_at_once() -> None:
+    with stop_on_signals() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)

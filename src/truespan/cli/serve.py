@@ -154,11 +154,11 @@ def worker(
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that is set on SIGTERM or SIGINT; a second SIGINT ends the process."""
+    """Yield an event that is set on SIGTERM or SIGINT; a second signal ends the process."""
     event = threading.Event()
 
-    def on_signal(number: int, _frame: object) -> None:
-        if event.is_set() and number == signal.SIGINT:
+    def on_signal(_number: int, _frame: object) -> None:
+        if event.is_set():
             raise KeyboardInterrupt
         event.set()
 

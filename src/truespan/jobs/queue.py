@@ -40,6 +40,7 @@ LONGEST_REQUESTED = 3600
 """However long a provider asks to wait, a job is tried again after an hour."""
 TICK_SECONDS = 300.0
 """How often a worker looks for recorded jobs that are missing from the queue."""
+_CANCEL_AGAIN_SECONDS = 2.0
 _WATCH_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
 _DRAINED_SECONDS = 5.0
@@ -344,6 +345,9 @@ class QueueWorker(Struct, dict=True):
                 # It waits for running jobs, which stop before their next step.
                 working.cancel()
                 self._draining.set()
+                # Asked again, since a cancellation can be lost.
+                while not (await asyncio.wait({working}, timeout=_CANCEL_AGAIN_SECONDS))[0]:
+                    worker.stop()
                 break
             if worker.is_stopping and not self.once:
                 # The queue was unreachable. Running jobs are requeued, and start again.
