@@ -46,9 +46,9 @@ def test_a_scope_over_some_documents_demands_one_of_them():
 
 
 def test_a_scope_over_most_documents_leaves_out_the_others():
-    most = MostDocuments.of(frozenset({2, 5, 9}), range(10))
+    most = MostDocuments.of(frozenset({2, 5, 9}), frozenset(range(10)))
     assert type(most) is frozenset
-    most = MostDocuments.of(frozenset({2, 5, 9}), [9, 2, 5, 4])
+    most = MostDocuments.of(frozenset({2, 5, 9}), frozenset({9, 2, 5, 4}))
     narrowed = SCOPE.narrow(documents=most)
 
     assert narrowed.documents == {2, 5, 9}

@@ -14,7 +14,7 @@ from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.request import RETRIEVAL_FILTERS
-from truespan.types.scope import OWNER, UNLIMITED, Generation, Scope
+from truespan.types.scope import OWNER, UNLIMITED, Generation, MostDocuments, Scope
 
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 SCOPE = Scope(OWNER, WorldId("0" * 8), Generation(1, PROFILE))
@@ -85,6 +85,8 @@ def test_counts_are_of_the_documents_in_scope(numbers: list[int]):
         one.pending for one in held if one.number in numbers
     )
     assert (shelf.embedded(UNLIMITED), shelf.pending(UNLIMITED)) == (9, 9)
+    most = MostDocuments.of(frozenset({1, 3}), shelf.numbers)
+    assert (shelf.embedded(most), shelf.pending(most)) == (4, 7)
 
 
 LABELS = st.tuples(

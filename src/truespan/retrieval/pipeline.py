@@ -414,7 +414,7 @@ def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[
     numbers = frozenset.intersection(*sets) if sets else None
     if numbers is None or (numbers and len(numbers) == len(catalog)):
         return None
-    return MostDocuments.of(numbers, (entry.number for entry in catalog))
+    return MostDocuments.of(numbers, catalog.numbers)
 
 
 def unreadable_metadata(catalog: DocumentCatalog, filters: Filters) -> list[CatalogEntry]:

@@ -19,7 +19,7 @@ from truespan.types.ids import ChunkId, TextHash
 from truespan.types.metadata_index import MetadataIndex
 from truespan.types.profile import ChunkingProfile
 from truespan.types.request import Filters
-from truespan.types.scope import Generation, Unlimited
+from truespan.types.scope import Generation, MostDocuments, Unlimited
 from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
 
@@ -300,9 +300,11 @@ class DocumentCatalog:
             return self._totals
         counts = self._counts.get(among)
         if counts is None:
-            counts = 0, 0
-            for entry in self.among(among):
-                counts = counts[0] + entry.embedded, counts[1] + entry.pending
+            most = isinstance(among, MostDocuments)
+            counted = list(self.among(among.others if most else among))
+            counts = sum(part.embedded for part in counted), sum(part.pending for part in counted)
+            if most:
+                counts = self._totals[0] - counts[0], self._totals[1] - counts[1]
             _keep(self._counts, among, counts)
         return counts
 
@@ -362,6 +364,11 @@ class DocumentCatalog:
     def among(self, numbers: Iterable[int]) -> Iterator[CatalogEntry]:
         """Give the documents with these numbers."""
         return (self._entries[number] for number in numbers if number in self._entries)
+
+    @cached_property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of all documents."""
+        return frozenset(self._entries)
 
     @cached_property
     def damaged(self) -> frozenset[int]:

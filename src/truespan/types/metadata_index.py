@@ -58,8 +58,14 @@ class _KeyIndex:
 
     def __init__(self, stored: Mapping[int, Any]) -> None:
         pairs: dict[ValueKind, list[tuple[Any, int]]] = {}
+        known: dict[tuple[type, Any], tuple[Value, ...]] = {}
         for number, value in stored.items():
-            for typed in type_values(value):
+            # Many documents have the same few values, and typing one takes most of the time.
+            key = type(value), str(value) if isinstance(value, list | dict) else value
+            values = known.get(key)
+            if values is None:
+                values = known[key] = type_values(value)
+            for typed in values:
                 pairs.setdefault(typed.kind, []).append((typed.key, number))
         self._values: dict[ValueKind, tuple[list[Any], list[int]]] = {}
         for kind, found in pairs.items():

@@ -55,13 +55,12 @@ class MostDocuments(frozenset[int]):
     others: frozenset[int]
 
     @classmethod
-    def of(cls, numbers: frozenset[int], everything: Iterable[int]) -> frozenset[int]:
+    def of(cls, numbers: frozenset[int], everything: frozenset[int]) -> frozenset[int]:
         """Return numbers as most of everything; unchanged if they are at most half of it."""
-        others = frozenset(everything) - numbers
-        if len(others) >= len(numbers):
+        if 2 * len(numbers) <= len(everything):
             return numbers
         most = cls(numbers)
-        most.others = others
+        most.others = everything - numbers
         return most
 
 
