@@ -9,35 +9,93 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from truespan.errors import InvalidConfiguration, InvalidSettings, resource_error
 from truespan.settings import tables
-from truespan.settings.catalogue import SHARED_NAMES, Settings
+from truespan.settings.catalogue import (
+    SECRETS,
+    SHARED_NAMES,
+    TYPES,
+    Settings,
+    choices,
+    descriptions,
+)
 
 FILE_NAME = "truespan.toml"
 STORE_FILE = "store.db"
-PREFIX = "TRUESPAN_"
+PREFIX = tables.OWN_PREFIX
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 """A variable of prometheus_client."""
-_OTHER_VARIABLES = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
-"""Variables that are no settings: the command line reads them."""
+_KEY_VARIABLES = {f"{PREFIX}{name}" for names in tables.USUAL_VARIABLES.values() for name in names}
+_OTHER_VARIABLES = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"} | _KEY_VARIABLES
+"""Variables that are no settings: the command line reads them, or they contain keys."""
+_THE_VARIABLE = "the variable "
+
+
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """A setting as the command line shows it: its value, and where that comes from."""
+
+    name: str
+    value: Any
+    default: Any
+    source: str
+    """`default`, `file` or `variable`."""
+    place: str = ""
+    """The line of the file, or the name of the variable."""
+    overridden: tuple[str, ...] = ()
+    """The places that give a value too, which does not count."""
 
 
 def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings of a library; unknown names and invalid values are refused."""
+    return _read(folder, variables)[0]
+
+
+def explain_settings(
+    folder: Path, variables: Mapping[str, str] = os.environ
+) -> tuple[Settings, list[SettingValue]]:
+    """Return the settings of a library, and for each where its value comes from.
+
+    Passwords in URLs are masked in what is explained.
+    """
+    settings, given = _read(folder, variables)
+    defaults, explained = Settings(), list[SettingValue]()
+    for name in TYPES:
+        value, default = getattr(settings, name), getattr(defaults, name)
+        if name in SECRETS:
+            value = tables.mask_password(value)
+        places = [place for _, place in given.get(name, [])]
+        if not places:
+            explained.append(SettingValue(name, value, default, "default"))
+            continue
+        source = "file" if places[-1].startswith(FILE_NAME) else "variable"
+        *others, last = (place.removeprefix(_THE_VARIABLE) for place in places)
+        explained.append(SettingValue(name, value, default, source, last, tuple(others)))
+    return settings, explained
+
+
+def _read(
+    folder: Path, variables: Mapping[str, str]
+) -> tuple[Settings, dict[str, list[tuple[Any, str]]]]:
+    """Return the settings, and every value that was given to each with its place; the last wins."""
     try:
-        values = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        text = (folder / FILE_NAME).read_text(encoding="utf-8")
+        values = tomllib.loads(text)
     except FileNotFoundError:
-        values: dict[str, Any] = {}
+        text, values = "", dict[str, Any]()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         refusal = InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.")
         raise resource_error(error) or refusal from None
+    lines = tables.find_lines(text)
     tables.refuse_passwords(values)
-    values = tables.read_rerank(values)
-    chunkings = tables.read_chunkings(values.pop("chunking", {}))
-    embedding, embeddings = tables.read_embeddings(values.pop("embedding", {}))
+    own = set(values)
+    values = tables.read_rerank(values, lines)
+    chunkings = tables.read_chunkings(values.pop("chunking", {}), lines)
+    embedding, embeddings = tables.read_embeddings(values.pop("embedding", {}), lines)
     if twice := sorted(embedding.keys() & values.keys()):
         raise InvalidConfiguration(
             f"{FILE_NAME} gives {twice[0]} twice: by itself and in [embedding].",
@@ -45,26 +103,54 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
         )
     values |= embedding
     keys = tables.read_keys(values.pop("keys", []), folder, variables)
-    given = {name: (value, FILE_NAME) for name, value in values.items()}
+    given: dict[str, list[tuple[Any, str]]] = {}
+    for name, value in values.items():
+        line = lines.get(name) if name in own else tables.line_of_member(lines, name)
+        place = FILE_NAME if line is None else f"{FILE_NAME}, line {line}"
+        given[name] = [(value, place)]
     # Other programs may read the shared names too, so the names with our prefix come last and win.
-    given |= {
-        name: (variables[variable], f"the variable {variable}")
-        for variable, name in SHARED_NAMES.items()
-        if variable in variables
+    by_variable = [
+        *((name, alias) for alias, name in SHARED_NAMES.items() if alias in variables),
+        *(
+            (variable.removeprefix(PREFIX).lower(), variable)
+            for variable in variables
+            if variable.startswith(PREFIX) and variable not in _OTHER_VARIABLES
+        ),
+    ]
+    for name, variable in by_variable:
+        place = f"{_THE_VARIABLE}{variable}"
+        given.setdefault(name, []).append((variables[variable], place))
+    converted = {
+        name: tables.convert_setting(name, *entries[-1]) for name, entries in given.items()
     }
-    given |= {
-        variable.removeprefix(PREFIX).lower(): (value, f"the variable {variable}")
-        for variable, value in variables.items()
-        if variable.startswith(PREFIX) and variable not in _OTHER_VARIABLES
-    }
-    converted = {name: tables.convert_setting(name, *entry) for name, entry in given.items()}
-    return Settings(
+    settings = Settings(
         **converted,
         chunkings=chunkings,
         embeddings=embeddings,
         keys=keys,
         written=frozenset(converted),
     )
+    return settings, given
+
+
+def settings_file() -> str:
+    """Return a settings file with every setting as a comment: meaning, choices and default."""
+    meanings = descriptions()
+    lines = [
+        "# Settings of this library. Remove the # before a line to change it.",
+        "# 'truespan config' shows every setting, its value and where it comes from.",
+        "",
+    ]
+    for name in TYPES:
+        default = getattr(Settings(), name)
+        lines.append(f"# {meanings[name]}")
+        if allowed := [choice for choice in choices(name) if choice]:
+            lines.append(f"# One of: {', '.join(allowed)}.")
+        shown = str(default).lower() if isinstance(default, bool) else default
+        if isinstance(default, str) or default is None:
+            shown = f'"{default or ""}"'
+        lines += [f"# {name} = {shown}", ""]
+    return "\n".join(lines)
 
 
 def read_own_settings(folder: Path) -> Settings:
@@ -75,7 +161,7 @@ def read_own_settings(folder: Path) -> Settings:
     others = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(PREFIX) and name not in SHARED_NAMES
+        if name in _KEY_VARIABLES or not (name.startswith(PREFIX) or name in SHARED_NAMES)
     }
     return read_settings(folder, others)
 

@@ -1,9 +1,12 @@
 """Every setting with its type, bounds and default."""
 
 # Annotations are evaluated here: `msgspec` converts values to them.
+import ast
+import inspect
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
@@ -41,6 +44,7 @@ class Settings:
     store_owner_url: str = field(default="", repr=False)
     """The same database for the role that owns the tables; used only to create and update them."""
     store_owner_url_file: str = ""
+    """A file that contains store_owner_url instead, relative to the library."""
     store_pool_size: Annotated[int, Meta(ge=1, le=1000)] = 8
     """Database connections per process."""
     store_timeout_seconds: Annotated[int, Meta(ge=1, le=3600)] = 30
@@ -64,19 +68,25 @@ class Settings:
     index_approximate_worlds: CommaSeparated = ""
     """Ids of worlds that are searched approximately on a server."""
     qdrant_grpc: bool = False
+    """Whether to use gRPC instead of REST."""
     qdrant_grpc_port: Annotated[int, Meta(ge=1, le=65535)] = 6334
+    """The port for gRPC."""
     qdrant_timeout_seconds: Positive = 30
+    """Time for a request to the Qdrant server."""
     qdrant_ca_file: str = ""
     """Certificates to trust instead of the system's, relative to the library."""
     qdrant_prefix: Name = "truespan_"
     """Prefix of the collection names of this library."""
     qdrant_shards: Positive = 1
+    """Shards of a collection, when it is created."""
     qdrant_replicas: Positive = 1
+    """Replicas of each shard, when the collection is created."""
     qdrant_write_factor: Positive = 1
     """Replicas that must confirm a write."""
     qdrant_read_consistency: Literal["", "majority", "quorum", "all"] = ""
     """Replicas that must agree on a read; blank for any one."""
     qdrant_write_ordering: Literal["weak", "medium", "strong"] = "medium"
+    """The order of writes on replicas."""
 
     source_max_mib: Positive = 512
     """Larger files are refused."""
@@ -86,15 +96,20 @@ class Settings:
     """Processor time for parsing a document; large ones get more."""
 
     docx_extract_images: bool = False
+    """Whether to keep the images of documents."""
     docx_inline_figure_placeholders: bool = False
+    """Whether to mark the place of each figure in the text."""
     docx_figure_chunks: bool = False
+    """Whether figures become chunks of their own."""
     docx_image_debug: bool = False
+    """Whether to report what was done with each image."""
     rag_assets_dir: str = ""
     """Folder for images; blank for `data/rag-assets` in the library."""
 
     sanitize_enabled: Literal["off", "shadow", "on"] = "off"
     """Personal data: ignored, only counted, or replaced."""
     sanitize_style: Literal["redact", "pseudonym"] = "redact"
+    """Replace personal data by a label, or by a pseudonym that stays the same."""
     sanitize_profile: str = ""
     """A file with custom rules and an allow-list."""
     sanitize_phones: bool = True
@@ -109,10 +124,13 @@ class Settings:
     embedding_threads: Count = 0
     """Threads of the local model; 0 for one per core."""
     embedding_api_concurrency: Positive = 2
+    """Concurrent requests to an embedding provider."""
     embedding_timeout_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
     """How long a request to an embedding provider may take; 0 for its usual time."""
     embedding_max_tokens_per_batch: Positive = 100_000
+    """Tokens in one request to an embedding provider."""
     embedding_batch_items: Annotated[int, Meta(ge=1, le=2048)] = 2048
+    """Texts in one request to an embedding provider."""
     embedding_requests_per_minute: Count = 0
     """Requests started per minute; 0 for no limit."""
     on_token_limit: Literal["mean", "truncate", "skip"] = "mean"  # noqa: S105 -- a token of a text
@@ -135,6 +153,7 @@ class Settings:
     onnx_query_prefix: str | None = None
     """The text before each query; not set for what the folder or the model's family says."""
     onnx_document_prefix: str | None = None
+    """The text before each text of a document; not set as for onnx_query_prefix."""
     onnx_dimensions: Count = 0
     """Dimensions of a vector; 0 for what the folder says."""
     onnx_max_length: Count = 0
@@ -144,20 +163,29 @@ class Settings:
     onnx_device: Name = "cpu"
     """Where the model runs: cpu, or what the installed onnxruntime offers, such as cuda."""
     ollama_base_url: Url = "http://127.0.0.1:11434"
+    """The URL of Ollama."""
     ollama_model: Name = "BAAI/bge-base-en-v1.5"
+    """The embedding model of Ollama."""
     ollama_dimensions: Count = 0
     """Dimensions to which Ollama shortens vectors; 0 for the model's own."""
     openai_base_url: Url = "https://api.openai.com/v1"
+    """The URL of a server with OpenAI's protocol."""
     openai_model: Name = "text-embedding-3-small"
+    """The embedding model of that server."""
     openai_dimensions: Count = 0
+    """Dimensions to which it shortens vectors; 0 for the model's own."""
     openai_input_limit: Count = 0
     """Tokens that the model reads of a text; 0 for the known limit, else 510."""
     openai_keyless: bool = False
     """Whether the server needs no key."""
     google_base_url: Url = "https://generativelanguage.googleapis.com"
+    """The URL of Google AI Studio."""
     google_model: Name = "gemini-embedding-001"
+    """The embedding model of Google."""
     google_dimensions: Count = 0
+    """Dimensions to which it shortens vectors; 0 for the model's own."""
     fastembed_model: Name = "BAAI/bge-small-en-v1.5"
+    """The model that the package fastembed runs."""
 
     world_defaults: Literal["recommended", "contract"] = "recommended"
     """The defaults of new worlds."""
@@ -188,11 +216,15 @@ class Settings:
     chat_provider: Literal["", "openai", "ollama"] = ""
     """The chat provider for answers; blank for answers that are the passages themselves."""
     chat_model: str = ""
+    """The model of chat_provider."""
     chat_fallback_provider: Literal["", "openai", "ollama"] = ""
     """The provider that answers without passages when none are good enough; blank for none."""
     chat_fallback_model: str = ""
+    """The model of chat_fallback_provider."""
     chat_openai_base_url: Url = "https://api.openai.com/v1"
+    """The URL of a server with OpenAI's protocol for chat."""
     chat_openai_keyless: bool = False
+    """Whether that server needs no key."""
     chat_ollama_base_url: OptionalUrl = ""
     """The URL of Ollama for chat; blank for ollama_base_url."""
     chat_ollama_context: Annotated[int, Meta(ge=512, le=LARGEST)] = 8192
@@ -200,34 +232,54 @@ class Settings:
     chat_fallback_base_url: OptionalUrl = ""
     """The URL of the fallback's provider; blank for the provider's usual one."""
     chat_fallback_keyless: bool = False
+    """Whether the server of the fallback model needs no key."""
     chat_max_tokens: Positive = 1024
+    """Maximum tokens of a reply, including reasoning."""
     chat_temperature: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
+    """The sampling temperature."""
     chat_timeout_seconds: Positive = 120
+    """Time for a whole reply."""
 
     answer_thresholds: Literal["", "contract", "calibrated"] = ""
     """Whether to use the thresholds below or those measured for the model; blank: as each world."""
     answer_threshold_low: Fraction = 0.25
+    """Minimum similarity of a passage."""
     answer_threshold_high: Fraction = 0.55
+    """Similarity of the best passage from which an answer is `rag`."""
     answer_short_query_max_tokens: Count = 3
+    """Queries with at most this many words are short; 0 for none."""
     answer_short_query_threshold_low: Fraction = 0.28
+    """The low threshold of short queries, if higher."""
     answer_short_query_threshold_high: Fraction = 0.58
+    """The high threshold of short queries, if higher."""
     answer_min_similarity_for_hybrid: Fraction = 0.5
+    """Check of `hybrid`: minimum similarity of the best passage."""
     answer_min_chunks_for_hybrid: Count = 1
+    """Check of `hybrid`: minimum number of passages."""
     answer_min_total_context_chars: Count = 100
+    """Check of `hybrid`: minimum number of characters in total."""
     answer_max_chunks: Positive = 6
+    """Maximum passages sent to a chat model."""
     answer_max_context_chars: Positive = 8000
+    """Maximum characters of passages sent to a chat model."""
     answer_exclude_chunk_types_from_llm: CommaSeparated = "figure"
     """Kinds of chunks that are not sent to a chat model."""
     answer_score_mode: Literal["normalized", "raw"] = "normalized"
+    """Compare normalized similarities or raw scores with the thresholds."""
     answer_retrieval_distance: Literal["", "cosine", "dot"] = ""
     """The distance that every embedding profile must have; blank for any."""
     answer_raw_dot_low: Score | None = None
+    """The low threshold of raw dot products; not set for none."""
     answer_raw_dot_high: Score | None = None
+    """The high threshold of raw dot products."""
     answer_raw_cosine_low: Score | None = None
+    """The low threshold of raw cosines; not set for none."""
     answer_raw_cosine_high: Score | None = None
+    """The high threshold of raw cosines."""
     usage_log_queries: bool = False
     """Whether the usage log contains queries; otherwise it contains keyed hashes of them."""
     usage_days: Annotated[int, Meta(ge=1, le=36500)] = 90
+    """Days that the usage log keeps a request."""
     usage_records: Count = 10_000
     """Requests per world in the usage log; 0 for none."""
 
@@ -236,6 +288,7 @@ class Settings:
     tracing: bool = False
     """Whether to create OpenTelemetry spans."""
     log_format: Literal["text", "json"] = "text"
+    """The format of log lines."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """The lowest level that a server logs."""
 
@@ -260,6 +313,20 @@ class Settings:
     @property
     def disk_reserve(self) -> int:
         return self.disk_reserve_mib * MEBIBYTE
+
+
+def descriptions() -> dict[str, str]:
+    """Return what each setting means: the text below it in this module."""
+    body = ast.parse(inspect.getsource(Settings)).body[0].body  # type: ignore[attr-defined]
+    return {
+        entry.target.id: text.value.value
+        for entry, text in pairwise(body)
+        if isinstance(entry, ast.AnnAssign)
+        and isinstance(entry.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def split_list(text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from files, never from the settings file itself.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,10 @@ USUAL_VARIABLES = {
     "qdrant": ("QDRANT_API_KEY",),
     "rerank": ("RERANK_API_KEY",),
 }
+OWN_PREFIX = "TRUESPAN_"
 _LONGEST_KEY = 4096
+_HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
+_MEMBER = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
 
 
 def convert_setting(name: str, value: Any, source: str) -> Any:
@@ -71,7 +75,7 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
         from difflib import get_close_matches
 
         close = get_close_matches(name, TYPES, n=1)
-        advice = f"Settings are: {', '.join(sorted(TYPES))}."
+        advice = "'truespan config' lists every setting."
         if close:
             advice = f"Did you mean {close[0]!r}?"
         raise InvalidConfiguration(f"There is no setting {name!r} (in {source}).", advice=advice)
@@ -132,6 +136,49 @@ def _invalid(name: str, value: Any, source: str) -> InvalidConfiguration:
     return InvalidConfiguration(f"The setting {name} (in {source}) must be {expected}{shown}.")
 
 
+def find_lines(text: str) -> dict[str, int]:
+    """Return the line of each setting of a file, as `name`, and of each table, as `[name]`.
+
+    A member of a table is `[name].member`. Inside a text of several lines this may be wrong.
+    """
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = f"[{header[1].strip()}]"
+            lines.setdefault(table, number)
+        elif member := _MEMBER.match(line):
+            name = member[1].strip("\"'")
+            lines.setdefault(f"{table}.{name}" if table else name, number)
+    return lines
+
+
+def line_of_member(lines: Mapping[str, int], name: str) -> int | None:
+    """Return the line of a setting that [rerank] or [embedding] gives; None if it is not found."""
+    if name.startswith(RERANK_PREFIX):
+        return lines.get(f"[rerank].{name.removeprefix(RERANK_PREFIX)}")
+    members = ["provider", "kind"] if name == "embedding_provider" else []
+    for fields in EMBEDDING_FIELDS.values():
+        members += [member for member, setting in fields.items() if setting == name]
+    found = (lines.get(f"[embedding].{member}") for member in members)
+    return next((line for line in found if line is not None), None)
+
+
+def mask_password(url: str) -> str:
+    """Return a URL with stars for its password; only stars if it cannot be read."""
+    try:
+        parts = urlsplit(url)
+        password, query = parts.password, parts.query
+    except ValueError:
+        return "***"
+    if "password" in query or (url and not parts.scheme):
+        return "***"
+    if password is None:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}").geturl()
+
+
 def refuse_passwords(values: Mapping[str, Any]) -> None:
     """Refuse settings of a file that contain a password."""
     for name in sorted(SECRETS & values.keys()):
@@ -149,7 +196,7 @@ def refuse_passwords(values: Mapping[str, Any]) -> None:
             )
 
 
-def read_chunkings(tables: Any) -> dict[str, ChunkingProfile]:
+def read_chunkings(tables: Any, lines: Mapping[str, int]) -> dict[str, ChunkingProfile]:
     """Return the standard chunking profiles and those of a settings file."""
     if not isinstance(tables, dict):
         raise InvalidConfiguration("The setting chunking must be tables: [chunking.NAME].")
@@ -159,7 +206,7 @@ def read_chunkings(tables: Any) -> dict[str, ChunkingProfile]:
         if name in STANDARD_CHUNKING:
             reason = f"{where}: this name is taken."
             raise InvalidConfiguration(reason, advice="Choose another name.")
-        table = _require_fields(where, given, CHUNKING_FIELDS)
+        table = _require_fields(where, given, CHUNKING_FIELDS, lines)
         try:
             strategy = Strategy(table.get("strategy", "window"))
             mode = OverlapMode(table.get("overlap_mode", "shared"))
@@ -177,7 +224,9 @@ def read_chunkings(tables: Any) -> dict[str, ChunkingProfile]:
     return profiles
 
 
-def read_embeddings(tables: Any) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def read_embeddings(
+    tables: Any, lines: Mapping[str, int]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the settings of the library's model, and those that each further one changes.
 
     `[embedding]` itself describes the library's model, `[embedding.NAME]` another one.
@@ -186,14 +235,14 @@ def read_embeddings(tables: Any) -> tuple[dict[str, Any], dict[str, dict[str, An
         raise InvalidConfiguration("The setting embedding must be tables: [embedding.NAME].")
     own = {name: value for name, value in tables.items() if not isinstance(value, dict)}
     others = {
-        name: _read_embedding(f"[embedding.{name}]", table)
+        name: _read_embedding(f"[embedding.{name}]", table, lines)
         for name, table in tables.items()
         if isinstance(table, dict)
     }
-    return _read_embedding("[embedding]", own) if own else {}, others
+    return _read_embedding("[embedding]", own, lines) if own else {}, others
 
 
-def _read_embedding(where: str, table: dict[str, Any]) -> dict[str, Any]:
+def _read_embedding(where: str, table: dict[str, Any], lines: Mapping[str, int]) -> dict[str, Any]:
     """Return the settings that a table gives; `kind` is another name for `provider`."""
     if {"kind", "provider"} <= set(table):
         raise InvalidConfiguration(f"{where} has both kind and provider.", advice="Remove one.")
@@ -203,20 +252,16 @@ def _read_embedding(where: str, table: dict[str, Any]) -> dict[str, Any]:
         known = ", ".join(EMBEDDING_FIELDS)
         raise InvalidConfiguration(f"{where}: provider must be one of: {known}.")
     settings = EMBEDDING_FIELDS[provider]
-    if set(table) - set(settings):
-        fields = ", ".join(("provider", *settings))
-        raise InvalidConfiguration(
-            f"{where} has an unknown field.", advice=f"Fields are: {fields}."
-        )
+    _require_fields(where, table, tuple(settings), lines)
     return {"embedding_provider": provider} | {
         settings[member]: convert_setting(settings[member], value, where)
         for member, value in table.items()
     }
 
 
-def read_rerank(values: Mapping[str, Any]) -> dict[str, Any]:
+def read_rerank(values: Mapping[str, Any], lines: Mapping[str, int]) -> dict[str, Any]:
     """Return the settings of a file with the members of `[rerank]` under their full names."""
-    table = _require_fields("[rerank]", values.get("rerank", {}), RERANK_FIELDS)
+    table = _require_fields("[rerank]", values.get("rerank", {}), RERANK_FIELDS, lines)
     members = {f"{RERANK_PREFIX}{name}": value for name, value in table.items()}
     if twice := sorted(members.keys() & values.keys()):
         raise InvalidConfiguration(
@@ -239,11 +284,16 @@ def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tupl
         raise InvalidConfiguration("Two entries of [[keys]] have the same provider and name.")
     configured = {key.provider for key in named}
     usual = [
-        ProviderKey(provider, variable, Secret(environment[variable].strip()))
+        ProviderKey(provider, name, Secret(environment[name].strip()))
         for provider, variables in USUAL_VARIABLES.items()
         if provider not in configured
         for variable in variables
-        if environment.get(variable, "").strip()
+        # The name with our prefix wins.
+        for name in [
+            name
+            for name in (f"{OWN_PREFIX}{variable}", variable)
+            if environment.get(name, "").strip()
+        ][:1]
     ]
     return (*named, *usual)
 
@@ -281,9 +331,21 @@ def _key(number: int, table: Any, folder: Path, environment: Mapping[str, str]) 
     return ProviderKey(provider, name, Secret(value.strip()), enabled, chosen)
 
 
-def _require_fields(where: str, table: Any, known: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(table, dict) or set(table) - set(known):
+def _require_fields(
+    where: str, table: Any, known: tuple[str, ...], lines: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Return a table that has only known fields; `lines` says where the others stand."""
+    fields = f"Fields are: {', '.join(known)}."
+    if not isinstance(table, dict):
+        raise InvalidConfiguration(f"{where} has an unknown field.", advice=fields)
+    if unknown := sorted(set(table) - set(known)):
+        from difflib import get_close_matches
+
+        line = (lines or {}).get(f"{where}.{unknown[0]}")
+        place = "" if line is None else f" (in truespan.toml, line {line})"
+        close = get_close_matches(unknown[0], known, n=1)
         raise InvalidConfiguration(
-            f"{where} has an unknown field.", advice=f"Fields are: {', '.join(known)}."
+            f"{where} has an unknown field {unknown[0]!r}{place}.",
+            advice=f"Did you mean {close[0]!r}?" if close else fields,
         )
     return table
