@@ -81,16 +81,31 @@ class AccessTokens:
         return self._components.store.tokens(self._authority)
 
     def revoke(self, token: str) -> TokenRecord:
-        """Revoke the token of this id at once, in every process; doing so twice changes nothing.
+        """Revoke the token of this id or name at once, in every process.
+
+        Doing so twice changes nothing. Of several tokens with the name, the only active one is
+        meant.
 
         Raises:
             TokenNotFound: there is no such token.
+            InvalidSettings: several tokens have the name.
         """
         store, now = self._components.store, self._components.clock.now()
-        # Only ids are looked up: other text might be a secret, or not storable.
-        is_id = isinstance(token, str) and token.isascii() and token.isalnum()
-        if self._authority == OWNER and not is_id:
-            raise TokenNotFound
+        # Compared here and not in the store: the text might be a secret, or not storable.
+        listed = self.list()
+        named = [record for record in listed if record.name == token]
+        active = [record for record in named if self.state(record) is TokenState.ACTIVE]
+        if not any(record.id == token for record in listed):
+            matching = active or named
+            if not matching:
+                raise TokenNotFound
+            if len(matching) > 1:
+                ids = ", ".join(record.id for record in matching)
+                raise InvalidSettings(
+                    f"{len(matching)} tokens have this name: {ids}.",
+                    advice="Revoke one by its id. 'truespan token list' shows what each allows.",
+                )
+            token = matching[0].id
         found = store.revoke_token(self._authority, token, now=now) and store.find_token(token)
         if not found:
             raise TokenNotFound

@@ -45,6 +45,7 @@ from truespan.maintenance.doctor.plan import Action, Finding, Item, Plan, Repair
 from truespan.maintenance.repair import RepairReport, apply_observed_repairs, apply_repairs
 from truespan.observer import RequestTrace
 from truespan.protocols import Embedder
+from truespan.retrieval.query_vector import calibration_of
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
 from truespan.types.maintenance import Check, Verdict
@@ -113,6 +114,7 @@ class Doctor(Struct, frozen=True):
             plan.checks = self.components.check_environment()
             if sees_everything:
                 plan.checks += check_queue(self.components, scopes)
+                plan.checks += check_similarity(self.components, scopes)
             # The models of named generations, which readers are sent to.
             for record in records.values():
                 for scope in self._scopes(record, only_named=True):
@@ -412,6 +414,24 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
     ):
         verdict = Verdict.WARNING if count else Verdict.OK
         yield Check(name, verdict, str(count or "none"), remedy if count else "")
+
+
+def check_similarity(components: Components, scopes: Sequence[Scope]) -> Iterator[Check]:
+    """Say of each model how similar unrelated texts are, so that a floor can be judged."""
+    by_model = {scope.profile.model: scope for scope in reversed(scopes)}
+    for model, scope in sorted(by_model.items()):
+        try:
+            measured = calibration_of(components.store, scope)
+        except TruespanError as error:
+            yield Check(f"similarity of {model}", Verdict.PROBLEM, error.message, error.advice)
+            continue
+        says = "not measured; 'truespan calibrate' does it"
+        if measured is not None:
+            says = (
+                f"19 of 20 unrelated texts stay below {measured.unrelated_high:g}; "
+                "a lower floor excludes little"
+            )
+        yield Check(f"similarity of {model}", Verdict.OK, says)
 
 
 def _missing_model(world: str, scope: Scope, reason: TruespanError) -> Check:

@@ -174,7 +174,8 @@ class WorldNotNamed(InvalidSettings):
 
     def __init__(self, names: Sequence[str]) -> None:
         if not names:
-            message, self.advice = "There is no world here yet.", WorldNotFound.advice
+            message = "There is no world here yet."
+            self.advice = "Create one with 'truespan init --world NAME'."
         elif len(names) > _WORLDS_LISTED:
             message = f"There are {len(names)} worlds here."
         else:
@@ -227,7 +228,7 @@ class ImageNotFound(NotFound):
 
 class TokenNotFound(NotFound):
     code = "token_not_found"
-    text = "There is no token with that id."
+    text = "There is no token with that id or name."
     advice = "'truespan token list' shows them."
 
 

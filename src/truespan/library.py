@@ -267,6 +267,12 @@ class Library:
         return None if options is None else options.reranker.name
 
     @property
+    def chat_model(self) -> str | None:
+        """Return the name of the chat model that answers; None if none is configured."""
+        model = self._components.chat.primary
+        return None if model is None else model.name
+
+    @property
     def has_workers(self) -> bool:
         """Return whether submitted jobs are run by worker processes."""
         return self._components.queue.queue_id is not None

@@ -149,6 +149,15 @@ class World:
             raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
         return Reader(self.access, name.strip())
 
+    def readers(self) -> list[str]:
+        """Return the names of the readers who have a position in a book, in order.
+
+        Raises:
+            NotAllowed: the caller may read only as a reader.
+        """
+        scope = self.access.readable_scope()
+        return self._components.store.readers(scope) if scope else []
+
     def observed_by(self, observer: Observer) -> World:
         """Return this world with a further observer of its requests.
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import truespan
+from tests.promises import proves
 from truespan.cli import run
 from truespan.errors import InvalidSettings, WorldNotNamed
 from truespan.http.app import ServerOptions
@@ -31,6 +32,7 @@ def fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
+@proves("cli.only-world")
 def test_the_only_world_of_the_only_library_need_not_be_named(
     fresh_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,9 @@ def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
     from typer.exceptions import Abort, Exit, TyperException
 
+    from truespan.cli.advice import ARGUMENTS
+
+    ARGUMENTS.set(tuple(arguments))
     try:
         for place, argument in enumerate(arguments, start=1):
             # Bytes that are not UTF-8 can neither be stored nor searched for.
@@ -40,9 +43,12 @@ def run(arguments: list[str]) -> int:
     except Exit as exit:
         return exit.exit_code
     except TyperException as refusal:
-        explain = getattr(refusal, "format_message", None)
-        message = (explain() if explain else str(refusal)).strip().rstrip(".")
-        return _report(InvalidSettings(f"{message}.", advice="See 'truespan --help'."), arguments)
+        explain, context = getattr(refusal, "format_message", None), getattr(refusal, "ctx", None)
+        message = (explain() if explain else str(refusal)).strip()
+        if message[-1:] not in (".", "?"):
+            message += "."
+        command = context.command_path if context else "truespan"
+        return _report(InvalidSettings(message, advice=f"See '{command} --help'."), arguments)
     except (KeyboardInterrupt, Abort):
         return _report(Interrupted(), arguments)
     except BrokenPipeError:
@@ -63,56 +69,59 @@ def run(arguments: list[str]) -> int:
 
 @cache
 def make_commands() -> Callable[..., Any]:
-    """Make the commands from their functions, once: that is most of what a small one costs."""
-    from typer.main import get_command
+    """Return the commands, by panel in the order of the help."""
+    from typer import Typer
 
-    from truespan.cli import documents, generations, maintenance, questions, serve
-    from truespan.cli.app import app
+    from truespan.cli import configuration, documents, generations, maintenance, questions, serve
+    from truespan.cli.app import app, commands
 
-    # In the order of the help.
-    for command in (
-        documents.init,
-        questions.search,
-        documents.show,
-        documents.status,
-        documents.defaults,
-        serve.mcp,
-        questions.ask,
-        questions.usage,
-        questions.explain,
-        maintenance.backup,
-        maintenance.restore,
-        maintenance.delete,
-        maintenance.doctor,
-        maintenance.repair,
-        generations.evaluate,
-        generations.calibrate,
-        generations.generations,
-        generations.reindex,
-        generations.promote,
-        generations.rollback,
-        generations.remove_generation,
-        generations.domains,
-        documents.ingest,
-        maintenance.migrate,
-        maintenance.prepare_store,
-        questions.retrieve,
-        serve.serve,
-        serve.worker,
-    ):
-        app.command()(command)
-    app.add_typer(generations.golden_app)
-    app.add_typer(documents.jobs_app)
-    app.add_typer(questions.reader_app)
-    app.add_typer(questions.read_app)
-    app.add_typer(serve.token_app)
-    return get_command(app)
+    panels: dict[str, tuple[Callable[..., Any] | Typer, ...]] = {
+        "Start": (documents.init, documents.ingest, documents.status, configuration.config),
+        "Ask": (questions.search, questions.ask, questions.retrieve),
+        "Read without spoilers": (questions.reader_app, questions.read_app),
+        "Documents": (documents.show, maintenance.delete, documents.jobs_app),
+        "Serve": (serve.serve, serve.mcp, serve.worker, serve.token_app),
+        "Quality": (
+            documents.defaults,
+            questions.usage,
+            questions.explain,
+            generations.golden_app,
+            generations.evaluate,
+            generations.calibrate,
+        ),
+        "Generations": (
+            generations.generations,
+            generations.reindex,
+            generations.promote,
+            generations.rollback,
+            generations.remove_generation,
+            generations.domains,
+        ),
+        "Maintenance": (
+            maintenance.doctor,
+            maintenance.repair,
+            maintenance.backup,
+            maintenance.restore,
+            maintenance.migrate,
+            maintenance.prepare_store,
+            configuration.completion,
+        ),
+    }
+    for panel, members in panels.items():
+        for member in members:
+            if isinstance(member, Typer):
+                app.add_typer(member, rich_help_panel=panel)
+            else:
+                app.command(rich_help_panel=panel)(member)
+    return commands()
 
 
 def _report(error: TruespanError, arguments: list[str]) -> int:
     """Print an error and return its exit code."""
+    from truespan.cli.advice import complete
     from truespan.serialize import problem, status_of, to_json
 
+    error.advice = complete(error.advice)
     streaming = [option for option in arguments if option in ("--stream", "--no-stream")]
     if "--json" not in arguments:
         sys.stderr.write(f"truespan: {error}\n")

@@ -7,20 +7,92 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import BadParameter, Exit, Option, Typer, echo
+from typer import BadParameter, Context, Exit, Option, Typer, echo
+from typer.core import TyperGroup
 
+from truespan.errors import InvalidSettings
 from truespan.strict_json import parse_number, parse_whole_number
 
 if TYPE_CHECKING:
     from truespan.library import Library
-    from truespan.types.request import FilterArguments, PassageArguments
+    from truespan.types.request import FilterArguments
     from truespan.world import World
+
+PANELS = (
+    "Start",
+    "Ask",
+    "Read without spoilers",
+    "Documents",
+    "Serve",
+    "Quality",
+    "Generations",
+    "Maintenance",
+)
+"""The panels of the help, in order."""
+
+
+class CommandGroup(TyperGroup):
+    """A group whose help lists commands by panel, each with its whole summary."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 -- as Typer calls it
+        panels: dict[str, list[tuple[str, str]]] = {name: [] for name in PANELS}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            # The first sentence, however long; the formatter wraps it.
+            panels.setdefault(panel, []).append((name, command.get_short_help_str(1000)))
+        width = max(len(name) for name in self.commands)
+        for panel, rows in panels.items():
+            if not rows:
+                continue
+            with formatter.section(panel):
+                # One column for all panels.
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in rows])
+
+    def invoke(self, ctx: Any) -> Any:
+        if not (ctx._protected_args or self.invoke_without_command):
+            *others, last = self.commands
+            names = f"{', '.join(others)} or {last}" if others else last
+            raise InvalidSettings(
+                f"Missing subcommand: {names}.", advice=f"See '{ctx.command_path} --help'."
+            )
+        return super().invoke(ctx)
+
+
+def command_group(name: str, help: str) -> Typer:
+    """Return an empty group of commands."""
+    return Typer(name=name, help=help, cls=CommandGroup)
+
+
+@cache
+def commands() -> Any:
+    """Return the commands made from their functions, once: most of what a small one costs."""
+    from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
+    from typer.main import get_command
+
+    # Typer would do this only together with options of its own.
+    completion_init()
+    return get_command(app)
+
+
+def complete_world(ctx: Context, incomplete: str) -> list[str]:
+    """Return the names of worlds that begin with a text, for the completion of a shell."""
+    from truespan.errors import TruespanError
+
+    try:
+        with open_at(ctx.params.get("library")) as library:
+            names = [world.name for world in library.worlds()]
+    except TruespanError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
 
 app = Typer(
     name="truespan",
+    cls=CommandGroup,
     help="Turn a library of documents into context that can be trusted.",
     no_args_is_help=True,
     add_completion=False,
@@ -38,6 +110,7 @@ WorldName = Annotated[
         "--world",
         "-w",
         envvar="TRUESPAN_WORLD",
+        autocompletion=complete_world,
         help="Name or id of the world; default: the only one.",
     ),
 ]
@@ -112,29 +185,6 @@ def whole_number_between(least: int, most: int) -> Callable[[str | int], int]:
     return read
 
 
-Neighbours = Annotated[
-    int,
-    Option(
-        help="How many sentences before and after each passage to add, if they fit; 0 to 10.",
-        parser=whole_number,
-    ),
-]
-Granularity = Annotated[
-    str, Option(help="Show whole passages (passage), or only their best sentences (sentence).")
-]
-MaxTokens = Annotated[
-    int | None, Option(help="The token budget; default: 4000.", parser=whole_number)
-]
-Boilerplate = Annotated[
-    bool | None,
-    Option(
-        "--include-boilerplate/--boilerplate-last",
-        help="Rank licences, lists of chapters and page numbers like other text, or after it; "
-        "default: that of the world.",
-    ),
-]
-
-
 def decimal_number(text: str | float) -> float:
     """Return the number of an option; `nan` and `inf` are none."""
     number = parse_number(text) if isinstance(text, str) else text
@@ -192,18 +242,6 @@ def chosen_worlds(library: Library, world: str | None) -> list[World]:
     """Return the world that is named, or all."""
     names = [entry.id for entry in library.worlds()] if world is None else [world]
     return [library.world(name) for name in names]
-
-
-def options_from(
-    neighbours: int, granularity: str, max_tokens: int | None, include_boilerplate: bool | None
-) -> PassageArguments:
-    """Return the options of passages as the library takes them."""
-    return {
-        "neighbours": neighbours,
-        "granularity": granularity,
-        "max_tokens": max_tokens,
-        "include_boilerplate": include_boilerplate,
-    }
 
 
 def filters_from(

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Context, Option, Typer, echo
+from typer import Argument, Option, echo
 
 import truespan.cli.app as cli
+from truespan.cli.advice import complete, say
 from truespan.errors import InvalidSettings, WorldExists
 from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, chunk_data, record_data, to_json
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from truespan.ingest.run import IngestReport
     from truespan.types.document import Document
 
-jobs_app = Typer(
-    name="jobs", help="Ingestion jobs: how they stand, and what became of each document."
+jobs_app = cli.command_group(
+    "jobs", "Ingestion jobs: their state, and the outcome of each document."
 )
 
 JobId = Annotated[str, Argument(help="Id of the job.", metavar="JOB")]
@@ -42,7 +43,8 @@ def init(
     if as_json:
         echo(to_json({"library": folder, "worlds": names}))
         return
-    worlds = ", ".join(names) or "none yet; add one with --world NAME"
+    hint = "none yet; 'truespan init --world NAME' creates one"
+    worlds = ", ".join(names) or complete(hint)
     echo(f"Library: {folder}\nWorlds: {worlds}")
 
 
@@ -127,7 +129,7 @@ def status(
         {"world": entry.name, "id": entry.id, "defaults": entry.defaults, "status": counts}
         for entry, counts in listed
     ]
-    echo(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
+    say(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
 
 
 def ingest(
@@ -156,7 +158,10 @@ def ingest(
     allow_empty: Annotated[
         bool, Option("--allow-empty", help="Let --prune empty a folder's documents.")
     ] = False,
-    domain_key: Annotated[str | None, Option(help="A domain; it chooses its world.")] = None,
+    domain_key: Annotated[
+        str | None,
+        Option("--domain-key", "--domain", "-d", help="Use this domain; it selects the world."),
+    ] = None,
     update_alias: Annotated[
         bool,
         Option("--update-alias", help="Build a new generation afterwards and put it into use."),
@@ -168,7 +173,10 @@ def ingest(
     no_follow: cli.NoFollow = False,
     as_json: cli.Json = False,
 ) -> int:
-    """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
+    """Add files, folders or the entries of a manifest to a world.
+
+    If it is interrupted, run it again: it continues.
+    """
     options: dict[str, Any] = {
         "manifest": manifest,
         "kind": kind,
@@ -224,15 +232,6 @@ def _print_report(report: "IngestReport", as_json: bool) -> int:
     if not report.failures:
         return 0
     return EXIT_PARTIAL if report.ingested or report.unchanged else EXIT_REFUSED
-
-
-@jobs_app.callback(invoke_without_command=True)
-def _require_subcommand(context: Context) -> None:
-    if context.invoked_subcommand is None:
-        raise InvalidSettings(
-            "Missing subcommand: list, show, follow, cancel or resume.",
-            advice="See 'truespan jobs --help'.",
-        )
 
 
 @jobs_app.command("list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from typer import echo
 
+from truespan.cli.advice import ARGUMENTS, complete
 from truespan.cli.output_reports import show_followed, show_one_job
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
 from truespan.ingest.run import Progress
-from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
+from truespan.jobs.world_jobs import MAINTENANCE, REINDEX, REPAIR
 from truespan.serialize import (
     EXIT_PARTIAL,
     EXIT_REFUSED,
@@ -33,9 +35,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Yield a function that shows progress; None if it would not be visible."""
-    if hidden or not sys.stderr.isatty():
+    """Yield a function that shows progress: a bar, or lines where there is no terminal.
+
+    It is None if progress is hidden.
+    """
+    if hidden:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield ProgressLines(sys.stderr.write, time.monotonic)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -66,6 +74,26 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
         yield on_progress
 
 
+class ProgressLines:
+    """Writes a plain line for each tenth of the work, once it has taken a few seconds."""
+
+    def __init__(self, write: Callable[[str], object], clock: Callable[[], float]) -> None:
+        self._write, self._clock = write, clock
+        self._began, self._tenth = clock(), 0
+
+    def __call__(self, progress: Progress) -> None:
+        tenth = int(progress.fraction * 10)
+        if tenth <= self._tenth or self._clock() - self._began < QUIET_SECONDS:
+            return
+        self._tenth = tenth
+        self._write(
+            f"{progress.fraction:.0%}: {progress.documents} of {progress.documents_total} "
+            f"documents, {progress.chunks} chunks, {self._clock() - self._began:.0f} s\n"
+        )
+
+
+QUIET_SECONDS = 2.0
+"""Shorter work shows no progress where there is no terminal."""
 _POLL_SECONDS = 0.3
 _SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3, 1)
 """If several jobs end differently, the exit code is the last of these."""
@@ -74,10 +102,12 @@ _SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3
 def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
     """Show the progress of a job until it ends, unless `leave`; return the exit code."""
     if leave:
+        if not as_json:
+            sys.stderr.write(_no_worker_note(world, here=True))
         echo(to_json({"job": record_data(job)}) if as_json else f"Queued as job {job.id}.")
         return 0
     if not as_json:
-        sys.stderr.write(f"Queued as job {job.id}.\n{_no_worker_note(world)}")
+        sys.stderr.write(f"Queued as job {job.id}.\n{_no_worker_note(world, here=True)}")
     ended = _wait(world, job, hidden=as_json)
     documents = world.jobs.documents(job.id)
     if as_json:
@@ -98,7 +128,7 @@ def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leav
     codes, results = [0], []
     for place, (world, job) in enumerate(jobs):
         if not as_json:
-            note = "" if place else _no_worker_note(world)
+            note = "" if place else _no_worker_note(world, here=job.kind == REPAIR)
             sys.stderr.write(f"World {world.name}: queued as job {job.id}.\n{note}")
         ended = _wait(world, job, hidden=as_json)
         lines = world.jobs.lines(job.id)
@@ -127,23 +157,31 @@ def report_failure(world: World, job: Job) -> None:
     """Say on standard error that a job did not end well, and what to do about it."""
     if job.state is JobState.DONE:
         return
-    place = f"{job.id} -w {world.name}"
-    resume = f"'truespan jobs resume {place}' continues it."
+    place = f"{job.id} -w {shlex.quote(world.name)}"
+    resume = complete(f"'truespan jobs resume {place}' continues it.")
     if job.state is JobState.FAILED:
         code = _error_code(job)
         # For an unforeseen exception, its name says more than the code of a bug.
         reason = f"failed: {job.error or code}. {advice_of(code)}".rstrip()
-        outcome = f"{reason} See 'truespan jobs show {place}'; {resume}"
+        show = complete(f"'truespan jobs show {place}'")
+        outcome = f"{reason} See {show}; {resume}"
     else:
         outcome = f"was {job.state}; everything done so far is kept. {resume}"
     sys.stderr.write(f"truespan: Job {job.id} {outcome}\n")
 
 
-def _no_worker_note(world: World) -> str:
-    """Return a note if no worker is running; nothing if that cannot be found out."""
+def _no_worker_note(world: World, *, here: bool) -> str:
+    """Return a note if no worker is running; nothing if that cannot be found out.
+
+    `here` offers to run the same command in this process instead.
+    """
     with suppress(TruespanError):
         if not world.jobs.has_workers():
-            return "No worker is running; the job is queued. Start 'truespan worker'.\n"
+            note = complete("No worker is running; the job is queued. Start 'truespan worker'")
+            if here:
+                command = shlex.join(["truespan", *ARGUMENTS.get(), "--here"])
+                note += f", or stop this command and run: {command}"
+            return f"{note}\n"
     return ""
 
 
@@ -186,5 +224,6 @@ def _wait(world: World, job: Job, *, hidden: bool) -> Job:
             except KeyboardInterrupt:
                 raise Interrupted(
                     f"Stopped following; job {job.id} continues on the workers.",
-                    advice=f"Follow it with 'truespan jobs follow {job.id}', or cancel it.",
+                    advice=f"Follow it with 'truespan jobs follow {job.id}', or cancel it with "
+                    f"'truespan jobs cancel {job.id}'.",
                 ) from None

@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Context, Option, Typer, echo
+from typer import Argument, Option, echo
 
 import truespan.cli.app as cli
+from truespan.cli.advice import say
 from truespan.errors import InvalidSettings, resource_error
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from truespan.evaluation.compare import ModeComparison
     from truespan.ingest.indexing import ReindexReport
 
-golden_app = Typer(name="golden", help="Golden queries: questions whose right answers are known.")
+golden_app = cli.command_group("golden", "Golden queries: questions whose right answers are known.")
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
 GenerationNumber = Annotated[
@@ -36,7 +37,7 @@ def evaluate(
     world: cli.WorldName = None,
     library: cli.Folder = None,
     generation: GenerationNumber = None,
-    domain: Annotated[str | None, Option(help="Ask the generation that this domain names.")] = None,
+    domain: cli.Domain = None,
     against: Annotated[
         int | None,
         Option(help="Compare with this generation, taken as the old one.", parser=cli.whole_number),
@@ -155,14 +156,6 @@ def calibrate(
     echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
 
 
-@golden_app.callback(invoke_without_command=True)
-def _require_subcommand(context: Context) -> None:
-    if context.invoked_subcommand is None:
-        raise InvalidSettings(
-            "Say what about golden queries: add or check.", advice="See 'truespan golden --help'."
-        )
-
-
 @golden_app.command("add")
 def add_query(
     file: GoldenFile,
@@ -170,8 +163,7 @@ def add_query(
     world: cli.WorldName = None,
     library: cli.Folder = None,
     document: Annotated[
-        list[str] | None,
-        Option("--document", "-d", help="A document that ought to be found; repeatable."),
+        list[str] | None, Option(help="A document that ought to be found; repeatable.")
     ] = None,
     phrase: Annotated[
         list[str] | None,
@@ -182,7 +174,8 @@ def add_query(
         Option(help="A chunk of a good answer: its document is expected; repeatable."),
     ] = None,
     top_k: Annotated[
-        int, Option("--top-k", "-k", help="Among so many results.", parser=cli.whole_number)
+        int,
+        Option("--top-k", "-k", help="Expected among this many passages.", parser=cli.whole_number),
     ] = 10,
     name: Annotated[str | None, Option("--id", help="Id; made up if left out.")] = None,
     as_json: cli.Json = False,
@@ -267,7 +260,7 @@ def print_reindex(report: "ReindexReport", as_json: bool) -> int:
     """Print what building a generation did, and return the exit code."""
     from truespan.cli.output_reports import show_reindex
 
-    echo(to_json(report) if as_json else show_reindex(report))
+    say(to_json(report) if as_json else show_reindex(report))
     return EXIT_PARTIAL if report.failures else 0
 
 
@@ -336,4 +329,4 @@ def domains(
     for record in records:
         echo(f"{record.key}: generation {record.generation} of {record.world_name!r}")
     if not records:
-        echo("No domains yet; 'truespan promote GENERATION --domain KEY' creates one.")
+        say("No domains yet; 'truespan promote GENERATION --domain KEY' creates one.")

@@ -1,11 +1,13 @@
 """Commands that back up, restore, delete, check, repair and move a library."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option, echo
+from typer import Argument, Option, confirm, echo
 
 import truespan.cli.app as cli
+from truespan.cli.advice import say
 from truespan.errors import InvalidConfiguration, InvalidSettings, resource_error
 from truespan.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
@@ -100,7 +102,9 @@ def delete(
     reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
     library: cli.Folder = None,
     whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
-    yes: Annotated[bool, Option("--yes", help="With --all: confirm.")] = False,
+    yes: Annotated[
+        bool, Option("--yes", "-y", help="Do not ask; needed with --all where nobody can be asked.")
+    ] = False,
     no_erase: Annotated[
         bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
     ] = False,
@@ -108,13 +112,15 @@ def delete(
     as_json: cli.Json = False,
 ) -> None:
     """Delete a document or a world permanently: text, points, vectors, images and all files."""
+    from truespan.cli.output import pluralize
     from truespan.cli.output_reports import show_receipt
 
     if whole == (reference is not None):
         raise InvalidSettings("Name a document, or pass --all for the whole world.")
     if whole and world is None:
         raise InvalidSettings("Name the world to delete.", advice="Add --world NAME.")
-    if receipt is not None and (whole <= yes):
+    asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
+    if receipt is not None and (whole <= yes or asks):
         # Created before anything is deleted: a receipt cannot be issued a second time.
         try:
             receipt.touch(exist_ok=False)
@@ -125,14 +131,25 @@ def delete(
             raise resource_error(error) or refusal from None
     with cli.open_at(library) as opened:
         chosen = opened.world(world)
-        if whole and not yes:
-            status = chosen.status()
-            counts = {"documents": status.documents, "chunks": status.chunks}
+        status = chosen.status()
+        counts = {"documents": status.documents, "chunks": status.chunks}
+        has = (
+            f"World {chosen.name!r} has {pluralize(status.documents, 'document')} with "
+            f"{pluralize(status.chunks, 'chunk')}."
+        )
+        if asks:
+            question = f"{has} Delete all of it?"
+            if reference is not None:
+                document = chosen.documents.get(reference)
+                question = f"Delete document {document.number}, {document.name}?"
+            if not confirm(question, default=False):
+                if receipt is not None:
+                    receipt.unlink()
+                echo("Nothing was deleted.")
+                return
+        elif whole and not yes:
             preview = {"deleted": None, "would_delete": {"world": chosen.name, **counts}}
-            text = (
-                f"World {chosen.name!r} has {status.documents} documents with {status.chunks} "
-                "chunks. Nothing was deleted; add --yes to delete all of it."
-            )
+            text = f"{has} Nothing was deleted; add --yes to delete all of it."
             echo(to_json(preview) if as_json else text)
             return
         if reference is not None:
@@ -143,7 +160,7 @@ def delete(
     if receipt is not None:
         receipt.write_text(to_json(data) + "\n", encoding="utf-8")
     result = {"deleted": deleted.number, "doc_id": deleted.doc_id, "name": deleted.name}
-    echo(to_json({**result, "receipt": data}) if as_json else show_receipt(deleted))
+    say(to_json({**result, "receipt": data}) if as_json else show_receipt(deleted))
 
 
 def doctor(

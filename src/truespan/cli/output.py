@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,8 +14,10 @@ from typer import echo
 from truespan.answers.decide import Replay
 from truespan.maintenance.repair import RepairReport
 from truespan.serialize import allowed_names, record_data, to_json
+from truespan.settings import SettingValue
+from truespan.settings.catalogue import choices, descriptions
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece, UsageRecord
-from truespan.types.bundle import ContextBundle, RerankReport, SearchResult
+from truespan.types.bundle import ContextBundle, Notice, RerankReport, SearchResult
 from truespan.types.chunk import ChunkRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
@@ -28,6 +31,7 @@ from truespan.types.trust import FusedScore, RerankScore
 BAR_WIDTH = 12
 SCALE_WIDTH = 50
 _QUOTE_SHOWN = 80
+_SAID_BY_DOCTOR = frozenset({"floor_does_not_discriminate"})
 
 REASONS = {
     DecisionReason.NOTHING_FOUND: "nothing reached the low threshold",
@@ -58,12 +62,12 @@ def print_search(result: SearchResult) -> None:
     """Print passages with score, place and receipt, then how the answer came about."""
     funnel = result.funnel
     lines = [
-        f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above {result.floor:g},"
-        f" {funnel.verified} verified, {funnel.returned} shown ({result.processing_time_ms} ms).",
-        *_explain_floor(result.floor, result.floor_discriminates),
+        f"{pluralize(funnel.in_scope, 'chunk')} in scope, {funnel.fetched} fetched at or "
+        f"above {result.floor:g}, {funnel.verified} verified, {funnel.returned} shown "
+        f"({result.processing_time_ms} ms).",
         *_explain_rerank(result.rerank),
         *(f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped),
-        *(f"Note: {notice.message}" for notice in result.warnings),
+        *_notes(result.warnings),
     ]
     if not result.requested_k:
         lines = ["No results were requested (top_k is 0)."]
@@ -97,10 +101,9 @@ def print_bundle(bundle: ContextBundle) -> None:
             f"{note.image_ref or 'no image kept'}"
             for note in metadata.figures
         ),
-        *_explain_floor(metadata.floor, metadata.floor_discriminates),
         *_explain_rerank(metadata.rerank),
         *(f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped),
-        *(f"Note: {notice.message}" for notice in metadata.warnings),
+        *_notes(metadata.warnings),
         *(
             f"Near miss: {miss.score:.3f}  {miss.source}, {miss.chapter}"
             for miss in metadata.near_misses
@@ -132,22 +135,37 @@ def _print_passages(
     lines: Iterable[str],
 ) -> None:
     """Print passages, each with score, rank, labels, text and receipt, and then some lines."""
+    rows = [
+        (
+            (f"{place}. ", _draw_bar(score), f" {score:.3f}  {rank}"),
+            " › ".join(dict.fromkeys(labels)),
+            " ".join(text.split()),
+            f"✓ verified {receipt}",
+        )
+        for place, (score, rank, labels, text, receipt) in enumerate(passages, 1)
+    ]
+    if not sys.stdout.isatty():
+        # For scripts and pipes: one line each, neither wrapped nor padded.
+        for head, title, text, receipt in rows:
+            echo(f"{''.join(head)}{title}\n   {text}\n   {receipt}\n")
+        echo("\n".join(lines))
+        return
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
     console = Console(highlight=False)
-    for place, (score, rank, labels, text, receipt) in enumerate(passages, 1):
-        filled = round(score * BAR_WIDTH)
-        bar = "█" * filled + "░" * (BAR_WIDTH - filled)
-        title = Text.assemble((f"{place}. ", "bold"), (bar, "green"), f" {score:.3f}  ")
-        title.append(rank)
-        title.append(" › ".join(dict.fromkeys(labels)), "bold")
-        console.print(title)
-        console.print(Padding(Text(" ".join(text.split())), (0, 0, 0, 3)))
-        console.print(Padding(Text(f"✓ verified {receipt}", "dim"), (0, 0, 1, 3)))
+    for (place, bar, score), title, text, receipt in rows:
+        console.print(Text.assemble((place, "bold"), (bar, "green"), score, (title, "bold")))
+        console.print(Padding(Text(text), (0, 0, 0, 3)))
+        console.print(Padding(Text(receipt, "dim"), (0, 0, 1, 3)))
     for line in lines:
         console.print(Text(line, "dim"))
+
+
+def _draw_bar(score: float) -> str:
+    filled = round(score * BAR_WIDTH)
+    return "█" * filled + "░" * (BAR_WIDTH - filled)
 
 
 def _explain_rank(fused: FusedScore | None, rerank: RerankScore | None) -> str:
@@ -167,11 +185,9 @@ def _explain_rerank(report: RerankReport | None) -> list[str]:
     return [f"{report.model} reranked {report.candidates} candidates and moved {report.moved}."]
 
 
-def _explain_floor(floor: float | None, discriminates: bool | None) -> list[str]:
-    if floor is None or discriminates is None:
-        return []
-    effect = "excludes" if discriminates else "admits"
-    return [f"A floor of {floor:g} {effect} most unrelated text under this embedding profile."]
+def _notes(notices: Iterable[Notice]) -> list[str]:
+    """Return notices as lines, without what 'truespan doctor' says of the model once."""
+    return [f"Note: {notice.message}" for notice in notices if notice.code not in _SAID_BY_DOCTOR]
 
 
 def show_positions(positions: Sequence[ReadingPosition]) -> str:
@@ -188,6 +204,19 @@ def show_positions(positions: Sequence[ReadingPosition]) -> str:
         lines.append(f"{place.title}{mark}: read to sentence {place.sid}{chapter}")
         lines.append(f"  last read: {' '.join((place.last_sentence or '').split())}")
     return "\n".join(lines)
+
+
+def show_readers(found: Mapping[str, Sequence[ReadingPosition]]) -> str:
+    """Show readers with how far each has come, in a line per book."""
+    if not found:
+        return "No readers yet. 'truespan reader set BOOK --reader NAME' records a position."
+    rows: list[tuple[object, ...]] = [("reader", "book", "read to sentence", "chapter")]
+    for name, positions in found.items():
+        for place in positions:
+            mark = " (current)" if place.current else ""
+            sid = place.sid if place.sid >= 0 else "-"
+            rows.append((name, f"{place.title}{mark}", sid, place.chapter or ""))
+    return "\n".join(table(rows))
 
 
 def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) -> None:
@@ -238,7 +267,7 @@ def show_account(answer: Answer) -> str:
         f"{models[explained['used_llm']]} was used"
     )
     lines += ["", f"{decision}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{decision}."]
-    lines += [f"Note: {notice.message}" for notice in answer.warnings]
+    lines += _notes(answer.warnings)
     record = f"Record {answer.record}." if answer.record else "Not in the usage log."
     return "\n".join([*lines, f"{record} ({answer.processing_time_ms} ms)"])
 
@@ -457,6 +486,43 @@ def _describe_expiry(record: TokenRecord) -> str:
     if record.expires_at is None:
         return "does not expire"
     return f"expires {datetime.fromtimestamp(record.expires_at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def show_settings(
+    file: str, settings: Sequence[SettingValue], keys: Sequence[Mapping[str, str]]
+) -> str:
+    """Show settings as a table, then the provider keys by name and what does not count."""
+    rows: list[tuple[object, ...]] = [("setting", "value", "from")]
+    rows += [
+        (entry.name, _plain_setting(entry.value), entry.place or "default") for entry in settings
+    ]
+    lines = [f"File: {file}", "", *table(rows), ""]
+    lines += [f"key for {key['provider']}: {key['name']}" for key in keys]
+    lines += [
+        f"{entry.name}: {place} is given too; {entry.place} wins"
+        for entry in settings
+        for place in entry.overridden
+    ]
+    return "\n".join(lines).rstrip()
+
+
+def show_setting(entry: SettingValue) -> str:
+    """Show one setting with its meaning, its choices and its variable."""
+    lines = [
+        f"{entry.name} = {_plain_setting(entry.value)}  ({entry.place or 'default'})",
+        descriptions()[entry.name],
+        f"Default: {_plain_setting(entry.default)}. Variable: TRUESPAN_{entry.name.upper()}.",
+    ]
+    if allowed := [choice for choice in choices(entry.name) if choice]:
+        lines.append(f"One of: {', '.join(allowed)}.")
+    lines += [f"{place} is given too; {entry.place} wins." for place in entry.overridden]
+    return "\n".join(lines)
+
+
+def _plain_setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "(not set)" if value is None else str(value) or '""'
 
 
 def pluralize(count: int, noun: str) -> str:

@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, Typer, echo
+from typer import Argument, Option, echo
 
 import truespan.cli.app as cli
+from truespan.cli.advice import say
+from truespan.cli.options import TopK, with_shared_options
 from truespan.errors import InvalidSettings, resource_error
 from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, record_data, to_json
 from truespan.strict_json import JsonError, parse_json
@@ -14,51 +16,37 @@ from truespan.strict_json import JsonError, parse_json
 if TYPE_CHECKING:
     from truespan.answers.decide import Replay
     from truespan.types.bundle import ContextBundle
+    from truespan.types.request import FilterArguments, PassageArguments
 
-reader_app = Typer(name="reader", help="Readers and how far they have come.", no_args_is_help=True)
-read_app = Typer(name="read", help="Ask a book as a reader of it.", no_args_is_help=True)
+reader_app = cli.command_group("reader", "Readers and how far they have come.")
+read_app = cli.command_group("read", "Ask a book as a reader of it.")
 
 ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
 _LARGEST_RECORD = 16 << 20
 
 
+@with_shared_options
 def search(
     query: Annotated[str, Argument(help="What to search for.")],
     world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
-    top_k: Annotated[
-        int, Option("--top-k", "-k", help="Maximum number of results.", parser=cli.whole_number)
-    ] = 10,
+    top_k: TopK = 10,
     floor: Annotated[
         float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
     ] = 0.15,
-    chapter: cli.Chapter = None,
-    section: cli.Section = None,
-    language: Annotated[str | None, Option(help="Only this language.")] = None,
-    version: Annotated[str | None, Option(help="Only this version label.")] = None,
-    documents: cli.Documents = None,
-    tags: cli.Tags = None,
-    kinds: cli.Kinds = None,
-    source: cli.SourcePattern = None,
-    where: cli.Where = None,
+    *,
+    filters: "FilterArguments",
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
-    neighbours: cli.Neighbours = 0,
-    granularity: cli.Granularity = "passage",
-    max_tokens: cli.MaxTokens = None,
-    include_boilerplate: cli.Boilerplate = None,
+    passages: "PassageArguments",
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
-    filters = cli.filters_from(
-        chapter, section, language, version, documents, tags, kinds, source, where
-    )
-    options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
     with cli.open_world(library, world, domain) as chosen:
         result = chosen.search(
-            query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **options, **filters
+            query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **passages, **filters
         )
     if as_json:
         echo(to_json(result))
@@ -70,6 +58,7 @@ def search(
         print_search(result)
 
 
+@with_shared_options
 def retrieve(
     query: Annotated[str | None, Argument(help="What to search for.")] = None,
     world: cli.WorldName = None,
@@ -78,33 +67,15 @@ def retrieve(
     selected: Annotated[
         str | None, Option(help="A selected text: it ranks, or scopes a query.")
     ] = None,
-    top_k: Annotated[
-        int, Option("--top-k", "-k", help="Most chunks, 1 to 20.", parser=cli.whole_number)
-    ] = 5,
-    chapter: cli.Chapter = None,
-    section: cli.Section = None,
-    language: Annotated[
-        str | None,
-        Option(help="Only this language; 'any' for all. Default: all, or 'en' by the contract."),
-    ] = None,
-    version: Annotated[
-        str | None,
-        Option(help="Only this version; 'any' for all. Default: all, or '1.0' by the contract."),
-    ] = None,
-    documents: cli.Documents = None,
-    tags: cli.Tags = None,
-    kinds: cli.Kinds = None,
-    source: cli.SourcePattern = None,
-    where: cli.Where = None,
+    top_k: TopK = 5,
+    *,
+    filters: "FilterArguments",
     near_misses: Annotated[
         bool, Option("--near-misses", help="Show what lay just below the floor.")
     ] = False,
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
-    neighbours: cli.Neighbours = 0,
-    granularity: cli.Granularity = "passage",
-    max_tokens: cli.MaxTokens = None,
-    include_boilerplate: cli.Boilerplate = None,
+    passages: "PassageArguments",
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
@@ -117,14 +88,13 @@ def retrieve(
             near_misses=near_misses,
             mode=mode,
             rerank=rerank,
-            **cli.options_from(neighbours, granularity, max_tokens, include_boilerplate),
-            **cli.filters_from(
-                chapter, section, language, version, documents, tags, kinds, source, where
-            ),
+            **passages,
+            **filters,
         )
     return _print_bundle(bundle, context=context, as_json=as_json)
 
 
+@with_shared_options
 def ask(
     question: Annotated[str, Argument(help="What to ask.")],
     world: cli.WorldName = None,
@@ -134,21 +104,11 @@ def ask(
         str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
     ] = None,
     book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
-    documents: cli.Documents = None,
-    tags: cli.Tags = None,
-    kinds: cli.Kinds = None,
-    source: cli.SourcePattern = None,
-    where: cli.Where = None,
-    chapter: cli.Chapter = None,
-    section: cli.Section = None,
-    language: Annotated[str | None, Option(help="Only this language.")] = None,
-    version: Annotated[str | None, Option(help="Only this version label.")] = None,
+    *,
+    filters: "FilterArguments",
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
-    neighbours: cli.Neighbours = 0,
-    granularity: cli.Granularity = "passage",
-    max_tokens: cli.MaxTokens = None,
-    include_boilerplate: cli.Boilerplate = None,
+    passages: "PassageArguments",
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
@@ -157,20 +117,20 @@ def ask(
     """Answer a question from the documents, with citations and checked quotes."""
     from truespan.cli.output import print_answer
 
-    filters = cli.filters_from(
-        chapter, section, language, version, documents, tags, kinds, source, where
-    )
-    options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
-    with cli.open_world(library, world, domain) as chosen:
+    with cli.open_at(library) as opened:
+        chosen = cli.named_world(opened, world, domain)
+        if opened.chat_model is None and not as_json:
+            # Without a model the answer is what was found: for people the best sentences.
+            passages.setdefault("granularity", "sentence")
         if reader is None:
             if book is not None:
                 raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
-            events = chosen.answer_stream(question, mode=mode, rerank=rerank, **options, **filters)
+            events = chosen.answer_stream(question, mode=mode, rerank=rerank, **passages, **filters)
         else:
             if any(filters.values()):
                 raise InvalidSettings("Filters cannot be combined with --reader.")
             events = chosen.reader(reader).answer_stream(
-                question, book, mode=mode, rerank=rerank, **options
+                question, book, mode=mode, rerank=rerank, **passages
             )
         print_answer(events, as_json=as_json, stream=stream)
 
@@ -211,8 +171,8 @@ def explain(
             replay = chosen.explain(record or "")
     if as_json:
         same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
-        record = None if replay.record is None else record_data(replay.record)
-        echo(to_json({"record": record} | same))
+        kept = None if replay.record is None else record_data(replay.record)
+        echo(to_json({"record": kept} | same))
     else:
         echo(show_explanation(replay))
     return EXIT_UNHEALTHY if replay.same is False else 0
@@ -266,6 +226,22 @@ def set_position(
     echo(to_json(place) if as_json else show_positions([place]))
 
 
+@reader_app.command("list")
+def list_readers(
+    world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
+) -> None:
+    """List the readers of a world with their positions."""
+    from truespan.cli.output import show_readers
+
+    with cli.open_world(library, world) as chosen:
+        found = {name: chosen.reader(name).books() for name in chosen.readers()}
+    if as_json:
+        readers = [{"reader": name, "books": books} for name, books in found.items()]
+        echo(to_json({"readers": readers}))
+    else:
+        say(show_readers(found))
+
+
 @reader_app.command("show")
 def show_reader(
     reader: ReaderName,
@@ -282,29 +258,25 @@ def show_reader(
 
 
 @read_app.command("ask")
+@with_shared_options
 def ask_book(
     query: Annotated[str, Argument(help="What to ask the book.")],
     reader: ReaderName,
     world: cli.WorldName = None,
     library: cli.Folder = None,
     book: Annotated[str | None, Option(help="The book; the current one if left out.")] = None,
-    top_k: Annotated[
-        int, Option("--top-k", "-k", help="Most chunks, 1 to 20.", parser=cli.whole_number)
-    ] = 20,
+    top_k: TopK = 20,
     mode: cli.SearchMode = None,
     rerank: cli.Rerank = None,
-    neighbours: cli.Neighbours = 0,
-    granularity: cli.Granularity = "passage",
-    max_tokens: cli.MaxTokens = None,
-    include_boilerplate: cli.Boilerplate = None,
+    *,
+    passages: "PassageArguments",
     context: cli.ContextOnly = False,
     as_json: cli.Json = False,
 ) -> int:
     """Find what a book says up to where the reader is, and nothing past it."""
-    options = cli.options_from(neighbours, granularity, max_tokens, include_boilerplate)
     with cli.open_world(library, world) as chosen:
         found = chosen.reader(reader)
-        bundle = found.retrieve(query, book=book, top_k=top_k, mode=mode, rerank=rerank, **options)
+        bundle = found.retrieve(query, book=book, top_k=top_k, mode=mode, rerank=rerank, **passages)
     return _print_bundle(bundle, context=context, as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, Typer, echo
+from typer import Argument, Option, echo
 
 import truespan.cli.app as cli
 from truespan.errors import InvalidSettings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from truespan.http.server import Startup
     from truespan.mcp.caller import WritePermissions
 
-token_app = Typer(name="token", help="Manage access tokens.", no_args_is_help=True)
+token_app = cli.command_group("token", "Access tokens for HTTP and MCP.")
 
 _NAMED_WORLDS = 5
 _NO_WORKER = "jobs wait: no worker is running; start 'truespan worker'"
@@ -315,7 +315,7 @@ def list_tokens(library: cli.Folder = None, as_json: cli.Json = False) -> None:
 
 @token_app.command("revoke")
 def revoke_token(
-    token: Annotated[str, Argument(help="Id of the token.", metavar="ID")],
+    token: Annotated[str, Argument(help="Id or name of the token.", metavar="TOKEN")],
     library: cli.Folder = None,
     as_json: cli.Json = False,
 ) -> None:

@@ -102,6 +102,16 @@ class Readers(Part):
                     key=key,
                 )
 
+    def readers(self, scope: Scope) -> list[str]:
+        """Return the names of the readers that have a position in a document that readers see."""
+        rows = self._db.at(scope).all(
+            """SELECT DISTINCT e.name FROM readers e
+               JOIN positions p ON p.reader = e.key
+               JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
+               WHERE e.world_id = :world ORDER BY e.name"""
+        )
+        return [name for (name,) in rows]
+
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return every position of a reader in documents that readers see, by number."""
         rows = self._db.at(scope, reader=reader).all(

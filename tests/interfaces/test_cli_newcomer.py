@@ -1,0 +1,239 @@
+"""What a newcomer meets: help, mistakes that name their remedy, pipes, completion, questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import truespan
+from tests.promises import proves
+from truespan.cli import run
+from truespan.cli.follow import ProgressLines
+from truespan.ingest.run import Progress
+
+NOTE = "# Keys\n\nThe spare key hangs on hook seven at the inn. Nobody is to touch it.\n"
+QUOTED = re.compile(r"'(truespan [^']*)'|`(truespan [^`]*)`")
+
+
+class Shell:
+    """Runs commands in a fresh folder and returns code, output and errors."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._capsys = folder, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        code = run(list(arguments))
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    for name in ("TRUESPAN_LIBRARY", "TRUESPAN_WORLD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (work / "note.md").write_text(NOTE)
+    return Shell(work, capsys)
+
+
+def test_help_groups_commands_with_whole_summaries(shell: Shell) -> None:
+    code, out, _ = shell("--help")
+
+    assert code == 0
+    assert "..." not in out.replace("[ARGS]...", "")
+    panels = [line[:-1] for line in out.splitlines() if re.fullmatch(r"[A-Z].*:", line)]
+    assert panels[:3] == ["Options", "Start", "Ask"]
+    assert panels[-1] == "Maintenance"
+    words = " ".join(out.split())
+    assert "search Find the passages closest to a query, each verified as it is read." in words
+
+
+@proves("cli.advice-runs")
+def test_the_command_that_an_error_names_mends_it(shell: Shell) -> None:
+    mistakes = [
+        # A library that is not there; then a world that is not there.
+        (["status", "-L", "my books"], 3, "truespan init -L 'my books'"),
+        (["ingest", "note.md", "-L", "books", "-w", "it's"], 3, None),
+        (["search", "key", "--library=books", "-w", "other"], 2, None),
+        (["defaults", "-Lbooks", "-w", "third"], 2, None),
+    ]
+    for arguments, code, expected in mistakes:
+        found, _, err = shell(*arguments)
+
+        assert (found, err.count("\n")) == (code, 1), arguments
+        named = [one or other for one, other in QUOTED.findall(err)]
+        assert expected is None or expected in named, err
+        mend = shlex.split(next(command for command in named if " init " in command))
+        assert shell(*mend[1:])[0] == 0, mend
+        assert shell(*arguments)[0] == 0, arguments
+    with truespan.open("books") as library:
+        assert [world.name for world in library.worlds()] == ["it's", "other", "third"]
+
+
+def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
+    for arguments, said in (
+        (["serach", "x"], "Did you mean 'search'? See 'truespan --help'."),
+        (["search"], "See 'truespan search --help'."),
+        (["token", "revok", "x"], "Did you mean 'revoke'? See 'truespan token --help'."),
+        (["token"], "Missing subcommand: create, list or revoke. See 'truespan token --help'."),
+        (["jobs"], "Missing subcommand: list, show, follow, cancel or resume."),
+    ):
+        code, out, err = shell(*arguments)
+
+        assert (code, out, err.count("\n")) == (2, "", 1), arguments
+        assert said in err
+
+
+def test_piped_output_is_neither_wrapped_nor_padded_and_says_no_floors(shell: Shell) -> None:
+    (shell.folder / "long.md").write_text("# Long\n\n" + "The lamp burned all night. " * 12)
+    shell("init", "-L", "books", "-w", "w")
+    assert shell("ingest", "long.md", "note.md")[0] == 0
+
+    for command in (["search", "the lamp"], ["retrieve", "the lamp"]):
+        _, out, _ = shell(*command)
+        assert all(line == line.rstrip() for line in out.splitlines())
+        assert max(len(line) for line in out.splitlines()) > 200
+        assert "floor" not in out.lower()
+        assert "✓ verified" in out
+    assert "similarity of" in shell("doctor", "--no-self-test")[1]
+
+
+def test_an_answer_without_a_model_is_a_few_sentences(shell: Shell) -> None:
+    (shell.folder / "long.md").write_text(NOTE + "The lamp burned all night. " * 40)
+    shell("init", "-L", "books", "-w", "w")
+    shell("ingest", "long.md")
+
+    code, out, _ = shell("ask", "Where does the spare key hang?")
+
+    assert code == 0
+    assert "> The spare key hangs on hook seven at the inn.\n" in out
+    assert len(out.splitlines()) < 40
+    whole = json.loads(shell("ask", "Where does the spare key hang?", "--json")[1])
+    assert len(whole["answer"]) > len(out)
+
+
+def test_readers_are_listed_and_tokens_revoked_by_name(shell: Shell) -> None:
+    shell("init", "-L", "books", "-w", "w")
+    shell("ingest", "note.md", "--kind", "book")
+    assert "truespan reader set BOOK" in shell("reader", "list")[1]
+    shell("reader", "set", "note.md", "-r", "ben", "--sentence", "1")
+    shell("reader", "set", "note.md", "-r", "ann", "--sentence", "0")
+
+    listed = json.loads(shell("reader", "list", "--json")[1])["readers"]
+    assert [(entry["reader"], entry["books"][0]["sid"]) for entry in listed] == [
+        ("ann", 0),
+        ("ben", 1),
+    ]
+    assert "ben" in shell("reader", "list")[1]
+
+    made = [
+        json.loads(shell("token", "create", name, "-w", "w", "--json")[1])["token"]["id"]
+        for name in ("app", "app", "my app")
+    ]
+    code, _, err = shell("token", "revoke", "app")
+    assert (code, "2 tokens have this name" in err) == (2, True)
+    assert all(token in err for token in made[:2])
+    assert "Revoked token" in shell("token", "revoke", made[0])[1]
+    # The other one is the only active token of the name now.
+    assert made[1] in shell("token", "revoke", "app")[1]
+    assert made[2] in shell("token", "revoke", "my app")[1]
+    assert shell("token", "revoke", "nobody")[0] == 2
+
+
+def on_terminal(arguments: list[str], answer: str) -> tuple[int, str]:
+    """Run a command on a terminal of its own, type an answer, and return code and output."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "truespan", *arguments], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    os.write(ours, answer.encode())
+    shown = b""
+    try:
+        while block := os.read(ours, 4096):
+            shown += block
+    except OSError:
+        pass  # The other end was closed.
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def test_delete_asks_on_a_terminal_and_only_there(shell: Shell) -> None:
+    shell("init", "-L", "books", "-w", "w")
+    shell("ingest", "note.md")
+
+    code, shown = on_terminal(["delete", "note.md"], "n\n")
+    assert (code, "Delete document 1, note.md?" in shown) == (0, True)
+    assert "Nothing was deleted." in shown
+    assert "1 document" in shell("status")[1]
+    code, out, _ = shell("delete", "note.md")
+    assert (code, "Deleted document 1" in out) == (0, True)
+    code, out, _ = shell("delete", "--all", "-w", "w")
+    assert (code, "add --yes" in out) == (0, True)
+    code, shown = on_terminal(["delete", "--all", "-w", "w"], "y\n")
+    assert (code, "Deleted world w" in shown) == (0, True)
+
+
+def test_shells_complete_commands_options_and_worlds(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell("init", "-L", "books", "-w", "novels")
+    monkeypatch.setenv("HOME", str(shell.folder / "home"))
+    (shell.folder / "home").mkdir()
+
+    def complete(kind: str, words: str) -> str:
+        variables = {
+            "_TRUESPAN_COMPLETE": f"complete_{kind}",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+            "_TYPER_COMPLETE_ARGS": words,
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit):
+            run([])
+        for name in variables:
+            monkeypatch.delenv(name)
+        return shell._capsys.readouterr().out  # type: ignore[attr-defined]
+
+    for kind in ("bash", "zsh", "fish"):
+        assert "search" in complete(kind, "truespan sea")
+        assert "--granularity" in complete(kind, "truespan search x --gr")
+        assert "revoke" in complete(kind, "truespan token re")
+        assert "novels" in complete(kind, "truespan search x -w n")
+        code, out, _ = shell("completion", kind)
+        assert (code, "_TRUESPAN_COMPLETE" in out) == (0, True)
+        code, out, _ = shell("completion", kind, "--install")
+        path = Path(out.split(" in ")[1].split(". ")[0])
+        assert "_TRUESPAN_COMPLETE" in path.read_text()
+        assert path.is_relative_to(shell.folder / "home")
+    assert shell("completion", "tcsh")[0] == 2
+
+
+def test_progress_without_a_terminal_is_plain_lines_after_a_while() -> None:
+    lines: list[str] = []
+    clock = iter([0.0, 1.0, 3.0, 3.0, 4.0, 4.0]).__next__
+
+    show = ProgressLines(lines.append, clock)
+    for fraction in (0.2, 0.31, 0.35, 1.0):
+        show(Progress(fraction, 1, 4, 10, 5, "note.md"))
+
+    assert lines == [
+        "31%: 1 of 4 documents, 10 chunks, 3 s\n",
+        "100%: 1 of 4 documents, 10 chunks, 4 s\n",
+    ]
