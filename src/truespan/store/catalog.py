@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -47,7 +48,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.metadata_index import MetadataIndex
 from truespan.types.scope import Scope, World, admits
-from truespan.types.text import CanonicalText, NamedPlace, Place
+from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place
 
 T = TypeVar("T")
 
@@ -329,7 +330,7 @@ class Catalogs(Part):
                 name
                 for revision in self._placed_revisions(scope)
                 if admits(scope.documents, revision.document)
-                for name in revision.names(0, revision.end)
+                for name in revision.names()
             )
         )
 
@@ -351,12 +352,13 @@ class Catalogs(Part):
 
     def _in_place(self, scope: Scope) -> Iterator[_PlacedChunk]:
         """Give the chunks of all documents that have text in the scope's chapter and section."""
-        places = {
-            revision.key: revision
-            for revision in self._placed_revisions(scope)
-            if any(map(scope.covers, revision.names(0, revision.end)))
+        revisions = {found.key: found for found in self._placed_revisions(scope)}
+        inside = {
+            key: spans
+            for key, revision in revisions.items()
+            if (spans := revision.spans(scope.covers))
         }
-        keys = list(places)
+        keys = list(inside)
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             rows = self._db.at(scope, keys=keys[start : start + _KEYS_AT_ONCE]).all(
                 f"""SELECT s.revision, s.position, s.state = 'embedded', s.kind, {SHOWN_FROM},
@@ -367,12 +369,14 @@ class Catalogs(Part):
                       AND s.generation = :generation"""
             )
             for key, index, embedded, kind, shown_from, end, *own in rows:
-                revision = places[key]
+                revision = revisions[key]
                 if kind == ChunkKind.FIGURE:
-                    names = [NamedPlace.of(Place(*own), revision.title)]
+                    found = scope.covers(NamedPlace.of(Place(*own), revision.title))
                 else:
-                    names = revision.names(shown_from, end)
-                if any(map(scope.covers, names)):
+                    ends, starts = inside[key]
+                    at = bisect_right(ends, shown_from)
+                    found = at < len(starts) and starts[at] < end
+                if found:
                     yield _PlacedChunk(revision.document, key, index, bool(embedded))
 
 
@@ -388,10 +392,27 @@ class _PlacedRevision(NamedTuple):
     end: int
     layout: CanonicalText
 
-    def names(self, start: int, end: int) -> list[NamedPlace]:
-        """Return the chapters and sections that the text from `start` to `end` lies in."""
-        places = self.layout.places_between(start, end)
-        return [NamedPlace.of(place, self.title) for place in places]
+    def names(self) -> Iterator[NamedPlace]:
+        """Give the chapters and sections of the whole text."""
+        places = self.layout.places_between(0, self.end)
+        return (NamedPlace.of(place, self.title) for place in places)
+
+    def spans(
+        self, covers: Callable[[NamedPlace], bool]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Return the ends and the starts of the text at places that are covered; None if no place
+        is."""
+        starts = (0, *self.layout.starts)
+        places = (NO_PLACE, *self.layout.places)
+        found = [
+            (end, start)
+            for place, start, end in zip(places, starts, (*starts[1:], self.end), strict=True)
+            if start < end and covers(NamedPlace.of(place, self.title))
+        ]
+        if not found:
+            return None
+        ends, begins = zip(*found, strict=True)
+        return ends, begins
 
 
 class _PlacedChunk(NamedTuple):

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -134,6 +135,7 @@ class Place(NamedTuple):
 NO_PLACE = Place(None, None)
 
 
+@lru_cache(maxsize=8192)
 def fold_name(name: str) -> str:
     """Return the name of a chapter or section as names are compared.
 
