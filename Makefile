@@ -129,11 +129,12 @@ bench-growth: $(BENCH)/.installed ## measure cost up to a million chunks (about 
 	$(BENCH)/bin/python -m bench growth --full
 
 MINUTES ?= 60
+LAWS = $(shell grep -rlE 'import hypothesis|from hypothesis|laws.examples' tests --include='test_*.py')
 prove: $(VENV)/.dev ## 100,000 transactions in 200 worlds, and 200,000 answers compared before and after unread text changes
 	$(BIN)/python -m tools.transaction_stress --transactions 100000 --minutes $(MINUTES)
 	$(BIN)/python -m tools.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
 	$(BIN)/python -m tools.compare_indexes --queries $(or $(QUERIES),20000)
-	$(BIN)/python -m pytest -n auto tests/laws --hypothesis-profile prove --timeout 3600
+	$(BIN)/python -m pytest -n auto $(LAWS) --hypothesis-profile prove --timeout 3600
 
 fuzz: MINUTES = 5
 fuzz: $(VENV)/.dev ## parse randomly changed documents; MINUTES, SEED

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from tests import promises
 from tests.support import worlds
 from tests.support.store_matrix import ONE, columns_of
 from truespan.providers import onnx
+
+# Registers how much laws are tried before a profile is chosen. The environment of the frameworks
+# has no Hypothesis.
+with suppress(ModuleNotFoundError):
+    import tests.laws.examples  # noqa: F401
 
 NO_SERVER = "NO POSTGRESQL"
 """What a test says that was skipped because no server could be started."""

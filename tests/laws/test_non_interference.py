@@ -74,10 +74,10 @@ def test_no_other_end_of_a_book_changes_what_its_readers_get(
 ) -> None:
     trial = Trial(tmp_path, 11, form=form, chunking=chunking)
 
-    counts = trial.run(replacements=in_test_or_prove(1, 2), positions=in_test_or_prove(4, 9))
+    counts = trial.run(*in_test_or_prove((1, 1, 2), (2, 9, 4)))
 
     assert counts.findings == []
-    assert counts.comparisons > in_test_or_prove(100, 200)
+    assert counts.comparisons > in_test_or_prove(50, 200)
 
 
 @proves("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface")
@@ -85,7 +85,9 @@ def test_no_other_end_of_a_book_changes_what_its_readers_get(
 @given(st.integers(0, 1_000_000))
 def test_no_end_of_any_book_changes_what_its_readers_get(seed: int) -> None:
     with TemporaryDirectory() as folder:
-        assert Trial(Path(folder), seed).run(replacements=2, positions=6).findings == []
+        counts = Trial(Path(folder), seed).run(*in_test_or_prove((1, 2, 2), (2, 6, 4)))
+
+    assert counts.findings == []
 
 
 MARKDOWN_ENDS = (
@@ -131,13 +133,14 @@ def test_no_structure_that_follows_renames_what_was_read(
         world.ingest(here.write(f"book.{form}", f"{beginning}{end}\n"), kind="book")
         now = stored(here, world, 1).texts
         texts = texts or now
-        for sid, reader in readers_at(world, range(common(texts, now) + 1), "1").items():
+        sids = range(0, common(texts, now) + 1, in_test_or_prove(2, 1))
+        for sid, reader in readers_at(world, sids, "1").items():
             # Whoever asks for so many is given every chunk, with all of its names.
             told = answers(reader, QUERIES[-1:])
             assert told == first.setdefault(sid, told), (number, end[:80], sid)
             compared += 1
 
-    assert compared > 2 * len(ends)
+    assert compared >= 2 * len(ends)
 
 
 @proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")
@@ -159,7 +162,7 @@ def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, for
                 for query in lookahead.QUERIES
                 for mode in (Mode.AUTO, Mode.WORDS)
             ]
-            given.append([*bundles, *answers(reader)])
+            given.append([*bundles, *answers(reader, QUERIES[-1:])])
         told = "\n".join(given[0] + given[1])
         shown = [secret for secret in lookahead.SECRETS if secret in told]
         if given[0] != given[1] or shown or "captain" not in told:
@@ -179,7 +182,7 @@ def test_a_reader_does_not_notice_when_all_that_lies_ahead_is_torn_out(
     path = here.write(f"book.{form}", book(21, form, 14))
     world.ingest(path, kind="book", chunking=chunking)
     last = world.documents.get("1").sentences - 1
-    readers = readers_at(world, range(0, last, 3), "1")
+    readers = readers_at(world, range(0, last, in_test_or_prove(6, 3)), "1")
     before = {sid: answers(reader) for sid, reader in readers.items()}
 
     for sid in reversed(readers):
@@ -230,7 +233,7 @@ def test_a_replacement_that_stopped_anywhere_changes_nothing_that_was_read(
     world = here.library.create_world("world")
     begun = plain_book(80)
     world.ingest(here.write("book.md", begun + "\n\nAnd so it ended."), kind="book")
-    readers = readers_at(world, range(-1, 79, 10), "1")
+    readers = readers_at(world, range(-1, 79, in_test_or_prove(26, 10)), "1")
     before = {sid: answers(reader) for sid, reader in readers.items()}
 
     path = here.write("book.md", f"{begun}\n\n{plain_book(60, 9)}")
@@ -254,7 +257,7 @@ def test_an_index_that_ignores_the_position_gives_the_same_bytes_as_an_honest_on
     here = place(tmp_path, index=index)
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", plain_book(120)), kind="book", chunking=chunking)
-    readers = readers_at(world, range(-1, 120, 9), "1")
+    readers = readers_at(world, range(-1, 120, in_test_or_prove(24, 9)), "1")
     honest = {sid: answers(reader) for sid, reader in readers.items()}
 
     index.__class__ = Deaf

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.promises import proves
+from tests.support.rows import each_row
 from truespan.parsing.clean import clean
 from truespan.sanitize.findings import Mode, Style, apply_edits, move_offsets
 from truespan.sanitize.profile import parse_profile
@@ -236,7 +237,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
+@each_row("unit", HOSTILE)
 def test_four_times_the_text_takes_no_more_than_four_times_the_steps(unit: str) -> None:
     find(unit, PROFILE, phones=True)
     few, many = calls_made(unit * (2000 // len(unit))), calls_made(unit * (8000 // len(unit)))

@@ -12,9 +12,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from msgspec.structs import replace
 
+from tests.laws.examples import examples
 from tests.laws.texts import (
     LIMITS,
     Document,
@@ -124,9 +125,7 @@ def assert_tails(
         assert all(chunk.vector for chunk in tail)
 
 
-lawful = settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+lawful = examples(100, [HealthCheck.function_scoped_fixture])
 
 
 @proves("reading.tail")

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from truespan.protocols import TokenCounter
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.token_counter import LONE, WordPieceCounter
@@ -69,14 +70,14 @@ def all_slices(text: str) -> Iterator[tuple[int, int]]:
 
 
 @given(texts)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_count_is_what_the_tokenizer_says_with_unknown_tokens_as_their_bytes(text: str) -> None:
     if longest_word(text) <= 512:
         assert COUNTER.count(text) == reference(text)
 
 
 @given(texts)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_no_text_counts_less_than_the_model_reads_of_it(text: str) -> None:
     read = MODEL.tokenizer().encode(text, add_special_tokens=False).ids
 
@@ -121,7 +122,7 @@ def test_the_count_of_a_document_is_never_under_what_the_embedder_checks() -> No
 @example("a\x0cb c\x85d\x1ce")
 @example("ab\u0301 c漢d,e")
 @example("x\ud800y z")
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_map_counts_every_slice_as_the_counter_counts_it_alone(text: str) -> None:
     tokens = COUNTER.measure(text)
 
@@ -130,7 +131,7 @@ def test_a_map_counts_every_slice_as_the_counter_counts_it_alone(text: str) -> N
 
 
 @given(texts, st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_map_counts_any_slice_of_longer_texts_exactly(text: str, data: st.DataObject) -> None:
     tokens = COUNTER.measure(text)
     start = data.draw(st.integers(0, len(text)))
@@ -141,7 +142,7 @@ def test_a_map_counts_any_slice_of_longer_texts_exactly(text: str, data: st.Data
 
 
 @given(texts)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_units_of_a_map_lie_in_the_text_in_order(text: str) -> None:
     tokens = COUNTER.measure(text)
 
@@ -151,7 +152,7 @@ def test_the_units_of_a_map_lie_in_the_text_in_order(text: str) -> None:
 
 
 @given(texts, st.integers(0, 40), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_bound_is_the_furthest_unit_that_still_fits(
     text: str, limit: int, data: st.DataObject
 ) -> None:

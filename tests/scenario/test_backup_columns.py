@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import truespan
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.backups import FIGURES, filled, home, images, on_server, opened, retire, told
 from tests.support.crash_files import killed_at
@@ -19,7 +20,7 @@ from truespan.wiring.storage import restore_library
 
 MADE: dict[str, Path] = {}
 """The library of each column that is backed up; it is only read."""
-STRIDE = {"sqlite": 1, "postgres": 3}
+STRIDE = {"sqlite": in_test_or_prove(2, 1), "postgres": 3}
 """Of the steps that processes are killed at; those among rows have a test of their own."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import apsw
 import psycopg
 from msgspec import to_builtins
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, Study, study
 from tests.support.pdf_maker import Page, column, make_pdf
@@ -264,7 +266,7 @@ def changes(connection: apsw.Connection) -> Iterator[Change]:
             for row in connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')")
         ]
         for name, kind in columns:
-            for label, value in VALUES[kind].items():
+            for label, value in islice(VALUES[kind].items(), in_test_or_prove(1, None)):
                 yield Change(table, name, label, setting(table, name, value))
             yield Change(table, name, "swap", swapping(table, name))
         yield Change(table, "row", "delete", deleting(table))
@@ -503,7 +505,8 @@ def test_no_changed_cell_of_a_server_is_shown_as_verified(tmp_path: Path) -> Non
                ORDER BY 1, ordinal_position""",
             ([*OTHER_VALUES], [*CONTENT]),
         ).fetchall()
-        for table, name, kind in columns:
+        # Every column is changed above; here the other engine's reading of it is tried.
+        for table, name, kind in columns[:: in_test_or_prove(2, 1)]:
             value = OTHER_VALUES[kind].format(name)
             row = f"""ctid = (SELECT ctid FROM {table} WHERE {name} IS NOT NULL ORDER BY ctid
                 LIMIT 1 OFFSET (SELECT count(*) / 4 FROM {table} WHERE {name} IS NOT NULL))"""
@@ -522,5 +525,5 @@ def test_no_changed_cell_of_a_server_is_shown_as_verified(tmp_path: Path) -> Non
                 admin.execute(
                     f"INSERT INTO truespan.{other} OVERRIDING SYSTEM VALUE TABLE whole_{other}"  # type: ignore[arg-type]
                 )
-    assert tried > 80
+    assert tried > in_test_or_prove(40, 80)
     assert wrong == [], "\n".join(wrong)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.damage import KINDS
 from tests.support.sample_texts import story
@@ -69,7 +70,7 @@ def before(prepared: PreparedPlace, built: Built) -> list[list[object]]:
 
 
 @proves("index.scrub")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(in_test_or_prove(2, 8)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_found_and_mended_or_stays_told(
     built: Built, before: list[list[object]], kind: str, seed: int
@@ -106,7 +107,7 @@ def test_a_single_damage_is_found_as_what_it_is_and_as_nothing_else(
 
 
 @proves("index.scrub")
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(in_test_or_prove(15, 60)))
 def test_mixed_damage_is_found_whole_and_retrieval_is_that_of_a_fresh_library(
     built: Built, fresh: list[object], seed: int
 ) -> None:

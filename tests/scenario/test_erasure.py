@@ -12,6 +12,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, REPORT
 from tests.support.crash_process import library
@@ -96,7 +97,7 @@ def to_compare(world: World) -> list[tuple[str, str, str]]:
 @proves("upkeep.deletion-complete")
 def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) -> None:
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MOST_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:
             world, text, own = two_documents(home, made, str(step))
             killed = killed_at(home, "delete", step)
@@ -304,7 +305,7 @@ def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
 @proves("upkeep.deletion-complete")
 def test_a_world_deleted_by_a_process_that_was_killed_is_erased_without_it(home: Path) -> None:
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MOST_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:
             world, text, own = two_documents(home, made, str(step))
             killed = killed_at(home, "delete world", step)

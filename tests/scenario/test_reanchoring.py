@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, common, stopped_at, stored
 from tests.support.worlds import Place, place
@@ -85,11 +86,7 @@ def test_after_a_change_the_position_is_at_the_last_read_sentence_that_is_still_
 
 
 @proves("reading.re-anchored")
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(25, [HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.lists(st.sampled_from("ABC"), min_size=1, max_size=9), min_size=2, max_size=5),
     st.data(),

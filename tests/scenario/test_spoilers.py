@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import FORMS, book, canaries, canary, first_seen, plain_book
@@ -21,7 +22,7 @@ from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.world import World
 
-LENGTH = 120
+LENGTH = in_test_or_prove(72, 120)
 
 
 class Liar(MemoryIndex):
@@ -152,7 +153,7 @@ def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunk
     held = stored(here, world, 1)
     seen = first_seen(held.texts)
     reader = world.reader("ann")
-    for sid in range(0, len(held.texts), 4):
+    for sid in range(0, len(held.texts), in_test_or_prove(8, 4)):
         reader.set("1", sid=sid)
         ahead = {found for found, first in seen.items() if first > sid}
         query = " ".join(held.texts[min(sid + 1, len(held.texts) - 1)].split()[:50])[:900]

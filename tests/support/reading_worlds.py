@@ -206,13 +206,16 @@ class Trial:
         self.ids: list[str] = []
         self.name = f"book.{self.form}"
 
-    def run(self, replacements: int = 4, positions: int = 12) -> Counts:
-        """Ask, change what lies ahead, ask again."""
+    def run(self, replacements: int = 4, positions: int = 12, near: int = 4) -> Counts:
+        """Ask, change what lies ahead, ask again.
+
+        Readers are at so many positions anywhere, and at the last ones of what is common.
+        """
         beginning = self._beginning()
         self._ingest(self.here.library, self._with_end(beginning))
         book = self._book()
         self.questions = self._questions(book)
-        chosen = self._placed(self._settled_by(book, beginning), positions)
+        chosen = self._placed(self._settled_by(book, beginning), positions, near)
         self.ids = self._known_ids(chosen[-1])
         first = self._answers(chosen, book)
         for name, change in self._changes(beginning, replacements):
@@ -273,11 +276,11 @@ class Trial:
 
     # Readers and what they get
 
-    def _placed(self, last: int, count: int) -> list[int]:
-        """Put a reader at each of some positions, most of them near the end of what is common."""
-        near = [sid for sid in range(last - 3, last + 1) if sid >= 0]
+    def _placed(self, last: int, count: int, near: int) -> list[int]:
+        """Put a reader at each of some positions, and near the end of what is common."""
+        close = [sid for sid in range(last + 1 - near, last + 1) if sid >= 0]
         others = self.rng.sample(range(last + 1), min(count, last + 1))
-        chosen = sorted({*near, *others, -1})
+        chosen = sorted({*close, *others, -1})
         for sid in chosen:
             self._reader(sid).set(self.name, sid=sid)
         self.counts.positions += len(chosen)

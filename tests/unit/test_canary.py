@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
+from tests.support.rows import each_row
 from tests.support.worlds import WordEmbedder, vector_of
 from truespan.errors import ProviderBadReply
 from truespan.ingest.embed import CANARY, Canary, canary_places, most_canaries
@@ -61,8 +62,8 @@ def test_places_follow_from_the_texts_and_reach_every_corner() -> None:
 
 
 @proves("embedding.count-and-canary")
-@pytest.mark.parametrize("size", [2, 3, 4, 7, 8, 9, 30, 98])
-@pytest.mark.parametrize(
+@each_row("size", [2, 3, 4, 7, 8, 9, 30, 98])
+@each_row(
     "change",
     [
         lambda vectors: vectors[::-1],
@@ -74,17 +75,6 @@ def test_places_follow_from_the_texts_and_reach_every_corner() -> None:
         lambda vectors: vectors[:-1],
         lambda vectors: [*vectors, vectors[0]],
         lambda vectors: [vector_of(CANARY)] * len(vectors),
-    ],
-    ids=[
-        "reversed",
-        "shifted",
-        "shifted back",
-        "halves swapped",
-        "all the first",
-        "all the last",
-        "one less",
-        "one more",
-        "all the canary",
     ],
 )
 def test_a_batch_that_was_turned_round_is_seen_at_once(size: int, change: Change) -> None:
@@ -148,7 +138,7 @@ def _nudged(vector: Vector, by: float) -> Vector:
     return Vector(numbers.tobytes())
 
 
-@pytest.mark.parametrize("vectors", [[], [b"", b""], [b""], [bytes(256)]])
+@each_row("vectors", [[], [b"", b""], [b""], [bytes(256)]])
 def test_a_canary_that_has_no_vector_of_its_own_proves_nothing(vectors: Sequence[bytes]) -> None:
     with pytest.raises(ProviderBadReply):
         Canary().learn(WordEmbedder(), lambda sent: [Vector(vector) for vector in vectors])

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.rows import each_row
 from tests.unit.mode_table import ROWS, Row
 from truespan.answers.decide import count_words, decide, evidence_to_json, replay, search_floor
 from truespan.errors import InvalidConfiguration, InvalidSettings
@@ -84,7 +85,7 @@ def evidence_from_json(row: Row) -> Evidence:
     "decision.sources-used",
     "decision.short-query-tightens",
 )
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@each_row("row", ROWS)
 def test_each_row_of_the_table_is_decided_as_it_says(row: Row) -> None:
     explained = decide(evidence_from_json(row)).to_json()
 
@@ -102,7 +103,7 @@ def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
     assert len({str(row) for row in ROWS}) == len(ROWS) > 500
 
 
-@pytest.mark.parametrize("row", ROWS[::7], ids=str)
+@each_row("row", ROWS[::7])
 def test_each_row_is_decided_alike_when_it_is_replayed_from_its_record(row: Row) -> None:
     before = decide(evidence_from_json(row))
 
@@ -115,7 +116,7 @@ def test_each_row_is_decided_alike_when_it_is_replayed_from_its_record(row: Row)
 # Queries
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "words"),
     [("", 0), (" \t\n", 0), ("why", 1), ("who did it", 3), ("  who\tdid\nit\u00a0then ", 4)],
 )
@@ -132,7 +133,7 @@ def test_tightening_lasts_one_request() -> None:
     assert modes == ["rag", "hybrid", "rag", "hybrid", "rag"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "words", "floor"),
     [
         ({}, LONG, 0.25),
@@ -185,8 +186,8 @@ def test_without_a_primary_model_the_passages_are_quoted() -> None:
     assert (decision.step, decision.used_llm, decision.used_chunks) == ("quote", "none", ("a",))
 
 
-@pytest.mark.parametrize("fallback", list(ModelOutcome))
-@pytest.mark.parametrize("primary", [ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT])
+@each_row("fallback", list(ModelOutcome))
+@each_row("primary", [ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT])
 def test_a_reader_is_refused_whatever_a_fallback_model_said(
     primary: ModelOutcome, fallback: ModelOutcome
 ) -> None:
@@ -196,7 +197,7 @@ def test_a_reader_is_refused_whatever_a_fallback_model_said(
     assert (decision.step, decision.refusal) == (Step.REFUSE, Refusal.READING)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fallback", "step", "refusal"),
     [
         ("not_run", "ask_fallback", None),
@@ -293,7 +294,7 @@ def test_every_gate_that_failed_is_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("similarity", [0.9, 0.1])
+@each_row("similarity", [0.9, 0.1])
 def test_gates_are_not_asked_outside_the_thresholds(similarity: float) -> None:
     assert decided(chunk("a", similarity, 1)).gates == ()
 
@@ -349,14 +350,14 @@ def test_numbers_are_shown_so_that_comparing_them_gives_what_was_decided() -> No
     assert shortest(float32(0.58)) == 0.58 != float32(0.58)
 
 
-@pytest.mark.parametrize(("similarity", "shown"), [(1.0000002, 1.0), (-0.25, 0.0)])
+@each_row(("similarity", "shown"), [(1.0000002, 1.0), (-0.25, 0.0)])
 def test_the_best_similarity_that_is_shown_lies_between_0_and_1(
     similarity: float, shown: float
 ) -> None:
     assert decided(chunk("a", similarity)).max_similarity == shown
 
 
-@pytest.mark.parametrize(("raw", "similarity"), [(-1.0, 0.0), (0.0, 0.5), (0.1, 0.55), (1.0, 1.0)])
+@each_row(("raw", "similarity"), [(-1.0, 0.0), (0.0, 0.5), (0.1, 0.55), (1.0, 1.0)])
 def test_a_dot_product_becomes_a_similarity_and_back(raw: float, similarity: float) -> None:
     assert normalised(raw, Distance.DOT) == pytest.approx(similarity)
     assert raw_score(similarity, Distance.DOT) == pytest.approx(raw)
@@ -410,13 +411,13 @@ def test_what_is_no_record_is_refused_and_not_taken_for_another_decision() -> No
             replay(one)
 
 
-@pytest.mark.parametrize("similarity", [float("nan"), float("inf"), True, "0.5", None])
+@each_row("similarity", [float("nan"), float("inf"), True, "0.5", None])
 def test_a_candidate_without_a_finite_similarity_is_refused(similarity: Any) -> None:
     with pytest.raises(InvalidSettings):
         chunk("a", similarity)
 
 
-@pytest.mark.parametrize("wrong", [{"characters": -1}, {"characters": True}, {"start": -1}])
+@each_row("wrong", [{"characters": -1}, {"characters": True}, {"start": -1}])
 def test_a_candidate_with_impossible_counts_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
         Candidate(**{"chunk_id": "a", "similarity": 0.5, "characters": 1, **wrong})
@@ -499,7 +500,7 @@ def test_records_without_coverage_are_as_they_were() -> None:
     assert "coverage" not in plain["candidates"][0]
 
 
-@pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan"), True, "all"])
+@each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])
 def test_an_impossible_coverage_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidSettings):
         chunk("a", 0.5, coverage=wrong)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
+from tests.support.rows import each_row
 from truespan.errors import InvalidConfiguration
 from truespan.types.decision import DecisionSettings
 
@@ -36,8 +37,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert (settings.score_mode, settings.distance) == ("normalized", "cosine")
 
 
-@pytest.mark.parametrize("value", NOT_NUMBERS)
-@pytest.mark.parametrize(
+@each_row("value", NOT_NUMBERS)
+@each_row(
     "name",
     [
         "threshold_low",
@@ -51,8 +52,8 @@ def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: 
     assert name in refused(**{name: value})
 
 
-@pytest.mark.parametrize("value", NOT_COUNTS)
-@pytest.mark.parametrize(
+@each_row("value", NOT_COUNTS)
+@each_row(
     "name",
     [
         "short_query_max_tokens",
@@ -66,13 +67,13 @@ def test_a_gate_or_limit_that_is_no_count_is_refused_by_name(name: str, value: A
     assert name in refused(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["max_chunks", "max_context_chars"])
+@each_row("name", ["max_chunks", "max_context_chars"])
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
     assert name in refused(**{name: 0})
 
 
 @proves("settings.thresholds-ordered")
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "lower", "upper"),
     [
         ({"threshold_low": 0.551}, "threshold_low", "threshold_high"),
@@ -97,7 +98,7 @@ def test_equal_thresholds_are_in_order() -> None:
 
 
 @proves("settings.raw-bounds")
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "missing"),
     [
         (RAW_DOT, "raw_dot_low, raw_dot_high"),
@@ -115,8 +116,8 @@ def test_raw_mode_without_the_thresholds_of_its_distance_is_refused(
     assert f"missing: {missing}." in refused(**settings)
 
 
-@pytest.mark.parametrize("value", [float("nan"), -1.01, 1.01, True, "0"])
-@pytest.mark.parametrize("name", ["raw_dot_low", "raw_dot_high", "raw_cosine_low"])
+@each_row("value", [float("nan"), -1.01, 1.01, True, "0"])
+@each_row("name", ["raw_dot_low", "raw_dot_high", "raw_cosine_low"])
 def test_a_raw_threshold_that_is_no_score_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 
@@ -130,17 +131,17 @@ def test_raw_mode_with_both_thresholds_of_its_distance_uses_them() -> None:
 
 
 @proves("settings.unsupported-distance")
-@pytest.mark.parametrize("distance", ["euclid", "manhattan", "l2", "COSINE", "", None, 1])
+@each_row("distance", ["euclid", "manhattan", "l2", "COSINE", "", None, 1])
 def test_another_distance_is_refused_with_those_that_are_supported(distance: Any) -> None:
     assert "Choose one of: cosine, dot." in refused(distance=distance)
 
 
-@pytest.mark.parametrize("mode", ["Normalized", "", None, 0])
+@each_row("mode", ["Normalized", "", None, 0])
 def test_another_score_mode_is_refused(mode: Any) -> None:
     assert "Choose one of: normalized, raw." in refused(score_mode=mode)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings",
     [
         {"threshold_low": 0.6, "threshold_high": 0.8},
@@ -157,7 +158,7 @@ def test_short_queries_that_could_never_be_held_to_more_are_refused(
     assert DecisionSettings(**settings, short_query_max_tokens=0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings",
     [
         {"threshold_low": 0.3},
@@ -172,7 +173,7 @@ def test_one_looser_threshold_of_short_queries_is_no_contradiction(
     assert DecisionSettings(**settings)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings",
     [
         {"min_similarity_for_hybrid": 0.55},
@@ -191,7 +192,7 @@ def test_a_similarity_gate_is_not_asked_where_nothing_lies_between_the_threshold
     assert DecisionSettings(threshold_low=0.4, threshold_high=0.4)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "advice"),
     [
         ({"min_chunks_for_hybrid": 7}, "Lower min_chunks_for_hybrid or raise max_chunks."),
@@ -205,7 +206,7 @@ def test_a_gate_beyond_its_limit_is_refused(settings: dict[str, Any], advice: st
     assert advice in refused(**settings)
 
 
-@pytest.mark.parametrize("kinds", ["figure", None, ("picture",), ("text", "figure"), (1,)])
+@each_row("kinds", ["figure", None, ("picture",), ("text", "figure"), (1,)])
 def test_excluding_what_is_no_kind_or_every_kind_is_refused(kinds: Any) -> None:
     assert "exclude_chunk_types_from_llm" in refused(exclude_chunk_types_from_llm=kinds)
 

@@ -15,6 +15,7 @@ from tests.support.damage import (
     kept_vectors,
     vector_of_other_model,
 )
+from tests.support.rows import each_row
 from tests.support.sample_texts import story
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.doctor import Doctor
@@ -80,7 +81,7 @@ def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path
     assert other.points(world) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["", "[]", "{}", '{"kind": "x", "version": 1, "worlds": [], "leftovers": []}', "\xff"]
 )
 def test_what_is_no_plan_is_refused(text: str) -> None:
@@ -96,7 +97,7 @@ def planned(finding: str, action: str, subject: str) -> str:
     return json.dumps(file)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("finding", "action", "subject"),
     [
         ("orphan_point", "delete_point", "x"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.docx_maker import (
     PNG,
@@ -169,7 +170,7 @@ def test_many_of_a_kind_cost_no_more_than_their_number(body: str) -> None:
 
 
 def test_a_file_cut_or_changed_anywhere_is_read_or_refused() -> None:
-    for seed in range(300):
+    for seed in range(in_test_or_prove(100, 300)):
         chance = random.Random(seed)
         place = chance.randrange(len(RICH))
         end = place + chance.randrange(1, 5)
@@ -187,7 +188,7 @@ def test_a_document_whose_tags_are_shuffled_is_read_or_refused() -> None:
         inner = (grown(chance, depth + 1) for _ in range(chance.choice((0, 1, 2, 2))))
         return f"<w:{tag}{value}>{''.join(inner) if depth < 12 else 'x'}</w:{tag}>"
 
-    for seed in range(200):
+    for seed in range(in_test_or_prove(70, 200)):
         chance = random.Random(seed)
         _read_or_refused(docx("".join(grown(chance, 0) for _ in range(4))))
 

@@ -3,9 +3,10 @@
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.epub_maker import Book, Line, nav_page, page
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
@@ -559,7 +560,7 @@ def test_entities_of_its_own_make_a_book_unsafe(member: str):
         loaded(Book({"a.xhtml": ONE}, members={member: trap}))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_a_book_with_any_damage_becomes_blocks_or_a_refusal(data: st.DataObject):
     files = {"a.xhtml": ONE, "b.xhtml": nav_page(CONTENTS)}

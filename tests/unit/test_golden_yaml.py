@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.support.rows import each_row
 from truespan.evaluation.golden_yaml import read_items
 
 WHOLE = """\
@@ -80,7 +79,7 @@ def test_line_ends_of_windows_are_line_ends() -> None:
     assert read(WHOLE.replace("\n", "\r\n")) == read(WHOLE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "word"),
     [
         ("expected: &a [x]", "an anchor"),
@@ -128,7 +127,7 @@ def test_what_is_not_read_is_refused_with_its_line_and_spoils_its_own_entry_only
     assert word in fault(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "word",
     [
         "yes",
@@ -169,7 +168,7 @@ def test_a_word_that_some_readers_take_for_something_else_must_be_quoted(word: s
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "query: one\n",

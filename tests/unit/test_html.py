@@ -4,9 +4,10 @@ import contextlib
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from truespan.errors import SourceRefused
 from truespan.parsing import load
 from truespan.parsing.html import load_html
@@ -388,7 +389,7 @@ def numbered(page: str) -> str:
     return re.sub(r"w(?=[\s<&]|$)", lambda _: f" w{next(numbers)} ", page)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(elements, max_size=6).map("".join))
 def test_the_words_of_the_body_are_kept_once_each_and_in_order(body: str):
     page = numbered(re.sub("</?(?:main|article)>", "", body))
@@ -400,7 +401,7 @@ def test_the_words_of_the_body_are_kept_once_each_and_in_order(body: str):
     assert ("unseen" in text) <= (not expected)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(elements, max_size=6).map("".join))
 def test_offsets_lie_in_their_text_and_ascend(body: str):
     for block in loaded(f"<body>{body}</body>").blocks:
@@ -410,7 +411,7 @@ def test_offsets_lie_in_their_text_and_ascend(body: str):
         assert block.text or block.figures
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=200).map(lambda tail: b"<html><p>x" + tail) | st.binary(max_size=200))
 def test_any_bytes_become_blocks_or_a_refusal(content: bytes):
     with contextlib.suppress(SourceRefused):

@@ -21,6 +21,7 @@ import pytest
 from tests.promises import proves
 from tests.support.certificates import make_certificate
 from tests.support.providers import Answer, Asked, Loopback, PassingClock, Raw, Reaction, drops
+from tests.support.rows import each_row
 from tests.support.worlds import HandClock
 from truespan.errors import (
     BatchTooLarge,
@@ -143,7 +144,7 @@ def test_a_header_that_cannot_be_sent_is_refused_without_being_quoted(client: Js
 
 
 @proves("http.outbound-urls")
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",
@@ -174,7 +175,7 @@ def test_only_plain_web_addresses_are_taken(url: str) -> None:
     assert SECRET not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "spelled"),
     [
         ("http://127.0.0.1:11434", "http://127.0.0.1:11434"),
@@ -188,7 +189,7 @@ def test_an_address_has_one_spelling(url: str, spelled: str) -> None:
 
 
 @proves("http.outbound-urls")
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         "169.254.169.254",
@@ -206,7 +207,7 @@ def test_addresses_that_are_never_a_provider_s_are_not_allowed(address: str) -> 
     assert not is_allowed(address)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address", ["127.0.0.1", "::1", "10.0.0.7", "192.168.1.2", "fd00::7", "1.1.1.1", "64:ff9b::1"]
 )
 def test_addresses_where_providers_live_are_allowed(address: str) -> None:
@@ -301,7 +302,7 @@ def test_a_request_that_is_too_large_is_said_to_be_so(server: Echo, client: Json
     assert not refused(client, BatchTooLarge).retryable
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "seconds"),
     [
         ("0", 0.0),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
+from tests.support.rows import each_row
 from truespan.errors import ManifestInvalid
 from truespan.ingest.manifest import LONGEST_LINE, PathPattern, parse_manifest, split_path
 from truespan.types.source import DocumentKind, DocumentOptions, Entry
@@ -134,7 +135,7 @@ def test_the_message_names_the_first_ten_lines_and_counts_the_rest() -> None:
     assert "and 2 more" in str(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         '{"path": "a.txt",}',
@@ -158,12 +159,12 @@ def test_what_is_not_json_is_refused(line: str) -> None:
     assert fault(line).startswith("not JSON: ")
 
 
-@pytest.mark.parametrize("line", ["[]", '["path"]', '"a.txt"', "1", "null", "true"])
+@each_row("line", ["[]", '["path"]', '"a.txt"', "1", "null", "true"])
 def test_a_line_holds_an_object_and_nothing_else(line: str) -> None:
     assert fault(line) == "not a JSON object"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "reason"),
     [
         (b'{"path": "\xff.txt"}', "not UTF-8"),
@@ -182,7 +183,6 @@ def test_a_line_holds_an_object_and_nothing_else(line: str) -> None:
         (b"[" * 100_000, "nested"),
         (b" " * LONGEST_LINE + b'{"path": "a.txt"}', f"longer than {LONGEST_LINE} bytes"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_json_alone_would_let_through_is_refused(line: bytes, reason: str) -> None:
     assert reason in fault(line)
@@ -196,7 +196,7 @@ def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
     assert "nested" in fault(line(32))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "meant"),
     [
         ("titel", "title"),
@@ -241,9 +241,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [(field, value) for field, values in WRONG for value in values]
-)
+@each_row(("field", "value"), [(field, value) for field, values in WRONG for value in values])
 @proves("manifest.lines")
 def test_a_value_of_another_type_or_out_of_range_is_refused_by_name(field: str, value: Any) -> None:
     reason = fault({"path": "a.txt", field: value})
@@ -265,9 +263,7 @@ RIGHT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [(field, value) for field, values in RIGHT for value in values]
-)
+@each_row(("field", "value"), [(field, value) for field, values in RIGHT for value in values])
 def test_a_value_at_the_edge_of_what_is_allowed_is_taken(field: str, value: Any) -> None:
     assert len(parse({"path": "a.txt", field: value})) == 1
 
@@ -280,7 +276,7 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path[:20]))
+@each_row("path", OUTSIDE)
 @proves("manifest.inside-root")
 def test_a_path_that_could_lead_outside_anywhere_is_refused_before_any_file_is_looked_at(
     path: str,
@@ -295,7 +291,7 @@ LOOKALIKES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", LOOKALIKES, ids=ascii)
+@each_row("path", LOOKALIKES)
 def test_what_only_looks_like_a_way_out_is_a_plain_name(path: str) -> None:
     [entry] = parse({"path": path})
 
@@ -318,7 +314,7 @@ def matches(pattern: str, path: str) -> bool:
     return PathPattern.of(split_path(pattern)).matches(path.split("/"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "yes", "no"),
     [
         ("*.md", ["a.md", "[.md"], ["a.txt", "b/a.md", ".a.md", "a.MD"]),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.support.rows import each_row
 from tests.unit.sources import source
 from truespan.answers.quotes import check_quotes, fold, is_boundary, quotes_in
 from truespan.types.chunk import ChunkKind
@@ -26,7 +25,7 @@ def verified(answer: str, *sources: Visible) -> list[bool]:
     return [quote.verified for quote in found.found]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "quote",
     [
         "“The spare key to the hut hangs on hook seven”",
@@ -64,7 +63,7 @@ def test_words_that_stand_there_are_verified_whatever_their_type(quote: str) -> 
     assert verified(f"It is told {quote} [1]." if quote[0] != ">" else quote) == [True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "quote",
     [
         "“The spare key to the hut hangs on hook eight”",
@@ -102,7 +101,7 @@ def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
     assert [notice.code for notice in found.warnings] == ["unverified_quote"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "count"),
     [
         ("It's the landlady's key, and Tom's.", 0),
@@ -178,7 +177,7 @@ def test_spans_that_are_words_of_a_source_are_told() -> None:
     assert [answer[start:end] for start, end in found.literal] == ["“See [4].”"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("quote", "text", "stands"),
     [
         ("सीता", "सीताने पाहिले", False),
@@ -192,16 +191,14 @@ def test_the_marks_upon_a_letter_belong_to_its_word(quote: str, text: str, stand
     assert verified(f"“{quote}”", source(text)) == [stands]
 
 
-@pytest.mark.parametrize(
-    "mark", ["“", '"', "'", "``", "「", "„", "«", "”", "‘", "' a b c d", " 'a", "\n> “"]
-)
+@each_row("mark", ["“", '"', "'", "``", "「", "„", "«", "”", "‘", "' a b c d", " 'a", "\n> “"])
 def test_any_number_of_marks_is_read_in_a_moment(mark: str) -> None:
     answer = mark * 20_000
 
     assert len(list(quotes_in(answer + "x"))) <= 20_001
 
 
-@pytest.mark.parametrize("inside", [" ", "[1] ", "…", "[", "[1 "])
+@each_row("inside", [" ", "[1] ", "…", "[", "[1 "])
 def test_a_quote_of_any_length_is_checked_in_a_moment(inside: str) -> None:
     assert verified(f"“x {inside * 20_000}x”") == [False]
 

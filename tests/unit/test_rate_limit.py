@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.promises import proves
 from tests.support.providers import PassingClock
+from tests.support.rows import each_row
 from truespan.errors import (
     CredentialsMissing,
     InvalidConfiguration,
@@ -67,7 +68,7 @@ def test_nobody_waits_while_there_is_room() -> None:
     assert clock.slept == []
 
 
-@pytest.mark.parametrize("per_minute", [0, -1])
+@each_row("per_minute", [0, -1])
 def test_a_pace_at_which_nothing_ever_happens_is_refused(per_minute: int) -> None:
     with pytest.raises(InvalidConfiguration):
         RateLimiter(per_minute, PassingClock())
@@ -102,8 +103,8 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
 
 
 @proves("embedding.retries-transient-only")
-@pytest.mark.parametrize("asked", [7.0, LONGEST_PAUSE])
-@pytest.mark.parametrize("kind", [ProviderUnavailable, ProviderCoolingDown])
+@each_row("asked", [7.0, LONGEST_PAUSE])
+@each_row("kind", [ProviderUnavailable, ProviderCoolingDown])
 def test_a_pause_that_is_asked_for_is_given(asked: float, kind: type[ProviderUnavailable]) -> None:
     clock = PassingClock()
 
@@ -121,7 +122,7 @@ def test_nobody_waits_longer_than_is_bearable() -> None:
 
 
 @proves("embedding.retries-transient-only")
-@pytest.mark.parametrize("error", [ProviderRefused("no"), CredentialsMissing("openai", "m")])
+@each_row("error", [ProviderRefused("no"), CredentialsMissing("openai", "m")])
 def test_what_will_not_pass_is_tried_once(error: Exception) -> None:
     call = Failing(error)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
+from tests.support.rows import each_row
 from truespan.answers.reply import (
     MOST_HELD,
     MOST_UNCERTAIN,
@@ -114,23 +113,23 @@ def kind(text: str) -> str:
     return found.value
 
 
-@pytest.mark.parametrize("text", BLANK)
+@each_row("text", BLANK)
 def test_a_reply_without_a_word_is_blank(text: str) -> None:
     assert kind(text) == "blank"
 
 
-@pytest.mark.parametrize("text", NO_CONTEXT)
+@each_row("text", NO_CONTEXT)
 def test_no_context_counts_whatever_is_around_it(text: str) -> None:
     assert kind(text) == "no_context"
 
 
-@pytest.mark.parametrize("text", ANSWERS)
+@each_row("text", ANSWERS)
 def test_a_sentence_that_only_mentions_it_is_an_answer(text: str) -> None:
     assert kind(text) == "answered"
 
 
-@pytest.mark.parametrize("text", [*BLANK, *NO_CONTEXT, *ANSWERS])
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@each_row("text", [*BLANK, *NO_CONTEXT, *ANSWERS])
+@each_row("size", [1, 2, 3, 7, 100])
 def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None:
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     reply = Reply(iter(pieces))
@@ -140,9 +139,9 @@ def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None
         assert "".join(reply.pieces()) == text.strip()
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-@pytest.mark.parametrize("thought", THOUGHT)
-@pytest.mark.parametrize("text", ["", "\n", "NO_CONTEXT", "Yes, <think>it</think> is."])
+@each_row("size", [1, 2, 3, 7, 100])
+@each_row("thought", THOUGHT)
+@each_row("text", ["", "\n", "NO_CONTEXT", "Yes, <think>it</think> is."])
 def test_what_a_model_thinks_first_is_no_part_of_its_reply(
     text: str, thought: str, size: int
 ) -> None:
@@ -154,10 +153,8 @@ def test_what_a_model_thinks_first_is_no_part_of_its_reply(
         assert "".join(reply.pieces()) == text
 
 
-@pytest.mark.parametrize("size", [1, 5, 100])
-@pytest.mark.parametrize(
-    "text", ["<think>She did it.", "<think", "<Reasoning>a</think>b", "<think>"]
-)
+@each_row("size", [1, 5, 100])
+@each_row("text", ["<think>She did it.", "<think", "<Reasoning>a</think>b", "<think>"])
 def test_thoughts_that_never_end_are_a_blank_reply(text: str, size: int) -> None:
     reply = Reply(text[start : start + size] for start in range(0, len(text), size))
 
@@ -175,7 +172,7 @@ def test_a_thought_ends_the_request_to_the_model_when_nobody_listens() -> None:
     assert source.closed
 
 
-@pytest.mark.parametrize("text", ANSWERS)
+@each_row("text", ANSWERS)
 def test_what_is_told_early_stays_true(text: str) -> None:
     for end in range(len(text) + 1):
         early = outcome_of(text[:end], whole=False)
@@ -233,7 +230,7 @@ LATER = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@each_row("size", [1, 2, 3, 7, 100])
 def test_what_follows_no_context_within_a_reply_is_never_shown(size: int) -> None:
     for text in LATER:
         source = Source(*(text[start : start + size] for start in range(0, len(text), size)))
@@ -245,7 +242,7 @@ def test_what_follows_no_context_within_a_reply_is_never_shown(size: int) -> Non
         assert source.closed
 
 
-@pytest.mark.parametrize("size", [1, 3, 100])
+@each_row("size", [1, 3, 100])
 def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
     text = "The manual says that a model replies NO_CONTEXT then [1]. So NO_CONTEXT it is, nothing"
     assert mentions_marker("A model replies `NO_CONTEXT` if it knows nothing.")

@@ -1,7 +1,6 @@
 """Numbers that are found by their check digits, and those that only look like them."""
 
-import pytest
-
+from tests.support.rows import each_row
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.profile import parse_profile
 from truespan.sanitize.sanitizer import Sanitizer
@@ -53,13 +52,13 @@ CARDS = [
 ]
 
 
-@pytest.mark.parametrize("number", CARDS)
-@pytest.mark.parametrize("frame", ["{}", "Card {} expires 12/29.", "卡号{}。", "a,{},737", "({})"])
+@each_row("number", CARDS)
+@each_row("frame", ["{}", "Card {} expires 12/29.", "卡号{}。", "a,{},737", "({})"])
 def test_the_number_of_a_card_is_found_however_it_is_written(number: str, frame: str) -> None:
     assert found_in(frame.format(number)) == [("CREDIT_CARD", number)]
 
 
-@pytest.mark.parametrize("place", range(16))
+@each_row("place", range(16))
 def test_a_card_with_one_wrong_digit_is_not_found(place: int) -> None:
     assert found_in(with_other_digit("4012888888881881", place)) == []
 
@@ -68,7 +67,7 @@ def test_a_card_is_found_among_other_numbers() -> None:
     assert found_in("1 4111 1111 1111 1111 737") == [("CREDIT_CARD", "4111 1111 1111 1111")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Order 1234567890123456",
@@ -121,13 +120,13 @@ IBANS = [
 ]
 
 
-@pytest.mark.parametrize("number", IBANS)
-@pytest.mark.parametrize("frame", ["{}", "IBAN: {} BIC COBADEFFXXX", "帐号{}，", "to {}."])
+@each_row("number", IBANS)
+@each_row("frame", ["{}", "IBAN: {} BIC COBADEFFXXX", "帐号{}，", "to {}."])
 def test_an_iban_is_found_and_ends_where_its_country_says(number: str, frame: str) -> None:
     assert found_in(frame.format(number)) == [("IBAN", number)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *(with_other_digit("DE89370400440532013000", place) for place in range(0, 20, 3)),
@@ -207,15 +206,15 @@ INTRODUCED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "number"), DISTINCTIVE)
-@pytest.mark.parametrize("frame", ["{}", "His number is {}.", "编号{}。", "a,{},b"])
+@each_row(("kind", "number"), DISTINCTIVE)
+@each_row("frame", ["{}", "His number is {}.", "编号{}。", "a,{},b"])
 def test_a_distinctive_identity_number_is_found_by_itself(
     kind: str, number: str, frame: str
 ) -> None:
     assert rules_in(frame.format(number)) == {f"national_id.{kind}"}
 
 
-@pytest.mark.parametrize(("kind", "text"), INTRODUCED)
+@each_row(("kind", "text"), INTRODUCED)
 def test_an_everyday_number_is_an_identity_number_after_a_word_that_says_so(
     kind: str, text: str
 ) -> None:
@@ -225,14 +224,14 @@ def test_an_everyday_number_is_an_identity_number_after_a_word_that_says_so(
     assert "NATIONAL_ID" not in dict(found_in(f"Order {number}"))
 
 
-@pytest.mark.parametrize(("kind", "text"), [*DISTINCTIVE, *INTRODUCED[:-1]])
+@each_row(("kind", "text"), [*DISTINCTIVE, *INTRODUCED[:-1]])
 def test_an_identity_number_with_one_wrong_digit_is_not_found(kind: str, text: str) -> None:
     last = with_other_digit(text, -1)
 
     assert f"national_id.{kind}" not in rules_in(last)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Order 12345678901",
@@ -293,12 +292,12 @@ PHONES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "number"), PHONES)
+@each_row(("text", "number"), PHONES)
 def test_a_phone_number_is_found(text: str, number: str) -> None:
     assert found_in(text) == [("PHONE", number)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Order 12345678",

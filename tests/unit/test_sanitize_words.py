@@ -1,7 +1,6 @@
 """Addresses, keys and passwords: what is found by its form or by the word before it."""
 
-import pytest
-
+from tests.support.rows import each_row
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
 
@@ -39,8 +38,8 @@ EMAILS = [
 ]
 
 
-@pytest.mark.parametrize("address", EMAILS)
-@pytest.mark.parametrize("frame", ["{}", "Write to <{}>.", "mailto:{}", "is {}, or", "({})"])
+@each_row("address", EMAILS)
+@each_row("frame", ["{}", "Write to <{}>.", "mailto:{}", "is {}, or", "({})"])
 def test_an_email_address_is_found_however_it_is_written(address: str, frame: str) -> None:
     assert found_in(frame.format(address)) == [("EMAIL", address)]
 
@@ -49,7 +48,7 @@ def test_an_address_ends_where_another_script_begins() -> None:
     assert found_in("邮箱ann@example.cn请联系") == [("EMAIL", "ann@example.cn")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "ann@example",
@@ -77,7 +76,7 @@ def test_other_signs_are_no_email_addresses(text: str) -> None:
 # IP addresses
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "address"),
     [
         ("192.168.0.1", "192.168.0.1"),
@@ -102,7 +101,7 @@ def test_an_ip_address_is_found(text: str, address: str) -> None:
     assert found_in(text) == [("IP_ADDRESS", address)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "version 1.2.3.4",
@@ -179,13 +178,13 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("frame", ["{}", "Use {} here.", "'{}'", "密钥{}。"])
+@each_row("key", KEYS)
+@each_row("frame", ["{}", "Use {} here.", "'{}'", "密钥{}。"])
 def test_a_key_with_a_known_beginning_is_found(key: str, frame: str) -> None:
     assert found_in(frame.format(key)) == [("API_KEY", key)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "frame",
     [
         "api_key = '{}'",
@@ -202,12 +201,12 @@ def test_a_key_with_a_known_beginning_is_found(key: str, frame: str) -> None:
         "curl -H 'Bearer {}'",
     ],
 )
-@pytest.mark.parametrize("value", [MIXED, HEX, "9f8a7b6c-5d4e-3f2a-1b0c-9d8e7f6a5b4c"])
+@each_row("value", [MIXED, HEX, "9f8a7b6c-5d4e-3f2a-1b0c-9d8e7f6a5b4c"])
 def test_what_is_assigned_to_a_key_is_found_if_it_looks_random(frame: str, value: str) -> None:
     assert found_in(frame.format(value)) == [("API_KEY", value)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "sk-fading-circle-with-long-name",
@@ -247,7 +246,7 @@ def test_a_private_key_that_two_blocks_share_is_found_in_both() -> None:
 # Passwords
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "password"),
     [
         ("password: hunter2", "hunter2"),
@@ -281,7 +280,7 @@ def test_a_password_is_found_by_what_stands_before_it(text: str, password: str) 
     assert found_in(text) == [("PASSWORD", password)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "password: required",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.rows import each_row
 from truespan.strict_json import (
     DuplicateKey,
     JsonError,
@@ -38,7 +39,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])
+@each_row("text", REFUSED)
 def test_what_readers_would_not_read_alike_is_refused(text: str) -> None:
     with pytest.raises(JsonError) as caught:
         parse_json(text)

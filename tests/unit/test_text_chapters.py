@@ -1,9 +1,10 @@
 """Plain text: its paragraphs, and the chapters that its headings tell."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from truespan.parsing.text import load_text
 from truespan.types.text import Block, BlockKind
 
@@ -241,7 +242,7 @@ LINES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.tuples(LINES, st.integers(2, 6)), min_size=1, max_size=14))
 def test_no_label_depends_on_what_follows(lines: list[tuple[str, int]]):
     whole = load_text("".join("\n" * gap + line for line, gap in lines)).blocks

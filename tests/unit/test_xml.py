@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 
+from tests.support.rows import each_row
 from truespan.errors import SourceBroken, SourceRefused, SourceTooLarge, SourceUnsafe
 from truespan.parsing.xml import local, parse_xhtml, parse_xml
 
@@ -37,11 +38,9 @@ def test_elements_come_without_comments_and_instructions() -> None:
     assert (root.text, len(root), root.get("x")) == ("bcd", 0, "1")
 
 
-@pytest.mark.parametrize("document", [LAUGHS, EXTERNAL, REMOTE, "<!DOCTYPE a><a/>"])
-@pytest.mark.parametrize(
-    "before", ["", "\n", "<!-- x -->", '<?xml version="1.0"?>\n<?x y?> <!--\n-->']
-)
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@each_row("document", [LAUGHS, EXTERNAL, REMOTE, "<!DOCTYPE a><a/>"])
+@each_row("before", ["", "\n", "<!-- x -->", '<?xml version="1.0"?>\n<?x y?> <!--\n-->'])
+@each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_a_document_type_is_refused(document: str, before: str, encoding: str) -> None:
     if encoding.startswith("utf-16-"):
         before = before.strip()
@@ -57,7 +56,7 @@ def test_a_document_type_that_its_encoding_hides_is_refused() -> None:
         parse_xml("a", hidden)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "document",
     [b"", b"  ", b"text", b"<a>", b"<a></b>", b"<a/><b/>", b"<a>&nbsp;</a>", b"<a>\x00</a>",
      b"<q:a/>", b'<?xml version="1.0" encoding="nonsense"?><a/>', b"\xff\xfe<",
@@ -68,7 +67,7 @@ def test_what_is_not_well_formed_is_broken(document: bytes) -> None:
         parse_xml("a", document)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "iso-8859-1"])
+@each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "iso-8859-1"])
 def test_the_encoding_is_told_by_mark_or_declaration(encoding: str) -> None:
     declared = f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?><a>é</a>'
 
@@ -76,7 +75,7 @@ def test_the_encoding_is_told_by_mark_or_declaration(encoding: str) -> None:
     assert parse_xhtml("a", declared.encode(encoding)).text == "é"
 
 
-@pytest.mark.parametrize("depth", [300, 100_000])
+@each_row("depth", [300, 100_000])
 def test_nesting_without_end_is_refused(depth: int) -> None:
     deep = b"<a>" * depth + b"</a>" * depth
 
@@ -100,7 +99,7 @@ def test_names_are_read_without_their_namespace() -> None:
 # Pages
 
 
-@pytest.mark.parametrize(
+@each_row(
     "doctype",
     [
         "<!DOCTYPE html>",
@@ -116,14 +115,14 @@ def test_a_harmless_document_type_is_dropped(doctype: str) -> None:
     assert not root.getroottree().docinfo.doctype
 
 
-@pytest.mark.parametrize("document", [LAUGHS, EXTERNAL, LAUGHS.lower()])
-@pytest.mark.parametrize("before", ["", "\ufeff", "<?xml version='1.0'?><!-- x -->"])
+@each_row("document", [LAUGHS, EXTERNAL, LAUGHS.lower()])
+@each_row("before", ["", "\ufeff", "<?xml version='1.0'?><!-- x -->"])
 def test_a_document_type_that_declares_something_is_refused(document: str, before: str) -> None:
     with pytest.raises(SourceUnsafe):
         parse_xhtml("a", (before + document).encode())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "shown"),
     [
         ("a&nbsp;b&eacute;", "a\xa0bé"),
@@ -164,13 +163,13 @@ def test_names_are_the_same_however_the_page_could_be_read() -> None:
     assert [local(element) for element in loose.iter()] == ["html", "body", "image"]
 
 
-@pytest.mark.parametrize("document", [b"", b"  ", b"\x89PNG\r\n\x1a\n\0\0", b"<!-- x -->"])
+@each_row("document", [b"", b"  ", b"\x89PNG\r\n\x1a\n\0\0", b"<!-- x -->"])
 def test_what_is_no_page_is_broken(document: bytes) -> None:
     with pytest.raises(SourceBroken):
         parse_xhtml("a", document)
 
 
-@pytest.mark.parametrize("encoding", ["punycode", "idna", "unicode_escape", "hex", "rot13", "zlib"])
+@each_row("encoding", ["punycode", "idna", "unicode_escape", "hex", "rot13", "zlib"])
 def test_an_encoding_that_no_page_has_is_not_used(encoding: str) -> None:
     declared = f'<?xml version="1.0" encoding="{encoding}"?><a>\\u0041b-</a>'.encode()
 
