@@ -137,6 +137,20 @@ def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
 
 
 @proves("request.metadata-filter")
+def test_a_key_that_no_document_has_is_named_with_those_that_there_are(world: World) -> None:
+    result = world.search("the lamp", metadata_filter={"tem": "a", "team": "a"})
+
+    assert not result.results
+    assert (result.warnings[0].code, result.warnings[0].message) == (
+        "metadata_key_unknown",
+        "No document has metadata under 'tem'; there are: due, public, status, team, year.",
+    )
+    for wanted in ({"team": "nobody"}, {"tem": {"exists": False}}):
+        found = world.search("the lamp", metadata_filter=wanted)
+        assert "metadata_key_unknown" not in {notice.code for notice in found.warnings}
+
+
+@proves("request.metadata-filter")
 def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> None:
     class Deaf(MemoryIndex):
         deaf = False

@@ -69,6 +69,8 @@ MOST_NAMES = 5
 """So many names are listed when none is the one that was asked for."""
 MOST_COMPARED = 2000
 """So many names are compared letter by letter."""
+MOST_KEYS = 20
+"""So many keys of metadata are listed when a filter has one that no document has."""
 MOST_VALUES = 5
 """So many languages or versions are listed when a default left documents out."""
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
@@ -264,6 +266,7 @@ class Pipeline(Struct, frozen=True):
             if unreadable := unreadable_metadata(catalog, filters):
                 attempt.unreadable = len(unreadable)
                 attempt.warnings.append(_name_unreadable(unreadable))
+            attempt.warnings += _name_unknown_keys(catalog, filters)
             if pending := catalog.pending(scope.documents):
                 text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
                 attempt.warnings.append(Notice("chunks_pending", text))
@@ -460,6 +463,22 @@ def _name_unreadable(entries: Sequence[CatalogEntry]) -> Notice:
         "Metadata do not match their checksum, so that these documents were left out: "
         f"{names}{more}. Run 'truespan doctor'.",
     )
+
+
+def _name_unknown_keys(catalog: DocumentCatalog, filters: Filters) -> list[Notice]:
+    """Return a warning if a value is compared with a key that no document has; it is misspelt."""
+    keys = {condition.key for condition in filters.metadata if condition.exists}
+    unknown = keys.difference(catalog.metadata) if keys else ()
+    if not unknown:
+        return []
+    wanted = ", ".join(repr(key) for key in sorted(unknown))
+    known = sorted(catalog.metadata)
+    more = f" and {len(known) - MOST_KEYS} more" if len(known) > MOST_KEYS else ""
+    listed = (
+        f"there are: {', '.join(known[:MOST_KEYS])}{more}" if known else "there are no metadata"
+    )
+    text = f"No document has metadata under {wanted}; {listed}."
+    return [Notice("metadata_key_unknown", text)]
 
 
 def _labels_match(entry: CatalogEntry, filters: Filters) -> bool:
