@@ -130,6 +130,8 @@ def test_start_up_lines_say_what_an_operator_asks() -> None:
         "plain": (startup(), ["9.8.7", "2 worlds: handbook, novels", "no token is needed",
                               "http://127.0.0.1:8700/metrics", "1 process", "in the server",
                               "http://127.0.0.1:8700/docs"]),
+        "damaged": (startup(worlds=None, tokens=None), ["truespan doctor", "tokens cannot be"]),
+        "unknown": (startup(queue=True, workers_running=None), ["jobs run on workers"]),
         "empty": (startup(worlds=[]), ["no worlds yet", "truespan init"]),
         "many": (startup(worlds=[f"w{n}" for n in range(9)]), ["9 worlds: w0, ", "w4 and 4 more"]),
         "token": (startup(requires_token=True, tokens=3), ["a token is required; 3 are active"]),

@@ -99,24 +99,28 @@ def describe_startup(startup: "Startup") -> str:
         head = {"time": format_time(time.time()), "level": "info", "event": "server_started"}
         facts = members(startup, *startup.__struct_fields__)
         return json.dumps(head | facts) + "\n"
-    worlds, count = startup.worlds, len(startup.worlds)
-    named = ", ".join(worlds[:_NAMED_WORLDS])
+    worlds = startup.worlds or []
+    count, named = len(worlds), ", ".join(worlds[:_NAMED_WORLDS])
     more = f" and {count - _NAMED_WORLDS} more" if count > _NAMED_WORLDS else ""
     listed = f"{count} {'world' if count == 1 else 'worlds'}: {named}{more}"
+    if startup.worlds is None:
+        listed = "cannot be read; run 'truespan doctor'"
+    elif not worlds:
+        listed = "no worlds yet; create one with 'truespan init --world NAME'"
     active = "1 is active" if startup.tokens == 1 else f"{startup.tokens} are active"
+    if startup.tokens is None:
+        active = "the tokens cannot be read; run 'truespan doctor'"
     authentication = f"a token is required; {active}"
     if not startup.requires_token:
         authentication = f"no token is needed on this machine; {active}"
-    elif not startup.tokens:
+    elif startup.tokens == 0:
         authentication = "a token is required; create one with 'truespan token create'"
     jobs = "jobs run in the server"
     if startup.queue:
-        jobs = "jobs run on workers" if startup.workers_running else _NO_WORKER
+        jobs = _NO_WORKER if startup.workers_running is False else "jobs run on workers"
     processes = "1 process" if startup.processes == 1 else f"{startup.processes} processes"
     rows = {
-        "worlds": listed
-        if worlds
-        else "no worlds yet; create one with 'truespan init --world NAME'",
+        "worlds": listed,
         "authentication": authentication,
         "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'",
         "workers": f"{processes}; {jobs}",

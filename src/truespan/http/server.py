@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import uvicorn
@@ -35,6 +35,8 @@ from truespan.library import Library
 from truespan.settings import read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
 from truespan.types.token import TokenState
+
+T = TypeVar("T")
 
 MAX_HEAD_BYTES = 1 << 16
 """Once a request's headers are longer, nothing more is read."""
@@ -123,18 +125,18 @@ class Service(Struct, frozen=True):
 
 
 class Startup(Struct, frozen=True):
-    """What a server announces once it listens."""
+    """What a server announces once it listens. None for what could not be read."""
 
     address: str
     version: str
-    worlds: list[str]
+    worlds: list[str] | None
     requires_token: bool
-    tokens: int
+    tokens: int | None
     """The number of active tokens."""
     processes: int
     queue: bool
     """Whether jobs wait for workers; otherwise the server runs them."""
-    workers_running: bool
+    workers_running: bool | None
     log_format: str = "text"
 
 
@@ -164,16 +166,26 @@ def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
 def _startup(
     service: Service, settings: Settings, listener: socket.socket | None, library: Library
 ) -> Startup:
-    tokens, names = library.tokens, [world.name for world in library.worlds()]
+    def read(value: Callable[[], T]) -> T | None:
+        # Damage that requests can live with must not keep the server from starting.
+        with contextlib.suppress(errors.TruespanError):
+            return value()
+        return None
+
+    tokens, worlds = library.tokens, read(library.worlds)
     return Startup(
         address="" if listener is None else _address(service.host, listener),
         version=truespan.__version__,
-        worlds=names,
+        worlds=None if worlds is None else [world.name for world in worlds],
         requires_token=service.options.auth.needs_token,
-        tokens=sum(tokens.state(token) is TokenState.ACTIVE for token in tokens.list()),
+        tokens=read(
+            lambda: sum(tokens.state(token) is TokenState.ACTIVE for token in tokens.list())
+        ),
         processes=service.workers,
         queue=library.has_workers,
-        workers_running=any(library.world(name).jobs.has_workers() for name in names[:1]),
+        workers_running=read(lambda: library.world(worlds[0].id).jobs.has_workers())
+        if worlds
+        else None,
         log_format=settings.log_format,
     )
 
