@@ -134,7 +134,7 @@ def restore_old_point(library: Library, world: World, passage: Passage) -> None:
                 pos_start=passage.first_sid,
                 pos_end=passage.last_sid,
                 pos_reach=passage.last_sid,
-                kind=passage.kind,
+                kind=passage.chunk_type,
                 chapters=(passage.chapter,),
                 sections=(passage.section,),
             )

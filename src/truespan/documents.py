@@ -14,7 +14,7 @@ from truespan.jobs.world_jobs import remove_uploads
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.pages import active_pages
 from truespan.types.chunk import ChunkRecord
-from truespan.types.document import AuditEntry, Document, OutlineEntry
+from truespan.types.document import AuditEntry, Document, OutlineEntry, document_references
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
     PAGE_SENTENCES,
@@ -33,7 +33,10 @@ _NUMBER = re.compile("[1-9][0-9]{0,17}")
 
 
 class Documents(Struct, frozen=True):
-    """The documents of one world. A document is named by number, doc id or unique file name."""
+    """The documents of one world.
+
+    A document is named by number, doc id, declared URL or path; the end of the path is enough.
+    """
 
     _access: WorldAccess
 
@@ -46,7 +49,8 @@ class Documents(Struct, frozen=True):
         """Return one document.
 
         Raises:
-            DocumentNotFound: no document has this name, or more than one.
+            DocumentNotFound: no document has this name.
+            DocumentAmbiguous: several have it.
         """
         return self._find(reference)[1]
 
@@ -150,7 +154,7 @@ class Documents(Struct, frozen=True):
         return remover.document(scope, record, document, erase=erase, uploads=uploads)
 
     def _find(self, reference: str | int) -> tuple[Scope, Document]:
-        """Return a document by number, else by doc id, else by file name if only one has it."""
+        """Return the document that a reference names; see `References`."""
         name, scope = str(reference), self._access.readable_scope()
         store = self._access.components.store
         if scope is None:
@@ -161,11 +165,9 @@ class Documents(Struct, frozen=True):
         if len(found) != 1 and name.isprintable():
             # PostgreSQL refuses to search for some characters; such ids are compared below.
             found = store.documents(scope, named=[name])
-        if len(found) != 1:
-            everything = store.documents(scope)
-            found = [document for document in everything if document.doc_id == name]
-            if len(found) != 1:
-                found = [document for document in everything if document.name == name]
-        if len(found) != 1:
+        if len(found) == 1:
+            return scope, found[0]
+        document = document_references(store.documents(scope)).find_one(name)
+        if document is None:
             raise DocumentNotFound(name)
-        return scope, found[0]
+        return scope, document

@@ -9,6 +9,7 @@
     │   │   ├── WorldNotFound, DocumentNotFound, ChunkNotFound, ImageNotFound, TokenNotFound
     │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound, RecordNotFound
     │   │   └── PositionNotFound, PassageNotFound, RouteNotFound
+    │   ├── DocumentAmbiguous      the name is that of several documents
     │   ├── PassageAmbiguous       the passage occurs more than once
     │   ├── ScopeViolation         no result is related to the selected text
     │   ├── NotAllowed, Unauthorized
@@ -59,6 +60,8 @@ import errno
 from collections.abc import Iterable, Iterator, Sequence
 
 _WORLDS_LISTED = 10
+MOST_MATCHES = 10
+"""So many documents of one name are listed."""
 
 
 class TruespanError(Exception):
@@ -248,6 +251,20 @@ class RouteNotFound(NotFound):
     code = "route_not_found"
     text = "There is no such endpoint."
     advice = "/openapi.json lists all endpoints."
+
+
+class DocumentAmbiguous(CallerError):
+    """Several documents have the name. `matches` says what to write instead, for each of them."""
+
+    code = "document_ambiguous"
+    advice = "Use one of these paths, a longer one, or the number."
+
+    def __init__(self, reference: str, matches: Sequence[tuple[int, str]]) -> None:
+        self.matches = tuple(matches)
+        listed = [f"{path} (number {number})" for number, path in self.matches[:MOST_MATCHES]]
+        more = len(self.matches) - MOST_MATCHES
+        listed += [f"{more} more"] if more > 0 else []
+        super().__init__(f"{len(self.matches)} documents match {reference!r}: {', '.join(listed)}.")
 
 
 class PassageAmbiguous(CallerError):

@@ -45,6 +45,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
     errors.Unauthorized: Status(401, 2, _INVALID_PARAMS),
     errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
+    errors.DocumentAmbiguous: Status(422, 2, _INVALID_PARAMS),
     errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
     errors.ScopeViolation: Status(422, 2, _INVALID_PARAMS),
     errors.WorldBusy: Status(409, 2, _INVALID_PARAMS),
@@ -172,7 +173,8 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
         shown |= members(
             chunk, "chunk_id", "index", "start", "end", "first_sid", "last_sid", "page"
         )
-        shown |= members(chunk, "kind", "tokens", "text_hash", "dedupe_hash", "figure")
+        shown["chunk_type"] = chunk.kind
+        shown |= members(chunk, "tokens", "text_hash", "dedupe_hash", "figure")
         shown["text"] = chunk.data.decode() if intact else None
     return shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -401,7 +402,8 @@ class RecordsContract:
     def test_no_text_is_ever_read_as_a_statement(self, here: Place, text: str) -> None:
         scope = built(here, f"world {text}")
         labels = {"name": text, "path": text, "title": text, "language": text, "version": text}
-        optional = {"declared_title": text, "tags": (text,), "source_url": text, "metadata": text}
+        optional = {"declared_title": text, "tags": (text,), "source_url": text}
+        optional |= {"metadata": json.dumps({text: text}), "shown_path": text}
         ref = shown(here, scope, f"Text: {text}", text, **labels, **optional, origin=text)
         here.store.set_position(scope, text, ref, 0, current=True)
         here.store.cool_down(text, text, 1.0)

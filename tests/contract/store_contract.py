@@ -442,11 +442,16 @@ class StoreContract:
             source_url="u",
             metadata=None,
             origin="",
+            shown_path="docs/b.txt",
         )
         assert here.store.derived(scope, 1) is None
         [document] = here.store.documents(scope)
         assert (document.language, document.language_declared) == ("de", True)
         assert (document.version, document.tags, document.source_url) == ("2", ("x",), "u")
+        assert document.shown_path == "docs/b.txt"
+        assert here.store.path_owners(scope, ["docs/b.txt", "other"]) == {
+            "docs/b.txt": document.doc_id
+        }
 
     def test_a_world_is_deleted_with_all_its_rows_and_what_follows_is_queued(
         self, here: Place

@@ -19,6 +19,14 @@ from truespan.world import World
 QUESTION = "who had the spare key"
 CITED = {
     "chunk_id",
+    "chunk_type",
+    "source_url",
+    "address",
+    "path",
+    "language",
+    "version",
+    "tags",
+    "metadata",
     "document",
     "source",
     "title",

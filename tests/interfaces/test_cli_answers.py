@@ -69,7 +69,8 @@ def test_a_person_gets_answer_sources_wrong_quotes_and_the_reason(
 
     assert (code, err) == (0, "")
     assert out.startswith("It hung from “a red cord” [1], and “a blue one” [9].\n")
-    assert "[1] The Lamp › One: The Keeper (lamp.md, sentences " in out
+    assert "[1] The Lamp › One: The Keeper (" in out
+    assert "/lamp.md, sentences " in out
     assert "[9] ✗ no such source" in out
     assert "✗ a blue one" in out
     assert "✗ a red cord" not in out

@@ -70,7 +70,10 @@ def test_documents_come_page_by_page_each_once(
         names.append([entry["title"] for entry in page["resources"]])
         cursor = page.get("nextCursor")
 
-    assert (names, cursor) == ([["0.md", "1.md"], ["2.md", "3.md"], ["4.md"]], None)
+    assert (names, cursor) == (
+        [["files/0.md", "files/1.md"], ["files/2.md", "files/3.md"], ["files/4.md"]],
+        None,
+    )
 
 
 def test_sentences_are_joined_as_their_paragraphs_were(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, stored
 from tests.support.sample_books import FORMS, book, plain_book
 from tests.support.worlds import WordEmbedder, other_profile, place
+from tests.unit.sources import LABELS
 from truespan.retrieval.pack import pack, render
 from truespan.retrieval.stages import rank_visible
 from truespan.types.bundle import ContextBundle
@@ -49,6 +50,7 @@ def visible(
         text_hash=hash_text(text),
         tokens=tokens,
         score=score,
+        labels=LABELS,
     )
 
 

@@ -246,7 +246,7 @@ def write_with_pictures(folder: Path, seed: int) -> str:
 
 def figures(world: World) -> dict[str | None, tuple[int, int | None, str]]:
     found = world.search("a map of the harbour", top_k=500, floor=0.0).results
-    return {one.figure_id: _place(one) for one in found if one.kind is ChunkKind.FIGURE}
+    return {one.figure_id: _place(one) for one in found if one.chunk_type is ChunkKind.FIGURE}
 
 
 def _place(one: Passage) -> tuple[int, int | None, str]:

@@ -285,7 +285,7 @@ def test_the_names_and_receipts_of_a_reader_hold_no_revision_and_nothing_unread(
     told = [entry.name for entry in fields(reader.where())]
     assert told == [
         "document", "doc_id", "title", "source", "sid", "chapter", "chapters_reached",
-        "last_sentence", "current",
+        "last_sentence", "current", "path",
     ]  # fmt: skip
 
 

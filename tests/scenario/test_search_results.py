@@ -127,11 +127,14 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
 
     assert {entry.name for entry in fields(Passage)} == {
         "chunk_id", "score", "document", "doc_id", "source", "title", "chapter", "section",
-        "index", "start", "end", "first_sid", "last_sid", "kind", "text", "overlap_text",
+        "index", "start", "end", "first_sid", "last_sid", "chunk_type", "text", "overlap_text",
         "token_count", "receipt", "page", "figure_id", "image_ref", "parent_chunk_id",
-        "parent_chunk_local_index", "fused", "rerank",
+        "parent_chunk_local_index", "fused", "rerank", "source_url", "address", "path",
+        "language", "version", "tags", "metadata",
     }  # fmt: skip
     assert passage.source == "a.txt"
+    assert passage.source_url == passage.path == "world/a.txt"
+    assert passage.address == f"truespan://{world.id}/1"
     assert passage.text == HARBOUR
     assert here.store.canonical_text(here.scope(world), 1)[passage.start : passage.end] == HARBOUR
     assert passage.receipt.text_hash == here.points(world)[passage.chunk_id].text_hash

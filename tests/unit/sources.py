@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from truespan.types.chunk import ChunkKind
+from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, hash_text
 from truespan.types.trust import Visible
+
+LABELS = SourceLabels(
+    source_url="docs/file.txt",
+    address="truespan://world/1",
+    path="docs/file.txt",
+    language="en",
+    version="1.0",
+    tags=(),
+)
 
 
 def source(text: str, *, start: int = 0, **changes: Any) -> Visible:
@@ -30,5 +39,6 @@ def source(text: str, *, start: int = 0, **changes: Any) -> Visible:
         "text_hash": hash_text(text),
         "tokens": len(text.split()),
         "score": 0.7,
+        "labels": LABELS,
     }
     return Visible(**fields | changes)

@@ -255,7 +255,7 @@ def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> N
 
     answer = room.world.answer(QUESTION, documents=["a.html", "b.txt"])
 
-    kinds = [note.kind.value for note in answer.retrieved_chunks_metadata]
+    kinds = [note.chunk_type.value for note in answer.retrieved_chunks_metadata]
     assert kinds.count("figure") == 25
     assert "b.txt" in {note.source for note in answer.retrieved_chunks_metadata}
     assert "The key." in room.primary.prompt

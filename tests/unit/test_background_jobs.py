@@ -115,6 +115,7 @@ def test_an_upload_becomes_a_document_and_no_file_stays(here: Place) -> None:
     assert settled(here, world, job).state is JobState.DONE
     [document] = world.documents.list()
     assert (document.name, document.path) == ("tale.txt", "upload:tale.txt")
+    assert document.shown_path == "tale.txt"
     states = {one.name: one.state for one in world.jobs.documents(job.id)}
     assert states == {"tale.txt": "embedded", "bad.pdf": "failed"}
     assert files(here) == []

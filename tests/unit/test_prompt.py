@@ -90,7 +90,8 @@ def test_what_two_sources_share_is_told_once() -> None:
     assert asked.count("three.") == 1
     assert "Text:\nFour five." in asked
     assert quote_sources([first, second]) == (
-        "> One two three.\n\n[1] A Title › One\n\n> Four five.\n\n[2] A Title › One"
+        "> One two three.\n\n[1] A Title › One (docs/file.txt)\n\n"
+        "> Four five.\n\n[2] A Title › One (docs/file.txt)"
     )
 
 

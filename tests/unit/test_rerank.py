@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.promises import proves
 from tests.support.worlds import HandClock
+from tests.unit.sources import LABELS
 from truespan.errors import (
     Interrupted,
     ModelUnavailable,
@@ -52,6 +53,7 @@ def chunk(number: int, *, tokens: int = 1, score: float = 0.5) -> Visible:
         text_hash=hash_text(text),
         tokens=tokens,
         score=score,
+        labels=LABELS,
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from truespan.errors import DocumentAmbiguous
 from truespan.retrieval.pipeline import hidden_documents, name_defaults, narrow_scope
 from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
@@ -30,7 +31,7 @@ def entry(
 ) -> CatalogEntry:
     return CatalogEntry(
         number, f"doc-{number}", f"{number % 2}.txt", language, True, version, tags, embedded,
-        pending,
+        pending, path=f"{number % 2}.txt",
     )  # fmt: skip
 
 
@@ -55,7 +56,9 @@ def test_labels_and_names_narrow_together():
     assert chosen(shelf) == [1, 2, 4]
     assert chosen(shelf, language_constraint="de") == [3]
     assert chosen(shelf, language_constraint=None, tags=("a",)) == [2, 3]
-    assert chosen(shelf, documents=("doc-1", "3", "0.txt")) == [1, 2, 4]
+    assert chosen(shelf, documents=("doc-1", "3", "4")) == [1, 4]
+    with pytest.raises(DocumentAmbiguous, match=r"2 documents match '0\.txt'"):
+        chosen(shelf, documents=("0.txt",))
     assert chosen(shelf, language_constraint=None, documents=("3", "nobody")) == [3]
     assert chosen(shelf, language_constraint=None, documents=()) == []
     assert chosen(shelf, language_constraint="fr") == []

@@ -78,6 +78,8 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
         first_sid=source.first_sid,
         last_sid=source.last_sid,
         chunk_id=source.chunk_id,
+        source_url=source.labels.source_url,
+        path=source.labels.path,
     )
 
 

@@ -144,6 +144,7 @@ class _Taken(Struct):
 
 
 _LONGEST_LABEL = 120
+_LONGEST_SOURCE = 300
 _LEFT_OUT = "[...]"
 """Replaces words of a source that an earlier source already contains."""
 
@@ -203,7 +204,8 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]]) -> str:
     labels = dict.fromkeys((source.title, source.chapter, source.section))
     place = " > ".join(shorten(" ".join(label.split()), _LONGEST_LABEL) for label in labels)
     text = f"\n{_LEFT_OUT}\n".join(source.text[start:end] for start, end in spans)
-    return f"Place: {place}\nText:\n{text}"
+    origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]
+    return f"Place: {place}\nSource: {origin}\nText:\n{text}"
 
 
 def _find_fence(texts: Sequence[str]) -> str:

@@ -388,7 +388,7 @@ def quote_sources(sources: Sequence[Visible]) -> str:
         labels = dict.fromkeys((source.title, source.chapter, source.section))
         place = " › ".join(" ".join(label.split()) for label in labels)
         page = f", page {source.page}" if source.page is not None else ""
-        paragraphs.append(f"[{number}] {place}{page}")
+        paragraphs.append(f"[{number}] {place}{page} ({source.labels.source_url})")
     return "\n\n".join(paragraphs)
 
 

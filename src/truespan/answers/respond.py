@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from truespan.answers.citations import citation, find_citations
 from truespan.answers.decide import count_words, decide
@@ -36,7 +36,7 @@ from truespan.types.answer import (
     Started,
     preview,
 )
-from truespan.types.bundle import Notice
+from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import (
     Candidate,
@@ -231,19 +231,26 @@ def _pieces(decision: Decision, sources: Sequence[Visible], reply: Reply | None)
 
 def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[RetrievedNote, ...]:
     pairs = ((chunks[item.candidate.chunk_id], item.verdict) for item in decision.retrieved)
-    return tuple(
-        RetrievedNote(
-            chunk_id=chunk.chunk_id,
-            similarity=round_score(chunk.score),
-            document=chunk.document,
-            source=chunk.source,
-            chapter=chunk.chapter,
-            section=chunk.section,
-            page=chunk.page,
-            kind=chunk.kind,
-            text=preview(chunk.text),
-            verdict=verdict,
-            rerank=chunk.rerank,
-        )
-        for chunk, verdict in pairs
+    return tuple(_note(chunk, verdict) for chunk, verdict in pairs)
+
+
+def _note(chunk: Visible, verdict: WhyNot) -> RetrievedNote:
+    figure = chunk.figure
+    return RetrievedNote(
+        chunk_id=chunk.chunk_id,
+        similarity=round_score(chunk.score),
+        document=chunk.document,
+        source=chunk.source,
+        chapter=chunk.chapter,
+        section=chunk.section,
+        page=chunk.page,
+        chunk_type=chunk.kind,
+        text=preview(chunk.text),
+        verdict=verdict,
+        rerank=chunk.rerank,
+        figure_id=figure.figure_id if figure else None,
+        image_ref=figure.image_ref if figure else None,
+        parent_chunk_id=chunk.parent_id,
+        parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
+        **asdict(chunk.labels),
     )

@@ -222,7 +222,9 @@ def ingest(
 
 def _announce_removal(documents: "Sequence[Document]") -> None:
     for document in documents:
-        echo(f"will be removed: {document.name} (document {document.number}), its file is gone")
+        echo(
+            f"will be removed: {document.shown_path} (document {document.number}), its file is gone"
+        )
 
 
 def _print_report(report: "IngestReport", as_json: bool) -> int:

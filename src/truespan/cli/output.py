@@ -79,7 +79,7 @@ def print_search(result: SearchResult) -> None:
             _explain_rank(passage.fused, passage.rerank),
             (passage.title, passage.chapter, passage.section),
             passage.text,
-            f"{passage.receipt.text_hash[:12]}  {passage.source}, sentences "
+            f"{passage.receipt.text_hash[:12]}  {passage.source_url}, sentences "
             f"{passage.first_sid}-{passage.last_sid}, revision {passage.receipt.revision}, "
             f"chunk {passage.chunk_id}",
         )
@@ -97,7 +97,7 @@ def print_bundle(bundle: ContextBundle) -> None:
         f"{funnel.verified} verified, {funnel.returned} of {metadata.original_top_k} returned, "
         f"{bundle.total_tokens} tokens ({metadata.processing_time_ms} ms).",
         *(
-            f"Figure: {note.relevance_score:.3f}  {note.figure_id} in {note.source}, "
+            f"Figure: {note.relevance_score:.3f}  {note.figure_id} in {note.source_url}, "
             f"{note.image_ref or 'no image kept'}"
             for note in metadata.figures
         ),
@@ -105,11 +105,11 @@ def print_bundle(bundle: ContextBundle) -> None:
         *(f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped),
         *_notes(metadata.warnings),
         *(
-            f"Near miss: {miss.score:.3f}  {miss.source}, {miss.chapter}"
+            f"Near miss: {miss.score:.3f}  {miss.path}, {miss.chapter}"
             for miss in metadata.near_misses
         ),
         *(
-            f"The selection is in {found.source}, {found.chapter}, "
+            f"The selection is in {found.path}, {found.chapter}, "
             f"sentences {found.first_sid}-{found.last_sid}."
             for found in metadata.located
         ),
@@ -122,7 +122,8 @@ def print_bundle(bundle: ContextBundle) -> None:
             _explain_rank(note.fused, note.rerank),
             (note.title, chunk.chapter, chunk.section),
             chunk.content,
-            f"{note.text_hash[:12]}  sentences {note.first_sid}-{note.last_sid}, "
+            f"{note.text_hash[:12]}  {note.source_url}, sentences "
+            f"{note.first_sid}-{note.last_sid}, "
             f"{chunk.token_count} tokens",
         )
         for chunk, note in zip(bundle.retrieved_chunks, metadata.sources, strict=True)
@@ -279,7 +280,7 @@ def _cite(citation: Citation) -> str:
     place = " › ".join(" ".join(label.split()) for label in labels if label)
     page = f", page {citation.page}" if citation.page is not None else ""
     sids = f"sentences {citation.first_sid}-{citation.last_sid}"
-    return f"[{citation.number}] {place}{page} ({citation.source}, {sids})"
+    return f"[{citation.number}] {place}{page} ({citation.source_url}, {sids})"
 
 
 def show_usage(records: Sequence[UsageRecord]) -> str:
@@ -371,7 +372,7 @@ def show_chunk(record: ChunkRecord) -> str:
     """Show a chunk row and whether its bytes still match their hash."""
     document, chunk = record.document, record.chunk
     head = [
-        f"document {document.number} ({document.name}), revision {document.revision}",
+        f"document {document.number} ({document.path}), revision {document.revision}",
         f"state {record.state}, {'active' if record.live else 'not active'}",
     ]
     if chunk is None:
@@ -396,8 +397,10 @@ def show_document(
     metadata: Mapping[str, Any],
     audit: Sequence[AuditEntry],
 ) -> str:
+    origin = f", from {document.source_url}" if document.source_url else ""
     lines = [
         f"{document.title}  (document {document.number}, {document.doc_id})",
+        f"{document.shown_path}{origin}",
         f"{document.kind}, version {document.version}, language {document.language}, "
         f"revision {document.active or document.staged}",
         f"{document.characters} characters, {document.sentences} sentences, "
@@ -433,7 +436,8 @@ def show_world(
     rows: list[tuple[object, ...]] = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
     for entry in documents:
         counts = (entry.active or "-", entry.chunks, entry.embedded)
-        rows.append((entry.number, shorten(entry.title, 40), entry.kind.value, *counts, entry.name))
+        title, kind = shorten(entry.title, 40), entry.kind.value
+        rows.append((entry.number, title, kind, *counts, entry.shown_path))
     used = "in every request" if world.defaults is Defaults.RECOMMENDED else "on request"
     lines = [] if reranker is None else [f"reranked {used} by {reranker}"]
     return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])

@@ -70,7 +70,7 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
         "elsewhere": compare_prices(plan.tokens_to_embed, plan.to_embed),
         "prices_of": PRICES_AS_OF,
         "rows": plan.rows,
-        "removed": [document.name for document in plan.removed],
+        "removed": [document.shown_path for document in plan.removed],
         **members(plan, "passed_over", "unmatched"),
     }
 
@@ -102,7 +102,7 @@ def show_dry_run(plan: DryRun) -> str:
     ]
     lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]
     lines += [f"failed: {row.message}" for row in plan.rows if row.message]
-    lines += [f"would be removed: {document.name}" for document in plan.removed]
+    lines += [f"would be removed: {document.shown_path}" for document in plan.removed]
     lines += [f"matched no file: {path}" for path in plan.unmatched]
     if plan.passed_over:
         lines.append(f"{pluralize(plan.passed_over, 'file')} of other types would be skipped.")

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
 from truespan.strict_json import JsonError, parse_json_object
-from truespan.types.document import Document
+from truespan.types.document import Document, document_references
 from truespan.types.fields import FieldError
 from truespan.types.metadata import (
     Condition,
@@ -346,31 +346,28 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 class DocumentNames:
     """The documents of a world by every reference to them.
 
-    A reference is a number, a doc id, a file name or a path, in this order; the last parts of a
-    path are enough. A reference that several documents match names none of them.
+    A reference is as `References` says, or a path of this machine, of which the last parts are
+    enough. A reference that several documents match names none of them.
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        self._by_number: dict[str, list[Document]] = defaultdict(list)
-        self._by_id: dict[str, list[Document]] = defaultdict(list)
+        documents = list(documents)
+        self._references = document_references(documents)
         self._by_name: dict[str, list[Document]] = defaultdict(list)
         for document in documents:
-            self._by_number[str(document.number)].append(document)
-            self._by_id[document.doc_id].append(document)
             self._by_name[document.name].append(document)
 
     def find(self, reference: str) -> Document | None:
         """Return the document that a reference names; None if none or several match."""
-        for documents in (self._by_number, self._by_id, self._by_name):
-            if len(found := documents.get(reference, [])) == 1:
-                return found[0]
-        parts = PurePath(reference).parts
-        found = [
-            document
-            for document in self._by_name.get(PurePath(reference).name, [])
-            if PurePath(document.path).parts[-len(parts) :] == parts
-        ]
-        return found[0] if parts and len(found) == 1 else None
+        found = self._references.find(reference)
+        if not found:
+            parts = PurePath(reference).parts
+            found = [
+                document
+                for document in self._by_name.get(PurePath(reference).name, [])
+                if PurePath(document.path).parts[-len(parts) :] == parts
+            ]
+        return found[0] if len(found) == 1 else None
 
     def key_of(self, reference: str) -> str | None:
         """Return the doc id of the document that a reference names: it outlives every revision."""
@@ -378,9 +375,13 @@ class DocumentNames:
         return found.doc_id if found else None
 
     def to_write(self, reference: str) -> str:
-        """Return the reference to write into a file: the name if no other document has it."""
+        """Return the reference to write into a file: the name if no other document has it.
+
+        Raises DocumentNotFound, or DocumentAmbiguous if several documents match.
+        """
         found = self.find(reference)
         if found is None:
+            self._references.find_one(reference)
             raise DocumentNotFound(reference)
         return found.name if self.find(found.name) is found else found.doc_id
 

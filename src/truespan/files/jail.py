@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable, resource_error
 from truespan.ingest.manifest import PathPattern, path_fault, split_path
-from truespan.types.source import DocumentOptions, Source
+from truespan.types.source import UPLOAD, DocumentOptions, Source, short_path
 
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
@@ -38,7 +38,7 @@ def upload_doc_id(name: str) -> str:
 
 def upload_path(name: str) -> str:
     """Return the recorded path of an upload; no file has such a path."""
-    return f"upload:{name}"
+    return UPLOAD + name
 
 
 def _slug(name: str) -> str:
@@ -49,8 +49,19 @@ def _slug(name: str) -> str:
 
 
 def make_source(
-    path: str, size: int, declared: DocumentOptions, *, doc_id: str | None = None, origin: str = ""
+    path: str,
+    size: int,
+    declared: DocumentOptions,
+    *,
+    root: str,
+    doc_id: str | None = None,
+    origin: str = "",
 ) -> Source:
+    """Return a file below a folder as a source. What is shown of its path begins with that folder,
+    and says nothing of where on this machine it is."""
+    inside = os.path.relpath(path, root)
+    # A link may lead to a file elsewhere.
+    folders = 1 if inside.startswith(os.pardir + os.sep) else inside.count(os.sep) + 1
     return Source(
         path=path,
         name=display_path(os.path.basename(path)),
@@ -58,6 +69,7 @@ def make_source(
         size=size,
         declared=declared,
         origin=origin,
+        shown_path=short_path(display_path(path), folders),
     )
 
 

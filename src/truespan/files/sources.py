@@ -134,6 +134,7 @@ class _ManifestSearch:
             file.path,
             file.status.st_size,
             entry.declared,
+            root=self.jail.root,
             doc_id=entry.doc_id,
             origin=display_path(self.manifest),
         )
@@ -238,7 +239,7 @@ class _PathSearch(Struct):
             if os.path.isdir(real):
                 self._add_folder(real)
             else:
-                self._add_file(real)
+                self._add_file(real, os.path.dirname(real))
             return
         parts = Path(path).parts
         first = next((place for place, part in enumerate(parts) if has_wildcard(part)), None)
@@ -269,7 +270,7 @@ class _PathSearch(Struct):
                 if self.is_supported(entry.name) and entry.is_file():
                     file = entry.path if self.jails is None else self._resolve(entry.path)
             if file is not None:
-                self._add_file(file)
+                self._add_file(file, folder)
                 added += 1
             else:
                 self.passed_over.add(entry.path)
@@ -277,7 +278,7 @@ class _PathSearch(Struct):
         self.roots.append(Root(folder, added, "/".join(pattern)))
         return added + skipped
 
-    def _add_file(self, path: str) -> None:
+    def _add_file(self, path: str, root: str) -> None:
         if path in self.sources:
             return
         try:
@@ -285,7 +286,7 @@ class _PathSearch(Struct):
         except OSError:
             # It was deleted since it was listed. Reading it will fail and report that.
             size = 0
-        source = make_source(path, size, self.declared)
+        source = make_source(path, size, self.declared, root=root)
         self.sources[path] = replace(source, confined=self.jails is not None)
 
 

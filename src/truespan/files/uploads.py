@@ -79,6 +79,7 @@ class UploadFolder:
                     size=stored.size,
                     declared=declared,
                     upload=f"{world}/{batch}/{stored.file}",
+                    shown_path=stored.name,
                 )
                 for stored in files
             )

@@ -228,7 +228,7 @@ class WorldDetail(WorldEntry, frozen=True, kw_only=True):
 
 
 class DocumentEntry(Struct, frozen=True, kw_only=True):
-    """A document. The path of its file is not included."""
+    """A document. `path` begins with the folder that was ingested, or is the name of an upload."""
 
     number: int
     doc_id: str
@@ -246,6 +246,7 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
     characters: int
     sentences: int
     source_url: str | None
+    path: str
     visible: bool
     """Whether it can be searched yet."""
 
@@ -395,7 +396,7 @@ class ChunkDetail(Struct, frozen=True, kw_only=True):
     first_sid: int | UnsetType = UNSET
     last_sid: int | UnsetType = UNSET
     page: int | UnsetType | None = UNSET
-    kind: ChunkKind | UnsetType = UNSET
+    chunk_type: ChunkKind | UnsetType = UNSET
     tokens: int | UnsetType = UNSET
     text_hash: str | UnsetType = UNSET
     dedupe_hash: str | UnsetType | None = UNSET
@@ -502,9 +503,10 @@ def decision_detail(decision: decisions.Decision) -> Decision:
 
 
 def document_entry(document: Document) -> DocumentEntry:
-    """Convert a document, leaving out the path of its file: that is for the operator only."""
-    *names, _visible = DocumentEntry.__struct_fields__
+    """Convert a document. Where on the server its file is, is for the operator only."""
+    *names, _path, _visible = DocumentEntry.__struct_fields__
     values = members(document, *names)
+    values["path"] = document.shown_path
     values["tags"] = list(document.tags)
     return DocumentEntry(**values, visible=document.active is not None)
 

@@ -173,6 +173,7 @@ def make_draft(
         source_url=declared.source_url,
         metadata=declared.metadata,
         origin=source.origin,
+        shown_path=source.shown_path,
         chunking=own_chunking,
         source_hash=source_hash,
         recipe=recipe,

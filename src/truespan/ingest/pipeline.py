@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from shlex import quote
 
@@ -24,14 +25,21 @@ from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.metadata import derive_metadata
-from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
+from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run, to_utf8
 from truespan.ingest.run import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
-from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source
+from truespan.types.source import (
+    DocumentOptions,
+    FoundSources,
+    IngestOptions,
+    Source,
+    short_path,
+    tell_apart,
+)
 from truespan.types.telemetry import CounterName, Stage
 
 GROUP_CHUNKS = 4096
@@ -81,7 +89,7 @@ class _DraftMaker:
             declared = declared.or_else(known.declared)
         if declared.kind is None:
             declared = replace(declared, kind=usual_kind(source.name, content))
-        source = replace(source, declared=declared)
+        source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         source_hash = sha256(content).hexdigest()
         pictures = may_have_pictures(source.name, content)
         recipe = self._recipes.get((declared, pictures))
@@ -107,6 +115,16 @@ class _DraftMaker:
             trace=deps.trace,
         )
         return source, draft
+
+
+def _shown_path(source: Source, known: Document | None) -> str:
+    """Return the path to show: as it was, unless the file was moved or more of it is known now."""
+    path = to_utf8(source.path)
+    found = source.shown_path or short_path(path)
+    if known is None or known.damaged or known.path != path:
+        return found
+    before = known.shown_path
+    return found if found.endswith(f"/{before}") else before
 
 
 class _Group(Struct):
@@ -203,6 +221,7 @@ class _Run:
             "source_url": declared.source_url,
             "metadata": declared.metadata,
             "origin": source.origin,
+            "shown_path": source.shown_path,
         }
         changed = any(getattr(known, name) != value for name, value in labels.items())
         if changed or declared.language != known.declared.language:
@@ -402,10 +421,13 @@ def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> Foun
         return deps.uploads.find(scope.world, request.uploads, request.options.declared)
     if request.manifest is None:
         options = request.options
-        return deps.sources.find(request.paths, options.declared, within=options.within)
-    content = deps.sources.read_manifest(request.manifest)
-    entries = parse_manifest(request.manifest, content, profiles=deps.preparation.chunkings)
-    return deps.sources.expand(request.manifest, entries)
+        found = deps.sources.find(request.paths, options.declared, within=options.within)
+    else:
+        content = deps.sources.read_manifest(request.manifest)
+        entries = parse_manifest(request.manifest, content, profiles=deps.preparation.chunkings)
+        found = deps.sources.expand(request.manifest, entries)
+    owners = partial(deps.store.path_owners, scope)
+    return replace(found, sources=tell_apart(found.sources, owners))
 
 
 def find_removed(
@@ -453,7 +475,7 @@ def run_request(
     report = ingest_sources(deps, scope, found.sources, log)
     report.passed_over, report.unmatched = found.passed_over, found.unmatched
     remove_documents(deps, scope, removed, log)
-    report.removed = [document.name for document in removed]
+    report.removed = [document.shown_path for document in removed]
     return report
 
 

@@ -131,6 +131,7 @@ def _citable(
 ) -> Citable:
     cited = {
         "chunk_id": chunk.chunk_id,
+        "chunk_type": place.chunk_type.value,
         "document": place.document,
         "source": place.source,
         "title": place.title,
@@ -143,5 +144,12 @@ def _citable(
         "world": world,
         "generation": receipt.generation,
         "text_hash": receipt.text_hash,
+        "source_url": place.source_url,
+        "address": place.address,
+        "path": place.path,
+        "language": place.language,
+        "version": place.version,
+        "tags": list(place.tags),
+        "metadata": place.metadata,
     }
     return Citable(text, chunk.chunk_id, score, cited)

@@ -41,6 +41,7 @@ class DocumentDescription(Struct, frozen=True):
     doc_id: str
     title: str
     source: str
+    path: str
     kind: str
     language: str
     version: str
@@ -73,7 +74,11 @@ def _describe(document: Document, outline: tuple[OutlineEntry, ...] = ()) -> Doc
     names = ("doc_id", "title", "kind", "language", "version", "tags", "sentences")
     values = members(document, *names)
     return DocumentDescription(
-        document=document.number, source=document.name, outline=outline, **values
+        document=document.number,
+        source=document.name,
+        path=document.shown_path,
+        outline=outline,
+        **values,
     )
 
 
@@ -127,7 +132,7 @@ def list_resources(provider: ResourceProvider, cursor: str | None, subject: Any)
         {
             "uri": f"truespan://documents/{quote(entry.doc_id, safe='')}",
             "name": entry.doc_id,
-            "title": entry.source,
+            "title": entry.path,
             "mimeType": "application/json",
         }
         for entry in page

@@ -9,12 +9,13 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.ingest.boilerplate import is_boilerplate
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import Fetched
-from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
+from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel, follows_contract
 from truespan.retrieval.query_vector import round_score
 from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.stages import MOST_ASIDE
@@ -36,7 +37,7 @@ from truespan.types.bundle import (
 )
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
@@ -303,7 +304,7 @@ def assemble(
         defaults=attempt.world.defaults,
     )
     return ContextBundle(
-        retrieved_chunks=tuple(_retrieved_chunk(part, scope) for part in chosen if scope),
+        retrieved_chunks=tuple(_retrieved_chunk(part, attempt.world) for part in chosen),
         metadata=metadata,
         status=status_of(
             failed=failure is not None,
@@ -319,10 +320,13 @@ def assemble(
     )
 
 
-def _retrieved_chunk(part: Visible, scope: Scope) -> RetrievedChunk:
+def _retrieved_chunk(part: Visible, world: World) -> RetrievedChunk:
+    labels = part.labels
+    # The contract says that it is a URL, which a path is not.
+    is_path = follows_contract(world) and labels.source_url == labels.path
     return RetrievedChunk(
         content=part.text,
-        source_url=f"truespan://{scope.world}/{part.document}",
+        source_url=labels.address if is_path else labels.source_url,
         chapter=part.chapter,
         section=part.section,
         chunk_id=part.chunk_id,
@@ -348,6 +352,8 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         page=part.page,
         fused=part.fused,
         rerank=part.rerank,
+        chunk_type=part.kind,
+        **asdict(part.labels),
     )
 
 
@@ -367,4 +373,5 @@ def _figure_note(part: Visible) -> FigureNote:
         section=part.section,
         page=part.page,
         relevance_score=round_score(part.score),
+        **asdict(part.labels),
     )

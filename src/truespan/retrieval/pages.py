@@ -152,17 +152,19 @@ class Pages(Struct, frozen=True):
 
 def active_pages(store: Store, scope: Scope, revision: InForce) -> Pages:
     """Return the pages of the whole active revision, for a caller who may read all of it."""
-    head = PageHead(revision.ref.document, revision.doc_id, revision.title, revision.name)
+    names = revision.doc_id, revision.title, revision.name, revision.path
+    head = PageHead(revision.ref.document, *names)
     return Pages(store, scope, revision.ref, head, count=revision.sentences)
 
 
 def read_pages(store: Store, scope: Scope, position: Position) -> Pages:
     """Return the pages of the revision that was read, up to the position."""
+    names = position.doc_id, position.title, position.name, position.label.path
     return Pages(
         store,
         scope.for_reader(position.document, position.revision, position.sid),
         RevisionRef(position.document, position.revision),
-        PageHead(position.document, position.doc_id, position.title, position.name),
+        PageHead(position.document, *names),
         until=position.sid,
     )
 
@@ -335,4 +337,5 @@ def describe_position(store: Store, scope: Scope, position: Position) -> Reading
         chapters_reached=tuple(reached),
         last_sentence=sentence,
         current=position.current,
+        path=position.label.path,
     )

@@ -30,7 +30,8 @@ from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, vi
 from truespan.retrieval.tail import TailMaker
 from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
-from truespan.types.chunk import ChunkKind, Vector
+from truespan.types.chunk import ChunkKind, Vector, labels_of
+from truespan.types.document import References
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
@@ -54,15 +55,19 @@ NOTHING_READ_YET = Notice("nothing_read", "Nothing of this book has been read ye
 def find_position(positions: Sequence[Position], book: str | None) -> Position | None:
     """Return the position in the named book, or in the current one if none is named.
 
-    A book is named by number, doc id, file name, or by a title that no other one has.
+    A book is named as `References` says, or by a title that no other one has. Raises
+    DocumentAmbiguous if the reader has a position in several of that name.
     """
-    for position in positions:
-        if book is None and position.current:
-            return position
-        if book is not None and book in (str(position.document), position.doc_id, position.name):
-            return position
-    titled = [one for one in positions if book and one.title.casefold() == book.casefold()]
-    return titled[0] if len(titled) == 1 else None
+    if book is None:
+        return next((position for position in positions if position.current), None)
+
+    def label(position: Position) -> tuple[int, str, str, str | None]:
+        known = position.label
+        return known.number, known.doc_id, known.path, known.source_url
+
+    found = References(positions, label).find_one(book)
+    titled = [one for one in positions if one.title.casefold() == book.casefold()]
+    return titled[0] if found is None and len(titled) == 1 else found
 
 
 class ReaderRetriever(Struct, frozen=True):
@@ -335,5 +340,6 @@ def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float)
         text_hash=chunk.text_hash,
         tokens=chunk.tokens,
         score=score,
+        labels=labels_of(scope.world, position.label, for_reader=True),
         page=chunk.page,
     )

@@ -271,7 +271,10 @@ class Retriever(Struct, frozen=True):
         verified = verify(below[:length], read_chunks(self.pipeline.deps, scope, ids)).verified
         visible = (part for found in verified for part in reveal(found, scope)[:1])
         return tuple(
-            NearMiss(part.chunk_id, round_score(part.score), part.source, part.chapter)
+            NearMiss(
+                *(part.chunk_id, round_score(part.score), part.source, part.chapter),
+                part.labels.path,
+            )
             for part in rank_visible(visible)[:MAX_NEAR_MISSES]
         )
 
@@ -281,7 +284,7 @@ class Retriever(Struct, frozen=True):
         entries = (
             entry for entry in attempt.catalog or () if admits(scope.documents, entry.number)
         )
-        names = {entry.number: entry.name for entry in entries}
+        names = {entry.number: (entry.name, entry.path) for entry in entries}
         likely = dict.fromkeys(part.document for part in attempt.packed.chosen)
         order = [*likely, *(number for number in names if number not in likely)]
         for number in order[:MAX_SEARCHED_FOR_SELECTION]:
@@ -291,12 +294,12 @@ class Retriever(Struct, frozen=True):
             span = next(find_passage(text, store.canonical_text(scope, number)), None)
             if span is None:
                 continue
-            name = names[number]
+            name, path = names[number]
             before = [entry for entry in store.outline(scope, number) if entry.start <= span[0]]
             chapter = (before[-1].chapter if before else None) or name
             section = (before[-1].section if before else None) or chapter
             first, last = store.sentences_across(scope, number, *span)
-            return (Located(number, name, chapter, section, first, last, *span),)
+            return (Located(number, name, path, chapter, section, first, last, *span),)
         return ()
 
 

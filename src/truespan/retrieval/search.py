@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -110,7 +110,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         result = SearchResult(
             world=world.id,
             results=passages,
-            context=render(part for part in passages if part.kind is not ChunkKind.FIGURE),
+            context=render(part for part in passages if part.chunk_type is not ChunkKind.FIGURE),
             requested_k=request.top_k,
             effective_k=k,
             floor=request.floor,
@@ -313,7 +313,7 @@ def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
         end=part.end,
         first_sid=part.first_sid,
         last_sid=part.last_sid,
-        kind=chunk.kind,
+        chunk_type=chunk.kind,
         text=part.text,
         # What comes before a chunk may lie outside of the chapter or section that was asked for.
         overlap_text="" if part.start != chunk.start or scope.names_place else chunk.overlap_text,
@@ -328,4 +328,5 @@ def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
         fused=found.fused,
         rerank=part.rerank,
+        **asdict(part.labels),
     )

@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from truespan.ingest.boilerplate import is_boilerplate
 from truespan.retrieval.query_vector import SCORE_DECIMALS
-from truespan.types.chunk import ChunkKind, ChunkRecord, ChunkState, ParentChunk, StoredChunk
+from truespan.types.chunk import (
+    ChunkKind,
+    ChunkRecord,
+    ChunkState,
+    ParentChunk,
+    StoredChunk,
+    labels_of,
+)
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_text, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, Unlimited, admits
@@ -118,6 +125,7 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
         text_hash=chunk.text_hash,
         tokens=chunk.tokens,
         score=found.score,
+        labels=labels_of(scope.world, document, for_reader=position is not None),
         page=chunk.page,
         figure=chunk.figure,
         parent_id=parent_identity,

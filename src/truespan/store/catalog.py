@@ -48,6 +48,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.metadata_index import MetadataIndex
 from truespan.types.scope import Scope, World, admits
+from truespan.types.source import short_path
 from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place
 
 T = TypeVar("T")
@@ -116,7 +117,8 @@ class Catalogs(Part):
                     *(cells.document, cells.doc_id, cells.name, cells.language),
                     *(bool(cells.language_declared), cells.version),
                     *(tags_of(cells.tags) if intact else (), embedded, pending),
-                    *(not intact, cells.kind, cells.path, cells.source_url),
+                    *(not intact, cells.kind, cells.shown_path or short_path(cells.path)),
+                    cells.source_url,
                 )
             )
         return DocumentCatalog(entries, lambda: self._read_metadata(scope))

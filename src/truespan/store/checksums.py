@@ -83,7 +83,8 @@ def position_checksum(
 REVISION_CELLS: Final = """d.number, d.doc_id, r.number, r.state, r.name, r.path, r.kind, r.title,
     r.declared_title, r.stated_title, r.language, r.language_declared, r.language_stated,
     r.version, r.tags, r.chunking, r.chunking_profile, r.source_hash, r.recipe, r.source_url,
-    r.origin, r.text_hash, r.characters, r.sentences, r.created_at, r.parts"""
+    r.origin, r.text_hash, r.characters, r.sentences, r.created_at, r.parts,
+    r.shown_path, r.metadata"""
 """What the checksum of a revision covers, of its row `r` and of the row `d` of its document."""
 
 
@@ -116,6 +117,9 @@ class RevisionCells(NamedTuple):
     sentences: int
     created_at: float
     parts: bytes | None
+    shown_path: str | None
+    """None in a row of an earlier version, whose checksum does not cover the metadata either."""
+    metadata: str | None
 
     @property
     def ref(self) -> RevisionRef:
@@ -129,7 +133,9 @@ DETAILS_COUNT: Final = DETAILS.count(",") + 1
 
 def revision_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
     """Return the checksum of a revision; the cells are those of `REVISION_CELLS`."""
-    return checksum("revisions", world, *map(plain, cells))
+    # Rows of earlier versions have no path to show, and were written without the last two cells.
+    covered = cells if cells[-2] is not None else cells[:-2]
+    return checksum("revisions", world, *map(plain, covered))
 
 
 def details_checksum(world: WorldId, ref: RevisionRef, cells: Sequence[object]) -> bytes:

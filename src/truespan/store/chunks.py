@@ -19,13 +19,13 @@ from truespan.store.checksums import (
     vector_checksum,
 )
 from truespan.store.rows import (
+    document_label,
     figure_mark,
     has_text,
     read_layout,
     read_layouts,
     read_sentences_of,
     revision_key,
-    tags_of,
     tally_each,
 )
 from truespan.store.session import Part, Row, Session, Statements, retry_on_conflict, world_ids
@@ -116,14 +116,16 @@ class Chunks(Part):
         With a chapter or section in the scope, the sentences of the chunks are read as well; a
         chunk whose sentences cannot be trusted is not intact, because where to cut is unknown."""
         records: dict[ChunkId, ChunkRecord] = {}
-        intact: dict[int, bool] = {}
+        labels: dict[int, tuple[RevisionCells, DocumentLabel, bool]] = {}
         at = self._db.at(scope)
         for row in at.all(_READ, ids=[*ids]):
             key, recorded, *rest = row
-            if key not in intact:
-                intact[key] = recorded == revision_checksum(scope.world, rest[_REVISION:])
+            if key not in labels:
+                cells = RevisionCells(*rest[_REVISION:])
+                intact = recorded == revision_checksum(scope.world, cells)
+                labels[key] = cells, document_label(cells, intact=intact), intact
             chunk_id = ChunkId(rest[_ID])
-            records[chunk_id] = _read_record(scope, rest, labels_intact=intact[key])
+            records[chunk_id] = _read_record(scope, rest, *labels[key])
         if scope.names_place:
             sentences = read_sentences_of(at, scope.world, [*records])
             for chunk_id, record in records.items():
@@ -451,10 +453,16 @@ def _find_content(
     return False
 
 
-def _read_record(scope: Scope, row: Sequence[Any], *, labels_intact: bool) -> ChunkRecord:
+def _read_record(
+    scope: Scope,
+    row: Sequence[Any],
+    labels: RevisionCells,
+    document: DocumentLabel,
+    labels_intact: bool,
+) -> ChunkRecord:
     """Return what is known of a chunk. Of damaged rows, what can be read is returned as well."""
     deleted_at, state, recorded, data, *rest = row
-    cells, labels = rest[:_CELLS], RevisionCells(*rest[_CELLS:])
+    cells = rest[:_CELLS]
     position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash = cells[:11]
     row_hash, overlap, _, chapter, section, page, figure, dedupe = cells[11:]
     intact = chunk_checksum(scope.world, scope.generation.number, labels.ref, cells) == recorded
@@ -470,17 +478,7 @@ def _read_record(scope: Scope, row: Sequence[Any], *, labels_intact: bool) -> Ch
     return ChunkRecord(
         ChunkState(state) if state in _STATES else ChunkState.QUARANTINED,
         live=labels.state == "active" and deleted_at is None,
-        document=DocumentLabel(
-            number=labels.document,
-            doc_id=labels.doc_id,
-            name=labels.name,
-            title=labels.title,
-            declared_title=labels.declared_title,
-            revision=labels.number,
-            tags=tags_of(labels.tags) if labels_intact else (),
-            language=labels.language,
-            version=labels.version,
-        ),
+        document=document,
         chunk=stored,
         recorded_hash=text_hash,
         intact=intact,

@@ -10,6 +10,7 @@ from typing import Any, Final, LiteralString
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
 from truespan.store.checksums import (
     REVISION_CELLS,
+    RevisionCells,
     changing_revisions,
     revision_checksum,
     vector_checksum,
@@ -34,7 +35,7 @@ from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
 from truespan.types.scope import Scope, Unlimited
-from truespan.types.source import DocumentKind
+from truespan.types.source import DocumentKind, short_path
 
 _LIST: Final = f"""
     SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,
@@ -53,7 +54,8 @@ _LIST: Final = f"""
     WHERE d.world_id = :world AND d.deleted_at IS NULL
 """
 
-_KIND, _TAGS, _DECLARED, _QUARANTINED, _STATED, _SKIPPED, _CHECKSUM = 4, 8, 10, 18, 21, 24, 26
+_PATH, _KIND, _TAGS, _DECLARED = 3, 4, 8, 10
+_QUARANTINED, _STATED, _SKIPPED, _CHECKSUM = 18, 21, 24, 26
 """Which of these columns are converted. Their order is that of the fields of a `Document`."""
 
 
@@ -82,8 +84,20 @@ class Documents(Part):
             fields[_DECLARED], fields[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
             # A chunk that was skipped on purpose is quarantined too, and is no damage.
             fields[_QUARANTINED] -= row[_SKIPPED]
-            documents.append(Document(*fields, damaged=not intact))
+            shown = RevisionCells(*cells).shown_path or short_path(row[_PATH])
+            documents.append(Document(*fields, damaged=not intact, shown_path=shown))
         return documents
+
+    def path_owners(self, scope: Scope, shown_paths: Sequence[str]) -> dict[str, str]:
+        """Return the doc ids of the documents that have these shown paths."""
+        rows = self._db.at(scope).all(
+            """SELECT r.shown_path, d.doc_id FROM revisions r
+               JOIN documents d ON d.key = r.document
+               WHERE r.shown_path IN LIST(:paths) AND r.state IN ('active', 'staged')
+                 AND d.world_id = :world AND d.deleted_at IS NULL""",
+            paths=[*shown_paths],
+        )
+        return dict(rows)
 
     @retry_on_conflict
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
@@ -186,7 +200,7 @@ class Documents(Part):
         self, scope: Scope, document: int, *, tags: Sequence[str], **labels: str | None
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks: `language`,
-        `version`, `source_url`, `metadata` and `origin`."""
+        `version`, `source_url`, `metadata`, `origin` and `shown_path`."""
         with (
             self._db.write(scope, document=document) as session,
             changing_revisions(session, scope.world, document),
@@ -197,7 +211,7 @@ class Documents(Part):
                      language_declared = language_declared OR CAST(:language AS TEXT) IS NOT NULL,
                      language_stated = language_stated AND CAST(:language AS TEXT) IS NULL,
                      source_url = :source_url, metadata = :metadata, origin = :origin,
-                     derived = NULL
+                     shown_path = :shown_path, derived = NULL
                    WHERE state IN ('active', 'staged') AND document =
                      (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
                 tags=json.dumps(tags),

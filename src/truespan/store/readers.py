@@ -25,6 +25,7 @@ from truespan.store.checksums import (
 from truespan.store.rows import (
     OUTLINE,
     REVISION,
+    document_label,
     figure_mark,
     numbers_of,
     read_chunking,
@@ -154,6 +155,7 @@ class Readers(Part):
                     current=bool(current),
                     language=cells.language,
                     language_declared=bool(cells.language_declared),
+                    label=document_label(cells),
                 )
             )
         return positions
@@ -329,7 +331,7 @@ class Readers(Part):
         if recorded != revision_checksum(scope.world, cells):
             raise damaged_labels(cells.document)
         token = assets_token(cells.source_hash, cells.recipe)
-        names = cells.doc_id, cells.name, cells.title
+        names = cells.doc_id, cells.name, cells.title, document_label(cells).path
         return InForce(cells.ref, *names, token, cells.sentences)
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:

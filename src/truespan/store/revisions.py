@@ -55,7 +55,7 @@ from truespan.types.text import Properties, Sentence
 _COPIED: Final = (
     *("name", "path", "title", "language", "language_declared", "language_stated", "version"),
     *("declared_title", "stated_title", "source_hash", "recipe", "source_url", "metadata"),
-    "origin",
+    *("origin", "shown_path"),
 )
 """Columns of a revision that have the value of the field of the same name of a draft."""
 

@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from truespan.errors import StoreDamaged
-from truespan.store.checksums import part_of, sentence_checksum, verify_places
+from truespan.store.checksums import RevisionCells, part_of, sentence_checksum, verify_places
 from truespan.store.session import Row, Session, Statements
-from truespan.types.chunk import FigureMark
+from truespan.types.chunk import DocumentLabel, FigureMark
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId, hash_bytes
+from truespan.types.metadata import read_metadata
 from truespan.types.profile import (
     STANDARD_CHUNKING,
     ChunkingProfile,
@@ -25,6 +26,7 @@ from truespan.types.profile import (
 )
 from truespan.types.reading import StoredSentence
 from truespan.types.scope import Generation
+from truespan.types.source import short_path
 from truespan.types.text import CanonicalText, PageStart, Place, PlacedSentence
 
 _LONGEST: Final = 2**31 - 1
@@ -295,6 +297,26 @@ def figure_mark(stored: str) -> FigureMark:
 
 def tags_of(stored: str) -> tuple[str, ...]:
     return () if stored == "[]" else tuple(json.loads(stored))
+
+
+def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabel:
+    """Return the names of a document and revision. Without `intact`, only what is text as it is."""
+    covered = intact and cells.shown_path is not None
+    return DocumentLabel(
+        number=cells.document,
+        doc_id=cells.doc_id,
+        name=cells.name,
+        title=cells.title,
+        declared_title=cells.declared_title,
+        revision=cells.number,
+        tags=tags_of(cells.tags) if intact else (),
+        language=cells.language,
+        version=cells.version,
+        path=cells.shown_path or short_path(cells.path),
+        source_url=cells.source_url,
+        language_declared=bool(cells.language_declared) and not cells.language_stated,
+        metadata=read_metadata(cells.metadata) or None if covered else None,
+    )
 
 
 def read_generation(number: int, profile: str, chunking: str | None) -> Generation:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration
 from truespan.types.bundle import Notice, WhyNot
-from truespan.types.chunk import ChunkKind
+from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.decision import (
     RECOMMENDED_COVERAGE,
     AnswerMode,
@@ -119,6 +119,9 @@ class Citation(Struct, frozen=True):
     first_sid: int | None = None
     last_sid: int | None = None
     chunk_id: ChunkId | None = None
+    source_url: str | None = None
+    """The declared URL, else the path."""
+    path: str | None = None
 
 
 class Quote(Struct, frozen=True):
@@ -132,10 +135,11 @@ class Quote(Struct, frozen=True):
     last_sid: int | None = None
 
 
-class RetrievedNote(Struct, frozen=True):
+class RetrievedNote(SourceLabels, frozen=True):
     """A retrieved chunk: where it stands, how its text begins, and what became of it.
 
-    `verdict` is `returned` where the chunk was chosen for the model, else why it was not.
+    `verdict` is `returned` where the chunk was chosen for the model, else why it was not. Only a
+    figure has the last members; `parent_chunk_id` is the text chunk in which it stands.
     """
 
     chunk_id: ChunkId
@@ -145,10 +149,14 @@ class RetrievedNote(Struct, frozen=True):
     chapter: str
     section: str
     page: int | None
-    kind: ChunkKind
+    chunk_type: ChunkKind
     text: str
     verdict: WhyNot
     rerank: RerankScore | None = None
+    figure_id: str | None = None
+    image_ref: str | None = None
+    parent_chunk_id: ChunkId | None = None
+    parent_chunk_local_index: int | None = None
 
 
 class Answer(Struct, frozen=True):

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from truespan.types.chunk import ChunkKind
+from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.request import Defaults, Mode
 from truespan.types.trust import FusedScore, RerankScore
@@ -21,7 +21,7 @@ class Receipt(Struct, frozen=True):
     revision: int
 
 
-class Passage(Struct, frozen=True):
+class Passage(SourceLabels, frozen=True):
     """One verified result in its rich form."""
 
     chunk_id: ChunkId
@@ -37,7 +37,7 @@ class Passage(Struct, frozen=True):
     end: int
     first_sid: int
     last_sid: int
-    kind: ChunkKind
+    chunk_type: ChunkKind
     text: str
     overlap_text: str
     token_count: int
@@ -149,7 +149,11 @@ class BundleStatus(StrEnum):
 
 
 class RetrievedChunk(Struct, frozen=True):
-    """One chunk of a bundle; for a reader, what of it has been read."""
+    """One chunk of a bundle; for a reader, what of it has been read.
+
+    `source_url` is the declared URL, else the path; with the defaults `contract` it is always a
+    URL, and without a declared one the address of the document.
+    """
 
     content: str
     source_url: str
@@ -160,7 +164,7 @@ class RetrievedChunk(Struct, frozen=True):
     token_count: int
 
 
-class SourceNote(Struct, frozen=True):
+class SourceNote(SourceLabels, frozen=True):
     """Where a retrieved chunk stands and what it was checked against; one for each, in order.
 
     A reader's has no revision: a number that counts changes would tell of what lies ahead.
@@ -181,9 +185,10 @@ class SourceNote(Struct, frozen=True):
     page: int | None = None
     fused: FusedScore | None = None
     rerank: RerankScore | None = None
+    chunk_type: ChunkKind = ChunkKind.TEXT
 
 
-class FigureNote(Struct, frozen=True):
+class FigureNote(SourceLabels, frozen=True):
     """A figure that was found. It is shown to people; a model gets the text around it instead.
 
     `parent_chunk_id` is the text chunk in which it stands, `description` what is said of it.
@@ -212,6 +217,7 @@ class NearMiss(Struct, frozen=True):
     score: float
     source: str
     chapter: str
+    path: str
 
 
 class Located(Struct, frozen=True):
@@ -219,6 +225,7 @@ class Located(Struct, frozen=True):
 
     document: int
     source: str
+    path: str
     chapter: str
     section: str
     first_sid: int

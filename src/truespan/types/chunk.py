@@ -8,11 +8,11 @@ import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import NamedTuple, NewType, cast
+from typing import Any, NamedTuple, NewType, cast
 
 from msgspec import Struct
 
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.text import PlacedSentence
 
 Vector = NewType("Vector", bytes)
@@ -211,7 +211,10 @@ class StoredChunk(Struct, frozen=True):
 
 
 class DocumentLabel(Struct, frozen=True):
-    """The names of a document and revision that a result shows."""
+    """The names of a document and revision that a result shows.
+
+    `path` is that of its file from the folder that was ingested on, or the name of an upload.
+    """
 
     number: int
     doc_id: str
@@ -222,6 +225,44 @@ class DocumentLabel(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     language: str = ""
     version: str = ""
+    path: str = ""
+    source_url: str | None = None
+    """The declared one."""
+    language_declared: bool = False
+    """Whether the caller declared the language; otherwise it comes from the file."""
+    metadata: dict[str, Any] | None = None
+    """What the caller declared besides; None if that is nothing, or cannot be trusted."""
+
+
+class SourceLabels(Struct, frozen=True, kw_only=True):
+    """What a result says of the document that it is from.
+
+    `source_url` is the declared URL, else the path. A reader gets no metadata, and a language only
+    if it was declared.
+    """
+
+    source_url: str
+    address: str
+    """The address of the document within Truespan."""
+    path: str
+    """Of its file, from the folder that was ingested on; the name of an upload."""
+    language: str | None
+    version: str
+    tags: tuple[str, ...]
+    metadata: dict[str, Any] | None = None
+
+
+def labels_of(world: WorldId, document: DocumentLabel, *, for_reader: bool) -> SourceLabels:
+    """Return what results of a document say of it."""
+    return SourceLabels(
+        source_url=document.source_url or document.path,
+        address=f"truespan://{world}/{document.number}",
+        path=document.path,
+        language=None if for_reader and not document.language_declared else document.language,
+        version=document.version,
+        tags=document.tags,
+        metadata=None if for_reader else document.metadata,
+    )
 
 
 class ChunkRecord(Struct, frozen=True):

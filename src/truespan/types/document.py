@@ -9,11 +9,12 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
+from truespan.errors import DocumentAmbiguous
 from truespan.types.chunk import FigureRecord, NewChunk
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.metadata_index import MetadataIndex
@@ -22,6 +23,8 @@ from truespan.types.request import Filters
 from truespan.types.scope import Generation, MostDocuments, Unlimited
 from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
+
+T = TypeVar("T")
 
 PAIR = struct.Struct("<IH")
 """In packed postings, a chunk's index and how often a term is in it."""
@@ -82,6 +85,7 @@ class Draft(Struct, frozen=True):
     metadata: str | None = None
     """What the caller wants to be kept with it, as a JSON object."""
     origin: str = ""
+    shown_path: str = ""
     properties: Properties = field(default_factory=Properties)
     figures: tuple[FigureRecord, ...] = ()
     images: tuple[Image, ...] = ()
@@ -131,6 +135,8 @@ class Document(Struct, frozen=True):
     """The manifest that named it, if one did."""
     damaged: bool = False
     """Whether the labels do not match their checksum, so that none of them can be believed."""
+    shown_path: str = ""
+    """What results show of its path: from the folder that was ingested on; an upload's name."""
 
     @property
     def declared(self) -> DocumentOptions:
@@ -163,7 +169,64 @@ class CatalogEntry(Struct, frozen=True):
     damaged: bool = False
     kind: str = DocumentKind.DOCUMENT
     path: str = ""
+    """What results show of the path of its file."""
     source_url: str | None = None
+    """The declared one."""
+
+
+class References(Generic[T]):
+    """Documents by all that refers to them: number, doc id, URL, path, or the end of the path.
+
+    Whatever comes first in this order counts, so that a file called `7` does not hide document 7.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[T],
+        label: Callable[[T], tuple[int, str, str, str | None]],
+    ) -> None:
+        """`label` returns number, doc id, path and declared URL of a document."""
+        self._label = label
+        self._exact: list[dict[str, list[T]]] = [{}, {}, {}, {}]
+        self._ends: dict[str, list[T]] = {}
+        for document in documents:
+            number, doc_id, path, source_url = label(document)
+            folders = path if "/" in path else None
+            for known, name in zip(
+                self._exact, (str(number), doc_id, source_url, folders), strict=True
+            ):
+                if name is not None:
+                    known.setdefault(name, []).append(document)
+            parts = path.split("/")
+            for count in range(1, len(parts) + 1):
+                self._ends.setdefault("/".join(parts[-count:]), []).append(document)
+
+    def find(self, reference: str) -> list[T]:
+        """Return the documents that a reference names; several if it is ambiguous."""
+        for known in (*self._exact, self._ends):
+            if reference in known:
+                return known[reference]
+        return []
+
+    def find_one(self, reference: str) -> T | None:
+        """Return the document that a reference names; None if there is none.
+
+        Raises:
+            DocumentAmbiguous: it names several.
+        """
+        found = self.find(reference)
+        if len(found) > 1:
+            labels = map(self._label, found)
+            raise DocumentAmbiguous(reference, [(number, path) for number, _, path, _ in labels])
+        return found[0] if found else None
+
+
+def document_references(documents: Iterable[Document]) -> References[Document]:
+    """Return documents by all that refers to them."""
+    return References(
+        documents,
+        lambda found: (found.number, found.doc_id, found.shown_path, found.source_url),
+    )
 
 
 class OutlineEntry(Struct, frozen=True):
@@ -357,9 +420,14 @@ class DocumentCatalog:
             if entry.damaged or any(match(source) for source in sources)
         )
 
-    def named(self, names: Iterable[str]) -> frozenset[int]:
-        """Return the numbers of documents that have one of these names, ids or numbers."""
-        return frozenset().union(*(self._names.get(name, ()) for name in names))
+    def named(self, references: Iterable[str]) -> frozenset[int]:
+        """Return the numbers of the documents that are referred to; see `References`.
+
+        Raises:
+            DocumentAmbiguous: a reference names several.
+        """
+        found = (self._references.find_one(reference) for reference in references)
+        return frozenset(entry.number for entry in found if entry is not None)
 
     def among(self, numbers: Iterable[int]) -> Iterator[CatalogEntry]:
         """Give the documents with these numbers."""
@@ -389,12 +457,10 @@ class DocumentCatalog:
         return [(group[0], frozenset(part.number for part in group)) for group in found.values()]
 
     @cached_property
-    def _names(self) -> dict[str, set[int]]:
-        found: dict[str, set[int]] = {}
-        for entry in self:
-            for name in (str(entry.number), entry.doc_id, entry.name):
-                found.setdefault(name, set()).add(entry.number)
-        return found
+    def _references(self) -> References[CatalogEntry]:
+        return References(
+            self, lambda entry: (entry.number, entry.doc_id, entry.path, entry.source_url)
+        )
 
     @cached_property
     def _sources(self) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from truespan.errors import InvalidSettings
-from truespan.types.chunk import ImageFile, Vector, image_file
+from truespan.types.chunk import DocumentLabel, ImageFile, Vector, image_file
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
@@ -32,6 +32,7 @@ class Position(Struct, frozen=True):
     language: str
     language_declared: bool
     """Whether the language is declared or stated; otherwise it was detected in the text."""
+    label: DocumentLabel
 
     @property
     def title(self) -> str:
@@ -55,6 +56,8 @@ class ReadingPosition(Struct, frozen=True):
     chapters_reached: tuple[str, ...]
     last_sentence: str | None
     current: bool
+    path: str
+    """Of its file, from the folder that was ingested on; the name of an upload."""
 
 
 class StoredSentence(Struct, frozen=True):
@@ -142,6 +145,7 @@ class PageHead(Struct, frozen=True):
     doc_id: str
     title: str
     source: str
+    path: str
 
 
 class SentencePage(PageHead, frozen=True):
@@ -175,6 +179,7 @@ class InForce(Struct, frozen=True):
     doc_id: str
     name: str
     title: str
+    path: str
     images: str
     sentences: int
 

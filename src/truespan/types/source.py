@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
@@ -196,6 +196,8 @@ class Source(Struct, frozen=True):
     """Where the upload store keeps it; empty for a file."""
     confined: bool = False
     """Whether it is read without following links; so are the files of a manifest."""
+    shown_path: str = ""
+    """What results show of its path: from the folder that was ingested on."""
 
 
 class Entry(Struct, frozen=True):
@@ -236,6 +238,43 @@ class FoundSources(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.sources)
+
+
+UPLOAD = "upload:"
+"""Begins the recorded path of an upload; no file has such a path."""
+
+
+def short_path(path: str, folders: int = 1) -> str:
+    """Return the end of a recorded path: its name, after so many of the folders above it."""
+    if path.startswith(UPLOAD):
+        return path.removeprefix(UPLOAD)
+    pure = PurePath(path)
+    return "/".join(pure.relative_to(pure.anchor).parts[-folders - 1 :])
+
+
+def tell_apart(
+    sources: Sequence[Source], owners: Callable[[Sequence[str]], Mapping[str, str]]
+) -> tuple[Source, ...]:
+    """Return sources whose shown paths differ from each other and from those of other documents.
+
+    `owners` returns the doc id of the document that each of some shown paths belongs to, if there
+    is one. Where two are alike, the later one shows more of its folders.
+    """
+    taken: dict[str, str] = {}
+    settled: dict[str, Source] = {}
+    pending = list(sources)
+    while pending:
+        taken |= owners([source.shown_path for source in pending])
+        clashing: list[Source] = []
+        for source in pending:
+            longer = short_path(source.path, source.shown_path.count("/") + 1)
+            owner = taken.setdefault(source.shown_path, source.doc_id)
+            if owner == source.doc_id or longer == source.shown_path:
+                settled[source.doc_id] = source
+            else:
+                clashing.append(replace(source, shown_path=longer))
+        pending = clashing
+    return tuple(settled[source.doc_id] for source in sources)
 
 
 MAX_NAME_BYTES = 255

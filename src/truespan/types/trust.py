@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from truespan.types.chunk import ChunkKind, DocumentLabel, FigureMark, StoredChunk
+from truespan.types.chunk import ChunkKind, DocumentLabel, FigureMark, SourceLabels, StoredChunk
 from truespan.types.ids import ChunkId, TextHash
 
 
@@ -82,6 +82,7 @@ class Visible(Struct, frozen=True):
     text_hash: TextHash
     tokens: int
     score: float
+    labels: SourceLabels
     page: int | None = None
     figure: FigureMark | None = None
     parent_id: ChunkId | None = None

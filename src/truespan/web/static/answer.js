@@ -49,7 +49,7 @@ function sources(citations) {
     make("h3", {}, "Sources"),
     make("ol", { class: "sources" }, citations.map((one) =>
       make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
-        ? [words.trail(one.title, one.chapter, one.section).join(" › "), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source}`, one.page !== null && `, page ${one.page}`)]
+        ? [words.trail(one.title, one.chapter, one.section).join(" › "), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`, one.page !== null && `, page ${one.page}`)]
         : make("span", { class: "bad" }, tick(false), `[${one.number}] is cited, but there is no such source`)))),
   ];
 }

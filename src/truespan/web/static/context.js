@@ -54,7 +54,7 @@ function copy(found) {
 function notes(found) {
   const warned = found.warnings.filter((notice) => !ASIDE.has(notice.code));
   const located = found.located.map((place) =>
-    make("li", { class: "located" }, "The selection is in ", make("b", {}, words.trail(place.source, place.chapter).join(" › ")), ", ", showIn(place.document, place.first_sid, place.last_sid, words.sentences(place.first_sid, place.last_sid)), "."),
+    make("li", { class: "located" }, "The selection is in ", make("b", {}, words.trail(place.path, place.chapter).join(" › ")), ", ", showIn(place.document, place.first_sid, place.last_sid, words.sentences(place.first_sid, place.last_sid)), "."),
   );
   const said = warned.map((notice) => make("li", { "data-code": notice.code }, notice.message));
   return said.length + located.length ? make("ul", { class: "notes" }, located, said) : null;

@@ -7,7 +7,7 @@ function ofChunk(chunk, note) {
     text: chunk.content,
     tokens: chunk.token_count,
     document: note.document,
-    source: note.source,
+    source: note.source_url,
     title: note.title,
     chapter: chunk.chapter,
     section: chunk.section,
@@ -50,7 +50,7 @@ function ofPassage(one) {
     text: one.text,
     tokens: one.token_count,
     document: one.document,
-    source: one.source,
+    source: one.source_url,
     title: one.title,
     chapter: one.chapter,
     section: one.section,
@@ -61,7 +61,7 @@ function ofPassage(one) {
     generation: one.receipt.generation,
     fused: one.fused,
     rerank: one.rerank,
-    figure: one.kind === "figure" ? one : null,
+    figure: one.chunk_type === "figure" ? one : null,
   };
 }
 

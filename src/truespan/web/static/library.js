@@ -44,7 +44,7 @@ async function choose(world) {
 }
 
 function fromBook(book) {
-  return { number: book.document, title: book.title, name: book.source, kind: "book", sid: book.sid };
+  return { number: book.document, title: book.title, name: book.source, path: book.path, kind: "book", sid: book.sid };
 }
 
 async function listed() {
@@ -82,6 +82,12 @@ function stateOf(one) {
   return waiting > 0 ? `${size}, ${many(waiting, "passage")} not embedded yet` : size;
 }
 
+/** Return the path of a document whose title another one has too, to tell them apart. */
+function pathOfTwin(one) {
+  const twin = state.documents.some((other) => other !== one && (other.title || other.name) === (one.title || one.name));
+  return twin ? `${one.path}, ` : "";
+}
+
 function entry(one) {
   const open = state.document && one.number === state.document.number;
   return make(
@@ -89,9 +95,9 @@ function entry(one) {
     {},
     make(
       "button",
-      { type: "button", class: "document", "aria-current": open ? "true" : null, "data-number": one.number, onclick: () => pick(one) },
+      { type: "button", class: "document", "aria-current": open ? "true" : null, "data-number": one.number, title: one.path, onclick: () => pick(one) },
       make("span", { class: `kind kind-${one.kind}`, title: one.kind, "aria-hidden": "true" }),
-      make("span", { class: "document-name" }, one.title || one.name, make("small", {}, one.kind === "book" ? "book, " : "", stateOf(one))),
+      make("span", { class: "document-name" }, one.title || one.name, make("small", {}, pathOfTwin(one), one.kind === "book" ? "book, " : "", stateOf(one))),
     ),
   );
 }

@@ -28,7 +28,7 @@ function misses() {
     "Near misses",
     make("p", { class: "hint" }, "Verified, permitted, and just below the minimum similarity. They are not part of the context."),
     make("ul", { class: "rows" }, found.misses.map((miss) =>
-      make("li", {}, make("span", { class: "score" }, bar(miss.score, "dim"), words.score(miss.score)), make("span", { class: "where" }, words.trail(miss.source, miss.chapter).join(" › "))))),
+      make("li", {}, make("span", { class: "score" }, bar(miss.score, "dim"), words.score(miss.score)), make("span", { class: "where" }, words.trail(miss.path, miss.chapter).join(" › "))))),
   );
 }
 
@@ -47,7 +47,7 @@ function retrieved(notes) {
         "li",
         { class: note.verdict === "returned" ? "chosen" : "" },
         make("span", { class: "score" }, bar(note.similarity, note.verdict === "returned" ? "" : "dim"), words.score(note.similarity)),
-        make("span", { class: "where", title: note.text }, words.trail(note.source, note.chapter, note.section).join(" › ")),
+        make("span", { class: "where", title: note.text }, words.trail(note.source_url, note.chapter, note.section).join(" › ")),
         make("span", { class: "verdict" }, words.verdict(note.verdict)),
       ))),
   ];
