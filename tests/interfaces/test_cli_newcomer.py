@@ -84,6 +84,15 @@ def test_the_command_that_an_error_names_mends_it(shell: Shell) -> None:
         assert [world.name for world in library.worlds()] == ["it's", "other", "third"]
 
 
+def test_advice_names_the_only_world(shell: Shell) -> None:
+    shell("init", "-L", "books", "-w", "my novels")
+
+    _, _, err = shell("show", "nope.md")
+
+    assert "`truespan status --world 'my novels'` lists its documents" in err
+    assert "my novels" not in shell("search", "x", "-L", "nowhere")[2]
+
+
 def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
     for arguments, said in (
         (["serach", "x"], "Did you mean 'search'? See 'truespan --help'."),
@@ -230,10 +239,10 @@ def test_progress_without_a_terminal_is_plain_lines_after_a_while() -> None:
     clock = iter([0.0, 1.0, 3.0, 3.0, 4.0, 4.0]).__next__
 
     show = ProgressLines(lines.append, clock)
-    for fraction in (0.2, 0.31, 0.35, 1.0):
+    for fraction in (0.2, 0.31, 0.35, 0.9, 1.0):
         show(Progress(fraction, 1, 4, 10, 5, "note.md"))
 
     assert lines == [
         "31%: 1 of 4 documents, 10 chunks, 3 s\n",
-        "100%: 1 of 4 documents, 10 chunks, 4 s\n",
+        "90%: 1 of 4 documents, 10 chunks, 4 s\n",
     ]

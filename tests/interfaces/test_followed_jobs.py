@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -276,6 +277,9 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
 
     assert "ueued as job" in first
     assert (follower.returncode, rest.count("No worker is running")) == (130, 1)
+    # The same command, to be run in this process; the doctor has its own without --background.
+    here = shlex.join(["truespan", *arguments, "--here"])
+    assert (here in rest) is (command != "doctor")
 
 
 def test_nobody_is_told_of_missing_workers_where_one_works(terminal: Terminal) -> None:

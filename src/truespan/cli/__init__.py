@@ -26,8 +26,10 @@ def run(arguments: list[str]) -> int:
     from typer.exceptions import Abort, Exit, TyperException
 
     from truespan.cli.advice import ARGUMENTS
+    from truespan.cli.app import CHOSEN_WORLD
 
     ARGUMENTS.set(tuple(arguments))
+    CHOSEN_WORLD.set(None)
     try:
         for place, argument in enumerate(arguments, start=1):
             # Bytes that are not UTF-8 can neither be stored nor searched for.

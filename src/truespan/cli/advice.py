@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 from typer import echo
 
-from truespan.cli.app import commands
+from truespan.cli.app import CHOSEN_WORLD, commands
 
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments", default=())
 """The arguments of the command that is running."""
@@ -26,7 +26,8 @@ def complete(text: str) -> str:
     if "'truespan " not in text:
         return text
     library, world = (_value(ARGUMENTS.get(), names) for names in (_LIBRARY, _WORLD))
-    if library is None and world is None:
+    known = world or CHOSEN_WORLD.get()
+    if library is None and known is None:
         return text
     import shlex
 
@@ -37,18 +38,22 @@ def complete(text: str) -> str:
         options = _options(root, words)
         if options is None:
             return found[0]
-        if world is not None:
-            if world_given := [name for name in _WORLD if name in words]:
-                place = words.index(world_given[0]) + 1
-                words[place : place + 1] = [shlex.quote(world)]
-            elif "--world" in options and (options["--world"].envvar or words[0] == "init"):
-                words += ["-w", shlex.quote(world)]
+        place = next((words.index(name) + 1 for name in _WORLD if name in words), None)
+        if place is not None and known is not None:
+            words[place : place + 1] = [shlex.quote(known)]
+        elif place is None and world is not None and takes_one_world(words, options):
+            words += ["-w", shlex.quote(world)]
         if library is not None and "--library" in options and not set(_LIBRARY) & set(words):
             words += ["-L", shlex.quote(library)]
         command = " ".join(["truespan", *words])
         return f"`{command}`" if "'" in command else f"'{command}'"
 
     return _QUOTED.sub(complete_one, text)
+
+
+def takes_one_world(words: Sequence[str], options: Mapping[str, Any]) -> bool:
+    """Return whether a command is about one world; others show all worlds if none is named."""
+    return "--world" in options and bool(options["--world"].envvar or words[0] == "init")
 
 
 def say(text: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,9 @@ PANELS = (
     "Maintenance",
 )
 """The panels of the help, in order."""
+
+CHOSEN_WORLD: ContextVar[str | None] = ContextVar("chosen_world", default=None)
+"""The name of the world that the running command uses, once it is known."""
 
 
 class CommandGroup(TyperGroup):
@@ -226,7 +230,9 @@ def open_at(library: Path | None, *, create: bool = False) -> Library:
 
 def named_world(opened: Library, world: str | None, domain: str | None) -> World:
     """Return the world that a command means: by its name, by a domain's key, or the only one."""
-    return opened.world(world) if domain is None else opened.domain(domain, world=world)
+    found = opened.world(world) if domain is None else opened.domain(domain, world=world)
+    CHOSEN_WORLD.set(found.name)
+    return found
 
 
 @contextmanager

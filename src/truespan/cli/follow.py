@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from typer import echo
 
 from truespan.cli.advice import ARGUMENTS, complete
+from truespan.cli.output import pluralize
 from truespan.cli.output_reports import show_followed, show_one_job
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
 from truespan.ingest.run import Progress
@@ -83,12 +84,15 @@ class ProgressLines:
 
     def __call__(self, progress: Progress) -> None:
         tenth = int(progress.fraction * 10)
-        if tenth <= self._tenth or self._clock() - self._began < QUIET_SECONDS:
+        # The result follows the last tenth at once.
+        is_due = self._tenth < tenth < 10
+        if not is_due or self._clock() - self._began < QUIET_SECONDS:
             return
         self._tenth = tenth
         self._write(
-            f"{progress.fraction:.0%}: {progress.documents} of {progress.documents_total} "
-            f"documents, {progress.chunks} chunks, {self._clock() - self._began:.0f} s\n"
+            f"{progress.fraction:.0%}: {progress.documents} of "
+            f"{pluralize(progress.documents_total, 'document')}, "
+            f"{pluralize(progress.chunks, 'chunk')}, {self._clock() - self._began:.0f} s\n"
         )
 
 

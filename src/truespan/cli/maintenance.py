@@ -70,6 +70,7 @@ def restore(
 ) -> None:
     """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
     import truespan
+    from truespan.cli.output import pluralize
     from truespan.cli.output_reports import show_manifest
 
     report = truespan.restore(file, cli.new_folder_of(library))
@@ -79,10 +80,10 @@ def restore(
         echo(to_json({"library": report.path, **result, "manifest": manifest}))
         return
     echo(f"Restored to {report.path}: {show_manifest(report.manifest)}.")
-    echo(f"The index was rebuilt with {report.written} points.")
+    echo(f"The index was rebuilt with {pluralize(report.written, 'point')}.")
     if report.pending:
-        advice = f"run 'truespan repair --library {report.path}'"
-        echo(f"{report.pending} chunks must be embedded: {advice}.")
+        chunks = pluralize(report.pending, "chunk")
+        echo(f"{chunks} must be embedded: run 'truespan repair --library {report.path}'.")
     if report.settings_aside:
         echo(f"The settings of the backup are not used; they are in {report.settings_aside}.")
 

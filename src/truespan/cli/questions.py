@@ -163,7 +163,10 @@ def explain(
     from truespan.cli.output import show_explanation
 
     if (record is None) == (file is None):
-        raise InvalidSettings("Pass either the id of a record or '--file'.")
+        raise InvalidSettings(
+            "Pass either the id of a record or '--file'.",
+            advice="'truespan usage' lists the records.",
+        )
     if file is not None:
         replay = _replay_file(file)
     else:
