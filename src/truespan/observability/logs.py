@@ -121,7 +121,9 @@ class Lines(logging.Formatter):
 
 
 def _quote(field: str, value: Any) -> Any:
-    """Return a value for a line of text; one with spaces is quoted, so that it stays one value."""
+    """Return a value for a line of text; one with spaces is quoted, and a missing one is `-`."""
+    if value is None:
+        return "-"
     is_plain = not isinstance(value, str) or field in ("line", "template")
     return value if is_plain or not re.search(r'[\s"=]', value) else json.dumps(value)
 

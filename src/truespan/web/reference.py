@@ -195,14 +195,23 @@ def _members(schema: Schema) -> Iterator[str]:
     yield "<dl>"
     for name, member in schema["properties"].items():
         marks = "required" if name in required else ""
-        yield from _member(name, member, marks, member.get("description", ""))
+        yield from _member(name, member, marks, _description(member))
     yield "</dl>"
+
+
+def _description(schema: Schema) -> str:
+    """Return the description of a value, which may be that of its one variant besides null."""
+    found = (_description(variant) for variant in schema.get("anyOf", ()))
+    return schema.get("description") or next(filter(None, found), "")
 
 
 def _member(name: str, schema: Schema, marks: str, description: str) -> Iterator[str]:
     note = f" <small>{marks}</small>" if marks else ""
     yield f"<dt><code>{escape(name)}</code> {_type(schema)}{note}</dt>"
-    yield f"<dd>{_prose(description)}</dd>"
+    variants = [schema, *schema.get("anyOf", ())]
+    examples = [_value(value) for variant in variants for value in variant.get("examples", ())]
+    shown = f" Example: {', '.join(examples)}" if examples else ""
+    yield f"<dd>{_prose(description)}{shown}</dd>"
 
 
 def _type(schema: Schema) -> str:
@@ -224,7 +233,9 @@ def _type(schema: Schema) -> str:
     elif schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
         shown = f"object of {_type(schema['additionalProperties'])}"
     else:
-        shown = escape(str(schema.get("format") or schema.get("type") or "any value"))
+        kinds = schema.get("type", "any value")
+        kinds = " or ".join([kinds] if isinstance(kinds, str) else kinds)
+        shown = escape(schema.get("format", kinds))
     limits = [
         words.format(_value(schema[key]))
         for key, words in _LIMITS.items()
