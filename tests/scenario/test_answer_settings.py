@@ -11,10 +11,12 @@ import truespan
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Scripted, study
 from tests.support.worlds import other_profile
+from truespan.answers.decide import thresholds_for
 from truespan.errors import InvalidConfiguration
 from truespan.types.answer import AnswerRules
 from truespan.types.decision import DecisionSettings
-from truespan.types.profile import Distance
+from truespan.types.profile import Calibration, Distance
+from truespan.types.request import Defaults
 
 
 def opened(folder: Path, *, given: bool = True, **settings: Any) -> truespan.Library:
@@ -77,6 +79,35 @@ def test_equal_thresholds_start(tmp_path: Path) -> None:
         tmp_path, answer_threshold_low=0.55, answer_short_query_threshold_low=0.58
     ) as open_:
         assert open_._components.answers.decision.low == 0.55
+
+
+@proves("decision.short-query-tightens")
+def test_usual_calibrated_and_short_thresholds_combine_to_the_stricter(tmp_path: Path) -> None:
+    raised = {"answer_threshold_low": 0.7, "answer_threshold_high": 0.8}
+    short = {"answer_short_query_threshold_low": 0.75, "answer_short_query_threshold_high": 0.9}
+    looser = {"answer_short_query_threshold_low": 0.1, "answer_short_query_threshold_high": 0.85}
+    calibrated = {"answer_thresholds": "calibrated"}
+    rows = [
+        (raised, (0.7, 0.8), (0.7, 0.8)),
+        (raised | short, (0.7, 0.8), (0.75, 0.9)),
+        (short | raised, (0.7, 0.8), (0.75, 0.9)),
+        (raised | looser, (0.7, 0.8), (0.7, 0.85)),
+        (calibrated, (0.6, 0.65), (0.62, 0.68)),
+        (calibrated | raised, (0.6, 0.65), (0.62, 0.68)),
+        (calibrated | short, (0.6, 0.65), (0.75, 0.9)),
+        (short | calibrated | raised, (0.6, 0.65), (0.75, 0.9)),
+        (calibrated | looser, (0.6, 0.65), (0.62, 0.85)),
+    ]
+    measured = Calibration(0.5, 0.6, 0.65, 0.62, 0.68, 0.6, 0.5, "a test")
+    profile = ScoreEmbedder(profile=other_profile(dimensions=4)).profile
+    failed = []
+    for number, (settings, usual, of_short) in enumerate(rows):
+        with opened(tmp_path / str(number), **settings) as library:
+            rules = library._components.answers.for_profile(profile, measured, Defaults.RECOMMENDED)
+        found = [thresholds_for(rules, words) for words in (9, 2)]
+        if [(one.low, one.high) for one in found] != [usual, of_short]:
+            failed.append((settings, found))
+    assert not failed
 
 
 @proves("settings.raw-bounds")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.rows import each_row
+from truespan.answers.decide import thresholds_for
 from truespan.errors import InvalidConfiguration
 from truespan.types.decision import DecisionSettings
 
@@ -150,12 +151,13 @@ def test_another_score_mode_is_refused(mode: Any) -> None:
         {**RAW_COSINE, "raw_cosine_low": 0.29, "raw_cosine_high": 0.59},
     ],
 )
-def test_short_queries_that_could_never_be_held_to_more_are_refused(
+def test_short_queries_get_the_usual_thresholds_where_their_own_are_looser(
     settings: dict[str, Any],
 ) -> None:
-    assert "short_query_max_tokens to 0" in refused(**settings)
+    made = DecisionSettings(**settings)
 
-    assert DecisionSettings(**settings, short_query_max_tokens=0)
+    short, usual = thresholds_for(made, 1), thresholds_for(made, 9)
+    assert (short.low, short.high) == (usual.low, usual.high) == (made.low, made.high)
 
 
 @each_row(

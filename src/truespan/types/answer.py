@@ -222,6 +222,9 @@ class AnswerRules(Struct, frozen=True):
     decision: DecisionSettings = field(default_factory=DecisionSettings)
     distance: Distance | None = None
     calibrated: bool | None = None
+    own_thresholds: frozenset[str] = frozenset()
+    """Which thresholds of short queries the operator wrote down: they count beside measured ones,
+    and the stricter is in force."""
     log_queries: bool = False
     usage_days: int = 90
     usage_records: int = 10_000
@@ -250,6 +253,8 @@ class AnswerRules(Struct, frozen=True):
         thresholds = measured.thresholds() if measured and calibrated else {}
         if thresholds and defaults is Defaults.RECOMMENDED:
             thresholds["min_coverage"] = RECOMMENDED_COVERAGE
+        for name in self.own_thresholds.intersection(thresholds):
+            thresholds[name] = max(thresholds[name], getattr(self.decision, name))
         return replace(self.decision, distance=profile.distance, **thresholds)
 
 

@@ -180,7 +180,10 @@ def _check_order(settings: DecisionSettings) -> None:
 
 
 def _check_possible(settings: DecisionSettings) -> None:
-    """Refuse gates that nothing could pass, and thresholds that could not tighten anything."""
+    """Refuse gates that nothing could pass.
+
+    Thresholds of short queries may lie below the others: the stricter of each pair is in force.
+    """
     for gate, limit in (
         ("min_chunks_for_hybrid", "max_chunks"),
         ("min_total_context_chars", "max_context_chars"),
@@ -191,17 +194,6 @@ def _check_possible(settings: DecisionSettings) -> None:
                 f"{getattr(settings, limit)}, so that no hybrid answer would be possible.",
                 advice=f"Lower {gate} or raise {limit}.",
             )
-    # One of the two thresholds for short queries may lie lower: the tighter of both is in force.
-    # If both are lower, the usual thresholds were probably moved and these forgotten.
-    low = settings.to_score(settings.short_query_threshold_low)
-    high = settings.to_score(settings.short_query_threshold_high)
-    tightens = reaches(low, settings.low) or reaches(high, settings.high)
-    if settings.short_query_max_tokens and not tightens:
-        raise InvalidConfiguration(
-            "short_query_threshold_low and short_query_threshold_high are both looser than the "
-            "thresholds for all queries, so that short ones would not be held to more.",
-            advice="Raise them above the others, or set short_query_max_tokens to 0.",
-        )
     best = settings.to_similarity(settings.high)
     between = not reaches(settings.low, settings.high)
     if between and reaches(settings.min_similarity_for_hybrid, best):

@@ -333,10 +333,12 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
             f"{ANSWER_TOP_K} passages are retrieved, so no hybrid answer would be possible.",
             advice=f"Set it to at most {ANSWER_TOP_K}.",
         )
+    short = ("short_query_threshold_low", "short_query_threshold_high")
     return AnswerRules(
         decision=_decision_settings(settings, distance or known),
         distance=distance,
         calibrated=calibrated,
+        own_thresholds=frozenset(n for n in short if ANSWER_PREFIX + n in settings.written),
         log_queries=settings.usage_log_queries,
         usage_days=settings.usage_days,
         usage_records=settings.usage_records,
