@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from truespan.errors import InvalidSettings
+from truespan.types.fields import LONGEST_LABEL
 from truespan.types.metadata import MOST_CONDITIONS, MOST_VALUES
 from truespan.types.request import (
     DEFAULT_FLOOR,
@@ -145,6 +146,12 @@ DefaultVersion = Annotated[
 ]
 
 
+_PRINTED = r"[^\u0000-\u001f\u007f-\u009f]"
+METADATA_KEY = {
+    "maxLength": LONGEST_LABEL,
+    "pattern": rf"^{_PRINTED}*[^\s\u0000-\u001f\u007f-\u009f]{_PRINTED}*$",
+}
+"""The schema of a key of metadata: one line that is not blank."""
 _COMPARABLE = {"type": ["string", "number", "boolean"]}
 _BOUND = {"type": ["string", "number"]}
 MetadataFilter = Annotated[
@@ -155,6 +162,7 @@ MetadataFilter = Annotated[
         examples=[{"team": "a", "status": {"any_of": ["open", "new"]}, "year": {"gte": 2020}}],
         extra_json_schema={
             "maxProperties": MOST_CONDITIONS,
+            "propertyNames": METADATA_KEY,
             "additionalProperties": {
                 "anyOf": [
                     _COMPARABLE,

@@ -5,16 +5,30 @@ from __future__ import annotations
 import builtins
 import json
 import re
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from msgspec import Struct
 
-from truespan.errors import ChunkNotFound, DocumentNotFound, ImageNotFound, WorldNotFound
+from truespan.errors import (
+    ChunkNotFound,
+    DocumentNotFound,
+    ImageNotFound,
+    StoreDamaged,
+    WorldNotFound,
+)
+from truespan.ingest.metadata import derive_metadata
 from truespan.jobs.world_jobs import remove_uploads
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.pages import active_pages
 from truespan.types.chunk import ChunkRecord
-from truespan.types.document import AuditEntry, Document, OutlineEntry, document_references
+from truespan.types.document import (
+    AuditEntry,
+    Derived,
+    Document,
+    OutlineEntry,
+    RevisionRef,
+    document_references,
+)
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
     PAGE_SENTENCES,
@@ -23,7 +37,9 @@ from truespan.types.reading import (
     StoredImage,
     wanted_image,
 )
+from truespan.types.request import DEFAULT_VERSION
 from truespan.types.scope import Scope, Verb
+from truespan.types.source import LabelArguments
 from truespan.world_access import WorldAccess
 
 T = TypeVar("T")
@@ -136,6 +152,43 @@ class Documents(Struct, frozen=True):
         scope, document = self._find(reference)
         return self._access.components.store.audit(scope, document.number)
 
+    def update(self, reference: str | int, **changes: Unpack[LabelArguments]) -> Document:
+        """Change labels of a document without its file; return the document with them.
+
+        The labels are those of `LabelArguments`. Nothing is embedded, and filters see the change
+        at once. None removes a label; `metadata` is joined with what is stored, and a key whose
+        value is None is removed.
+
+        Raises:
+            InvalidSettings: a label is not valid; then nothing is changed.
+            StoreDamaged: the labels do not match their checksum, so they cannot be changed.
+        """
+        scope, document = self._writable(reference)
+        if document.damaged:
+            raise StoreDamaged(
+                f"The labels of document {document.number} do not match their checksum.",
+                advice="Run 'truespan doctor'; ingest its source again if they cannot be restored.",
+            )
+        declared = document.declared.relabel(**changes)
+        store = self._access.components.store
+        store.relabel(
+            scope,
+            document.number,
+            tags=declared.tags or (),
+            language=declared.language,
+            version=declared.version or DEFAULT_VERSION,
+            source_url=declared.source_url,
+            metadata=declared.metadata,
+            origin=document.origin,
+            shown_path=document.shown_path,
+        )
+        if document.active is not None:
+            # What is derived contains the labels.
+            ref = RevisionRef(document.number, document.active)
+            source = store.derivable(scope, ref)
+            store.keep_derived(scope, [Derived(ref, derive_metadata(source))] if source else [])
+        return self.get(document.number)
+
     def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:
         """Delete a document: hide it at once, then delete its points, then its rows.
 
@@ -143,15 +196,20 @@ class Documents(Struct, frozen=True):
         recovered from them; `receipt.erased` says whether that succeeded now. What could not be
         rewritten is queued for `repair`.
         """
-        access, document = self._access, self.get(reference)
-        record = access.record()
-        if record.generation is None or not access.authority.may(Verb.WRITE, record.id):
-            raise WorldNotFound(access.world)
-        scope = Scope(access.authority, record.id, record.generation)
+        access, record = self._access, self._access.record()
+        scope, document = self._writable(reference)
         # Uploads first: if this process stops in between, the document can be deleted again.
         uploads = remove_uploads(access.components, scope, document.doc_id)
         remover = access.components.remover()
         return remover.document(scope, record, document, erase=erase, uploads=uploads)
+
+    def _writable(self, reference: str | int) -> tuple[Scope, Document]:
+        """Return a document and the scope to change it in; raises WorldNotFound if none may."""
+        access, document = self._access, self.get(reference)
+        record = access.record()
+        if record.generation is None or not access.authority.may(Verb.WRITE, record.id):
+            raise WorldNotFound(access.world)
+        return Scope(access.authority, record.id, record.generation), document
 
     def _find(self, reference: str | int) -> tuple[Scope, Document]:
         """Return the document that a reference names; see `References`."""

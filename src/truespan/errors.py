@@ -534,6 +534,18 @@ class SourceTooCostly(SourceRefused):
     advice = "Split it, or raise loader_cpu_seconds or loader_memory_mib."
 
 
+class SidecarInvalid(SourceRefused):
+    """The file beside a document that describes it cannot be used."""
+
+    code = "sidecar_invalid"
+    reason = "cannot be used"
+    advice = "Correct it or remove it, and ingest the document again."
+
+    def __init__(self, name: str, fault: str) -> None:
+        self.reason = fault
+        super().__init__(name)
+
+
 class AssetsTaken(SourceRefused):
     code = "assets_taken"
     reason = "the folder for its images belongs to a document of the same id in another world"

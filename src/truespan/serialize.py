@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from truespan.types.bundle import ContextBundle
     from truespan.types.chunk import ChunkRecord
+    from truespan.types.document import Document
     from truespan.types.scope import Unlimited
 
 
@@ -177,6 +178,15 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
         shown |= members(chunk, "tokens", "text_hash", "dedupe_hash", "figure")
         shown["text"] = chunk.data.decode() if intact else None
     return shown
+
+
+def document_data(document: Document) -> dict[str, Any]:
+    """Return a document for JSON, with its metadata as an object."""
+    from msgspec import to_builtins
+
+    from truespan.types.metadata import read_metadata
+
+    return to_builtins(document) | {"metadata": read_metadata(document.metadata)}
 
 
 def to_json(value: Any) -> str:

@@ -89,7 +89,8 @@ def _decode(text: str | bytes) -> str:
 
 def _not_json(error: json.JSONDecodeError) -> JsonError:
     reason = error.msg[:1].lower() + error.msg[1:]
-    return JsonError(f"not JSON: {reason} (column {error.colno})")
+    line = f"line {error.lineno}, " if error.lineno > 1 else ""
+    return JsonError(f"not JSON: {reason} ({line}column {error.colno})")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

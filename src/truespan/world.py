@@ -31,6 +31,7 @@ from truespan.retrieval.snapshot import require_world
 from truespan.types.answer import Answer, AnswerEvent, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.document import WorldStatus
+from truespan.types.facet import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
 from truespan.types.job import Job
 from truespan.types.request import (
@@ -41,6 +42,7 @@ from truespan.types.request import (
     RETRIEVAL_FILTERS,
     RETRIEVAL_TOP_K,
     Defaults,
+    FilterArguments,
     Filters,
     Mode,
     QueryArguments,
@@ -171,6 +173,37 @@ class World:
         """Return the counts of documents, chunks and repairs."""
         scope = self.access.readable_scope()
         return self._components.store.status(scope) if scope else WorldStatus(0, 0, 0, 0, 0, 0, 0)
+
+    def facets(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int = DEFAULT_FACET_VALUES,
+        **filters: Unpack[FilterArguments],
+    ) -> Facets:
+        """Count the documents by tag, language, version, kind and each key of their metadata.
+
+        `keys` are labels and keys to count, by default all; `metadata.language` is a key with the
+        name of a label. `limit` is how many values of each are listed. Filters by document choose
+        what is counted.
+
+        Raises:
+            InvalidSettings: before anything is read.
+            NotAllowed: the caller may only read as a reader.
+        """
+        from truespan.retrieval.facets import check_facets, count_facets
+
+        chosen = Filters().with_arguments(filters)
+        check_facets(keys, limit, chosen)
+        scope, store = self.access.readable_scope(), self._components.store
+        if scope is None:
+            return Facets(0, 0, ())
+
+        def count() -> Facets:
+            catalog = store.document_catalog(scope, self.access.record())
+            return count_facets(catalog, chosen, keys, limit)
+
+        return self.access.with_stable_snapshot(count)
 
     def require_writable(self) -> None:
         """Raise WorldNotFound if the caller may not write; for checks before an upload."""

@@ -19,13 +19,14 @@ from truespan.maintenance.delete import Receipt
 from truespan.reader import Reader
 from truespan.settings.tables import EMBEDDING_FIELDS
 from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, QueryArguments
-from truespan.types.source import DocumentArguments, IngestArguments
+from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
 from truespan.world import World
 from truespan.world_evaluation import WorldEvaluation
 
 GATHERED = {
     DocumentArguments: [DocumentArguments.__annotations__],
     IngestArguments: [IngestArguments.__annotations__],
+    LabelArguments: [LabelArguments.__annotations__],
     PassageArguments: [PassageArguments.__annotations__],
     QueryArguments: [PassageArguments.__annotations__, FILTER_ARGUMENTS],
 }
@@ -63,7 +64,7 @@ def arguments_of(member: Any) -> list[str]:
     names = [name for name in inspect.signature(member).parameters if name != "self"]
     if "filters" in names:
         names[names.index("filters") :] = FILTER_ARGUMENTS
-    for gathered in {"options", "arguments"}.intersection(names):
+    for gathered in {"options", "arguments", "changes"}.intersection(names):
         annotation = inspect.signature(member).parameters[gathered].annotation
         [kind] = [kind for kind in GATHERED if f"[{kind.__name__}]" in annotation]
         names[names.index(gathered) :] = [name for one in GATHERED[kind] for name in one]

@@ -33,16 +33,17 @@ FREE = {"me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "crea
 """What is not decided by one verb in one world; each is looked at by itself."""
 NEEDS = {
     "read": {
-        "listDocuments", "showDocument", "readSentences", "showChunk", "showImage", "listJobs",
-        "showJob", "followJob", "search", "retrieve", "whyNot", "answer", "listUsage", "explain",
+        "listDocuments", "showDocument", "countFacets", "readSentences", "showChunk", "showImage",
+        "listJobs", "showJob", "followJob", "search", "retrieve", "whyNot", "answer", "listUsage",
+        "explain",
     },
     "follow": {
         "listBooks", "readPosition", "retrieveAsReader", "answerAsReader", "whyNotAsReader",
         "readSentencesAsReader", "showImageAsReader",
     },
     "write": {
-        "uploadDocuments", "deleteDocument", "cancelJob", "resumeJob", "setPosition",
-        "repairWorld", "examineWorld",
+        "uploadDocuments", "updateDocument", "deleteDocument", "cancelJob", "resumeJob",
+        "setPosition", "repairWorld", "examineWorld",
     },
     "administer": {
         "listGenerations", "reindex", "promote", "rollback", "removeGeneration", "deleteWorld",
@@ -50,7 +51,7 @@ NEEDS = {
     },
 }  # fmt: skip
 """Written down a second time, so that a call which asks for too little does not go unnoticed."""
-LOOKING = {"deleteDocument", "setPosition", "repairWorld", "examineWorld"}
+LOOKING = {"updateDocument", "deleteDocument", "setPosition", "repairWorld", "examineWorld"}
 """What has to look at documents before it changes them."""
 JOBS = {"listJobs", "showJob", "followJob"}
 """What callers who may write can see as well."""

@@ -81,7 +81,13 @@ def make_commands() -> Callable[..., Any]:
         "Start": (documents.init, documents.ingest, documents.status, configuration.config),
         "Ask": (questions.search, questions.ask, questions.retrieve),
         "Read without spoilers": (questions.reader_app, questions.read_app),
-        "Documents": (documents.show, maintenance.delete, documents.jobs_app),
+        "Documents": (
+            documents.show,
+            documents.label,
+            documents.facets,
+            maintenance.delete,
+            documents.jobs_app,
+        ),
         "Serve": (serve.serve, serve.mcp, serve.worker, serve.token_app),
         "Quality": (
             documents.defaults,

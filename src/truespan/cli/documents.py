@@ -10,7 +10,14 @@ from typer import Argument, Option, echo
 import truespan.cli.app as cli
 from truespan.cli.advice import complete, say
 from truespan.errors import InvalidSettings, WorldExists
-from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, chunk_data, record_data, to_json
+from truespan.serialize import (
+    EXIT_PARTIAL,
+    EXIT_REFUSED,
+    chunk_data,
+    document_data,
+    record_data,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from truespan.ingest.run import IngestReport
@@ -95,11 +102,18 @@ def show(
         document = documents.get(reference)
         if text:
             whole = documents.text(reference)
-            echo(to_json({"document": document, "text": whole}) if as_json else whole)
+            echo(
+                to_json({"document": document_data(document), "text": whole}) if as_json else whole
+            )
             return
         outline, metadata = documents.outline(reference), documents.metadata(reference)
         audit = documents.audit(reference)
-    result = {"document": document, "outline": outline, "metadata": metadata, "audit": audit}
+    result = {
+        "document": document_data(document),
+        "outline": outline,
+        "metadata": metadata,
+        "audit": audit,
+    }
     echo(to_json(result) if as_json else show_document(document, outline, metadata, audit))
 
 
@@ -119,7 +133,7 @@ def status(
                 "defaults": record.defaults,
                 "reranker": opened.reranker,
                 "status": numbers,
-                "documents": documents,
+                "documents": [document_data(entry) for entry in documents],
             }
             shown = show_world(record, numbers, documents, opened.reranker)
             echo(to_json(result) if as_json else shown)
@@ -130,6 +144,32 @@ def status(
         for entry, counts in listed
     ]
     say(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
+
+
+def facets(
+    keys: Annotated[
+        list[str] | None,
+        Argument(help="Labels and metadata keys to count; all if left out.", metavar="[KEY]..."),
+    ] = None,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    limit: Annotated[int, Option(help="How many values of each key are listed.")] = 10,
+    language: Annotated[str | None, Option(help="Only this language.")] = None,
+    version: Annotated[str | None, Option(help="Only this version label.")] = None,
+    documents: cli.Documents = None,
+    tags: cli.Tags = None,
+    kinds: cli.Kinds = None,
+    source: cli.SourcePattern = None,
+    where: cli.Where = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Count the documents of a world by tag, language, version, kind and metadata."""
+    from truespan.cli.output import show_facets
+
+    filters = cli.filters_from(None, None, language, version, documents, tags, kinds, source, where)
+    with cli.open_world(library, world) as chosen:
+        found = chosen.facets(keys or None, limit=limit, **filters)
+    echo(to_json(found) if as_json else show_facets(found))
 
 
 def ingest(
@@ -149,6 +189,12 @@ def ingest(
     language: Annotated[str | None, Option(help="Language code; detected if left out.")] = None,
     version: Annotated[str | None, Option(help="Your label, '1.0' if left out.")] = None,
     tag: Annotated[list[str] | None, Option(help="A tag; may be given several times.")] = None,
+    meta: Annotated[
+        list[str] | None, Option("--meta", help="Metadata as key=value; repeatable.")
+    ] = None,
+    source_url: Annotated[
+        str | None, Option("--source-url", help="Where a single document comes from.")
+    ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Say what would be done and what it would cost.")
     ] = False,
@@ -185,6 +231,8 @@ def ingest(
         "language": language,
         "version": version,
         "tags": tag or None,
+        "metadata": _metadata_from(meta),
+        "source_url": source_url,
         "prune": prune,
         "allow_empty": allow_empty,
     }
@@ -218,6 +266,65 @@ def ingest(
                 on_prune=None if as_json else _announce_removal,
             )
     return _print_report(report, as_json)
+
+
+def _metadata_from(meta: list[str] | None) -> dict[str, Any] | None:
+    """Return the metadata that options declare; None without any."""
+    from truespan.types.fields import FieldError
+    from truespan.types.metadata import parse_assignments
+
+    try:
+        return parse_assignments(meta) if meta else None
+    except FieldError as error:
+        raise InvalidSettings(f"--meta {error}.") from None
+
+
+def label(
+    document: Annotated[str, Argument(help="A document: number, id or file name.")],
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    tag: Annotated[
+        list[str] | None, Option(help="The tags, instead of those it has; repeatable.")
+    ] = None,
+    no_tags: Annotated[bool, Option("--no-tags", help="Remove its tags.")] = False,
+    meta: Annotated[
+        list[str] | None, Option("--meta", help="Add or replace metadata, key=value; repeatable.")
+    ] = None,
+    remove_meta: Annotated[
+        list[str] | None, Option("--remove-meta", help="Remove this key; repeatable.")
+    ] = None,
+    source_url: Annotated[
+        str | None, Option("--source-url", help="Where it comes from; '' removes it.")
+    ] = None,
+    language: Annotated[str | None, Option(help="Language code.")] = None,
+    version: Annotated[str | None, Option(help="Your label.")] = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Change the labels of a document without its file; nothing is embedded."""
+    from truespan.cli.output import show_labels
+
+    changes: dict[str, Any] = {"language": language, "version": version, "tags": tag}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if no_tags and tag:
+        raise InvalidSettings("--no-tags cannot be combined with --tag.")
+    if no_tags:
+        changes["tags"] = None
+    removed = dict.fromkeys(remove_meta or ())
+    added = _metadata_from(meta) or {}
+    if both := removed.keys() & added.keys():
+        raise InvalidSettings(f"--remove-meta and --meta name the same key {min(both)!r}.")
+    if removed or added:
+        changes["metadata"] = {**removed, **added}
+    if source_url is not None:
+        changes["source_url"] = source_url or None
+    if not changes:
+        raise InvalidSettings(
+            "There is nothing to change.",
+            advice="Add --meta key=value, --tag, --source-url, --language or --version.",
+        )
+    with cli.open_world(library, world) as chosen:
+        changed = chosen.documents.update(document, **changes)
+    echo(to_json({"document": document_data(changed)}) if as_json else show_labels(changed))
 
 
 def _announce_removal(documents: "Sequence[Document]") -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +22,9 @@ from truespan.types.bundle import ContextBundle, Notice, RerankReport, SearchRes
 from truespan.types.chunk import ChunkRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
+from truespan.types.facet import Facet, Facets, FacetValue
 from truespan.types.graphemes import shorten
+from truespan.types.metadata import ValueKind, parse_value, read_metadata
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
@@ -391,6 +394,35 @@ def show_chunk(record: ChunkRecord) -> str:
     )
 
 
+def show_labels(document: Document) -> str:
+    """Return the labels of a document that can be changed without its file."""
+    lines = [
+        f"{document.title}  (document {document.number}, {document.doc_id})",
+        f"version {document.version}, language {document.language}",
+    ]
+    return "\n".join([*lines, *_label_lines(document)])
+
+
+def _label_lines(document: Document) -> list[str]:
+    lines = [f"source: {document.source_url or document.path}"]
+    if document.tags:
+        lines.append(f"tags: {', '.join(document.tags)}")
+    if document.damaged:
+        lines.append("labels or metadata do not match their checksum; run 'truespan doctor'")
+    members = read_metadata(document.metadata)
+    return lines + [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in members.items()
+    ]
+
+
+def _short_metadata(document: Document) -> str:
+    members = read_metadata(document.metadata)
+    return ", ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for key, value in members.items()
+    )
+
+
 def show_document(
     document: Document,
     outline: Sequence[OutlineEntry],
@@ -406,6 +438,7 @@ def show_document(
         f"{document.characters} characters, {document.sentences} sentences, "
         f"{pluralize(document.chunks, 'chunk')} by '{document.chunking}', "
         f"{document.embedded} embedded",
+        *_label_lines(document),
     ]
     lines += [
         f"{label}: {', '.join(metadata[label])}"
@@ -425,6 +458,37 @@ def show_document(
     return "\n".join(lines)
 
 
+def show_facets(found: Facets) -> str:
+    """Return a table of the values of each label and key, with how often they occur."""
+    documents, chunks = pluralize(found.documents, "document"), pluralize(found.chunks, "chunk")
+    lines = [f"{documents}, {chunks} that can be searched"]
+    for facet in found.facets:
+        spread = "" if facet.least is None else f", from {facet.least} to {facet.greatest}"
+        name = f"metadata {facet.key}" if facet.metadata else facet.key
+        lines += ["", f"{name}: {pluralize(facet.documents, 'document')}{spread}"]
+        rows = [
+            (f"  {value.documents}", _show_value(value, facet), pluralize(value.chunks, "chunk"))
+            for value in facet.values
+        ]
+        lines += table(rows) if rows else []
+        if facet.more_values:
+            lines.append(f"  and {pluralize(facet.more_values, 'further value')}; see --limit")
+    if found.more_keys:
+        lines += ["", f"and {pluralize(found.more_keys, 'further key')}; name those to count"]
+    lines += [f"Note: {notice.message}" for notice in found.warnings]
+    return "\n".join(lines)
+
+
+def _show_value(value: FacetValue, facet: Facet) -> str:
+    # A text that a command line would read as something else is quoted, as there.
+    if value.kind is not ValueKind.TEXT:
+        return json.dumps(value.value) if value.kind is ValueKind.BOOLEAN else str(value.value)
+    text = str(value.value)
+    shown = shorten(text, 60)
+    plain = not facet.metadata or (bool(text.strip()) and parse_value(text) == text)
+    return shown if plain and text.isprintable() else json.dumps(shown, ensure_ascii=False)
+
+
 def show_defaults(name: str, defaults: Defaults) -> str:
     """Return the defaults of a world, and what they mean."""
     return f"{name}: {defaults}, that is {DEFAULTS_IN_WORDS[defaults]}."
@@ -433,11 +497,21 @@ def show_defaults(name: str, defaults: Defaults) -> str:
 def show_world(
     world: World, numbers: WorldStatus, documents: Sequence[Document], reranker: str | None
 ) -> str:
-    rows: list[tuple[object, ...]] = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
+    # Columns for labels only where documents have them.
+    labels: dict[str, Callable[[Document], str]] = {
+        "tags": lambda entry: shorten(", ".join(entry.tags), 40),
+        "metadata": lambda entry: shorten(_short_metadata(entry), 60),
+        "source": lambda entry: entry.source_url or "",
+    }
+    shown = {name: make for name, make in labels.items() if any(map(make, documents))}
+    rows: list[tuple[object, ...]] = [
+        ("no", "title", "kind", "rev", "chunks", "embedded", *shown, "file")
+    ]
     for entry in documents:
         counts = (entry.active or "-", entry.chunks, entry.embedded)
+        own = [make(entry) for make in shown.values()]
         title, kind = shorten(entry.title, 40), entry.kind.value
-        rows.append((entry.number, title, kind, *counts, entry.shown_path))
+        rows.append((entry.number, title, kind, *counts, *own, entry.shown_path))
     used = "in every request" if world.defaults is Defaults.RECOMMENDED else "on request"
     lines = [] if reranker is None else [f"reranked {used} by {reranker}"]
     return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])

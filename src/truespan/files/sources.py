@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import ManifestInvalid, SourceMissing, SourceOutside
+from truespan.errors import ManifestInvalid, SidecarInvalid, SourceMissing, SourceOutside
 from truespan.files.jail import (
     Jail,
     JailedPath,
@@ -25,6 +25,7 @@ from truespan.files.jail import (
     walk,
 )
 from truespan.ingest.manifest import ANY_DEPTH, PathPattern, has_wildcard, quote, split_path
+from truespan.ingest.sidecar import SIDECAR_ENDINGS
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source
 
 
@@ -109,7 +110,7 @@ class _ManifestSearch:
         matches = [
             match
             for match in walk(folder.path, PathPattern.of(parts[first:]))
-            if match.path != self.manifest
+            if match.path != self.manifest and not match.name.endswith(SIDECAR_ENDINGS)
         ]
         # Each file once, however many links lead to it.
         files: dict[str, JailedPath] = {}
@@ -153,6 +154,7 @@ class _ManifestSearch:
 
 MAX_BYTES = 512 << 20
 MAX_MANIFEST_BYTES = 64 << 20
+MAX_SIDECAR_BYTES = 1 << 20
 
 
 class FileSources:
@@ -209,6 +211,28 @@ class FileSources:
         jailed = source.confined or bool(source.origin)
         return read_file(source.path, source.name, jailed=jailed, max_bytes=self._max_bytes)
 
+    def read_sidecar(self, source: Source) -> tuple[str, bytes] | None:
+        """Return the name and the bytes of the file that describes a source; None without one.
+
+        It has the source's name and one of `SIDECAR_ENDINGS`.
+
+        Raises:
+            SourceRefused: there are two, or it cannot be read.
+        """
+        endings = [e for e in SIDECAR_ENDINGS if os.path.lexists(f"{source.path}{e}")]
+        if not endings:
+            return None
+        names = [f"{source.name}{ending}" for ending in endings]
+        if len(names) > 1:
+            raise SidecarInvalid(names[0], f"there is {names[1]} too, and only one can count")
+        content = read_file(
+            f"{source.path}{endings[0]}",
+            names[0],
+            jailed=source.confined or bool(source.origin),
+            max_bytes=MAX_SIDECAR_BYTES,
+        )
+        return names[0], content
+
     def exists(self, path: str) -> bool:
         """Say whether a file still exists at the recorded path of a document. If that cannot be
         determined, True: documents of missing files are removed."""
@@ -264,6 +288,8 @@ class _PathSearch(Struct):
         """Add the files below a folder; return how many were added or skipped."""
         added = skipped = 0
         for entry in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
+            if entry.name.endswith(SIDECAR_ENDINGS):
+                continue
             file = None
             # There may be a circle of links.
             with suppress(OSError, SourceOutside):

@@ -50,7 +50,7 @@ _PREFLIGHT = Reply(
     b"",
     204,
     (
-        ("access-control-allow-methods", "GET, HEAD, POST, PUT, DELETE"),
+        ("access-control-allow-methods", "GET, HEAD, POST, PUT, PATCH, DELETE"),
         (
             "access-control-allow-headers",
             "Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, "

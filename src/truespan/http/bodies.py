@@ -22,16 +22,18 @@ from truespan.arguments import LONGEST_NAME_SHOWN, Arguments, explain_error
 from truespan.http.schemas import Label
 from truespan.strict_json import (
     JsonError,
+    parse_json_object,
     parse_number,
     parse_whole_number,
     require_unique_keys,
 )
+from truespan.types.source import LONGEST_URL
 
 FORM = "multipart/form-data"
 MAX_QUERY_STRING = 8192
 MAX_FILES = 100
 MAX_FIELDS = 200
-MAX_FIELD_BYTES = 4096
+MAX_FIELD_BYTES = 32 * 1024
 _BLOCK = 1 << 20
 _ADVICE = (
     f"Send at most {MAX_FILES} parts named file, and fields of at most {MAX_FIELD_BYTES} bytes."
@@ -192,6 +194,10 @@ class Declaration(Arguments, frozen=True, kw_only=True):
     version: Label | None = None
     chunking: Label | None = None
     tags: list[Label] | None = None
+    source_url: Annotated[str, Meta(max_length=LONGEST_URL)] | None = None
+    metadata: (
+        Annotated[dict[str, Any], Meta(description="A JSON object of your own keys.")] | None
+    ) = None
 
 
 class Form(Struct, frozen=True):
@@ -271,6 +277,11 @@ def open_form(parts: FormData) -> Iterator[Form]:
         tags = [value for name, value in fields if name == "tags"]
         if len(values) + len(tags) != len(fields):
             raise errors.InvalidSettings("A field is repeated in the form.")
+        if "metadata" in values:
+            try:
+                values["metadata"] = parse_json_object(values["metadata"])
+            except JsonError as error:
+                raise errors.InvalidSettings(f"The field metadata is wrong: {error}.") from None
         declared = _convert(Declaration, values | ({"tags": tags} if tags else {}))
         files = tuple((file.filename or "", file.file) for _, file in uploads)
         yield Form(files, msgspec.structs.asdict(declared))

@@ -179,4 +179,5 @@ class Routes:
     get = partialmethod(_register, "GET")
     post = partialmethod(_register, "POST")
     put = partialmethod(_register, "PUT", writes=True)
+    patch = partialmethod(_register, "PATCH", writes=True)
     delete = partialmethod(_register, "DELETE", writes=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 
 from truespan.arguments import (
+    METADATA_KEY,
     Arguments,
     Book,
     DefaultFilterFields,
@@ -18,8 +20,10 @@ from truespan.arguments import (
     RetrievalArguments,
     SearchMode,
 )
+from truespan.errors import InvalidSettings
 from truespan.maintenance.delete import PointsRemoved
 from truespan.serialize import members, record_data
+from truespan.strict_json import JsonError, parse_json
 from truespan.types import decision as decisions
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.document import (
@@ -29,7 +33,9 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
+from truespan.types.facet import DEFAULT_FACET_VALUES, MOST_FACET_VALUES
 from truespan.types.job import Job, JobCounts, JobDocument, JobState, Phase
+from truespan.types.metadata import read_metadata
 from truespan.types.profile import Distance
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES, ReadingPosition
 from truespan.types.request import (
@@ -179,6 +185,38 @@ class PageQuery(Arguments, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=MOST_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
+_LIST_AS_JSON = "A JSON array of strings."
+
+
+class FacetQuery(Arguments, frozen=True, kw_only=True):
+    """What to count, and the filters that choose the documents."""
+
+    keys: Annotated[str, Meta(description=f"Labels and keys. {_LIST_AS_JSON}")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_FACET_VALUES)] = DEFAULT_FACET_VALUES
+    language_constraint: Label | None = None
+    version_constraint: Label | None = None
+    source_pattern: Label | None = None
+    documents: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
+    tags: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
+    kinds: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
+    metadata_filter: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = (
+        None
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that were given, with what is JSON read; raises InvalidSettings."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata_filter"}:
+            try:
+                values[name] = parse_json(values[name])
+            except JsonError as error:
+                raise InvalidSettings(f"The argument {name!r} is wrong: {error}.") from None
+            if not isinstance(values[name], dict if name == "metadata_filter" else list):
+                kind = "object" if name == "metadata_filter" else "array"
+                raise InvalidSettings(f"The argument {name!r} is wrong: it is no JSON {kind}.")
+        return values
+
+
 class BookQuery(Arguments, frozen=True, kw_only=True):
     book: Label | None = None
 
@@ -246,6 +284,8 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
     characters: int
     sentences: int
     source_url: str | None
+    metadata: dict[str, Any]
+    """What was declared."""
     path: str
     visible: bool
     """Whether it can be searched yet."""
@@ -255,6 +295,26 @@ class DocumentList(Struct, frozen=True, kw_only=True):
     """The documents of a world."""
 
     documents: list[DocumentEntry]
+
+
+class LabelChanges(Arguments, frozen=True, kw_only=True):
+    """Labels to change; null removes one, and what is left out stays."""
+
+    language: Label | UnsetType = UNSET
+    version: Label | UnsetType | None = UNSET
+    tags: list[Label] | UnsetType | None = UNSET
+    source_url: Label | UnsetType | None = UNSET
+    metadata: (
+        Annotated[
+            dict[str, Any],
+            Meta(
+                description="Keys to add or replace; a key with null is removed.",
+                extra_json_schema={"propertyNames": METADATA_KEY},
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
 
 
 class DocumentDetail(Struct, frozen=True, kw_only=True):
@@ -508,6 +568,7 @@ def document_entry(document: Document) -> DocumentEntry:
     values = members(document, *names)
     values["path"] = document.shown_path
     values["tags"] = list(document.tags)
+    values["metadata"] = read_metadata(document.metadata)
     return DocumentEntry(**values, visible=document.active is not None)
 
 

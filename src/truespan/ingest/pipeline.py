@@ -19,7 +19,14 @@ import msgspec
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from truespan.errors import AssetsTaken, SourceMissing, SourceRefused, TruespanError
+from truespan.errors import (
+    AssetsTaken,
+    InvalidSettings,
+    SidecarInvalid,
+    SourceMissing,
+    SourceRefused,
+    TruespanError,
+)
 from truespan.ingest.draft import DEFAULT_VERSION, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
@@ -27,8 +34,10 @@ from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run, to_utf8
 from truespan.ingest.run import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
+from truespan.ingest.sidecar import parse_sidecar
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
+from truespan.types.fields import FieldError
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
@@ -83,7 +92,7 @@ class _DraftMaker:
         deps, scope = self._deps, self._scope
         with deps.trace.stage(Stage.SOURCE):
             content = deps.read(source)
-        declared = source.declared
+        declared = self._declared(source)
         if known is not None and not source.origin:
             # A manifest line is complete; a command states only what changes.
             declared = declared.or_else(known.declared)
@@ -115,6 +124,16 @@ class _DraftMaker:
             trace=deps.trace,
         )
         return source, draft
+
+    def _declared(self, source: Source) -> DocumentOptions:
+        """Return what is declared of a source, completed by its sidecar."""
+        sidecar = None if source.upload else self._deps.sources.read_sidecar(source)
+        if sidecar is None:
+            return source.declared
+        try:
+            return source.declared.over(parse_sidecar(*sidecar))
+        except FieldError as error:
+            raise SidecarInvalid(sidecar[0], f"metadata {error}, with those declared") from None
 
 
 def _shown_path(source: Source, known: Document | None) -> str:
@@ -418,16 +437,27 @@ def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> Foun
     if request.uploads is not None:
         if deps.uploads is None:
             raise SourceMissing("upload")
-        return deps.uploads.find(scope.world, request.uploads, request.options.declared)
+        found = deps.uploads.find(scope.world, request.uploads, request.options.declared)
+        _require_single(request.options.declared, len(found))
+        return found
     if request.manifest is None:
         options = request.options
         found = deps.sources.find(request.paths, options.declared, within=options.within)
+        _require_single(options.declared, len(found))
     else:
         content = deps.sources.read_manifest(request.manifest)
         entries = parse_manifest(request.manifest, content, profiles=deps.preparation.chunkings)
         found = deps.sources.expand(request.manifest, entries)
     owners = partial(deps.store.path_owners, scope)
     return replace(found, sources=tell_apart(found.sources, owners))
+
+
+def _require_single(declared: DocumentOptions, count: int) -> None:
+    if declared.source_url is not None and count > 1:
+        raise InvalidSettings(
+            f"source_url is the origin of one document, and {count} were found.",
+            advice="Give each its own in a manifest or a sidecar.",
+        )
 
 
 def find_removed(

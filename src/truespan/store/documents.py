@@ -55,7 +55,7 @@ _LIST: Final = f"""
 """
 
 _PATH, _KIND, _TAGS, _DECLARED = 3, 4, 8, 10
-_QUARANTINED, _STATED, _SKIPPED, _CHECKSUM = 18, 21, 24, 26
+_QUARANTINED, _STATED, _METADATA, _SKIPPED, _CHECKSUM = 18, 21, 23, 24, 26
 """Which of these columns are converted. Their order is that of the fields of a `Document`."""
 
 
@@ -76,15 +76,17 @@ class Documents(Part):
             rows = session.all(statement, **values)
         documents = []
         for row in rows:
-            fields, cells = list(row[:_CHECKSUM]), row[_CHECKSUM + 1 :]
+            fields, cells = list(row[:_CHECKSUM]), RevisionCells(*row[_CHECKSUM + 1 :])
             intact = row[_CHECKSUM] == revision_checksum(scope.world, cells)
+            if not intact:
+                fields[_METADATA] = None
             known = row[_KIND] in set(DocumentKind)
             fields[_KIND] = DocumentKind(row[_KIND]) if known else DocumentKind.DOCUMENT
             fields[_TAGS] = tags_of(row[_TAGS]) if intact else ()
             fields[_DECLARED], fields[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
             # A chunk that was skipped on purpose is quarantined too, and is no damage.
             fields[_QUARANTINED] -= row[_SKIPPED]
-            shown = RevisionCells(*cells).shown_path or short_path(row[_PATH])
+            shown = cells.shown_path or short_path(row[_PATH])
             documents.append(Document(*fields, damaged=not intact, shown_path=shown))
         return documents
 

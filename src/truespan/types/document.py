@@ -134,7 +134,7 @@ class Document(Struct, frozen=True):
     origin: str = ""
     """The manifest that named it, if one did."""
     damaged: bool = False
-    """Whether the labels do not match their checksum, so that none of them can be believed."""
+    """Whether labels or metadata do not match their checksum, so that they cannot be believed."""
     shown_path: str = ""
     """What results show of its path: from the folder that was ingested on; an upload's name."""
 

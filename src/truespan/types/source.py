@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings
 from truespan.types.fields import LONGEST_LABEL, FieldError, check_fields, check_label, check_type
-from truespan.types.metadata import check_metadata
+from truespan.types.metadata import check_metadata, read_metadata
 
 LONGEST_URL = 2048
 LONGEST_TITLE = 1000
@@ -49,6 +49,21 @@ class DocumentArguments(TypedDict, total=False):
     version: str | None
     chunking: str | None
     tags: Sequence[str] | None
+    source_url: str | None
+    """Where a single document comes from."""
+    metadata: Mapping[str, Any] | None
+
+
+class LabelArguments(TypedDict, total=False):
+    """Labels that can be changed without the file of a document. None removes a label; a version
+    that is removed is '1.0' again."""
+
+    language: str
+    version: str | None
+    tags: Sequence[str] | None
+    source_url: str | None
+    metadata: Mapping[str, Any] | None
+    """Joined with what is stored, by key; a key with the value None is removed."""
 
 
 class IngestArguments(DocumentArguments, total=False):
@@ -82,15 +97,20 @@ class DocumentOptions(Struct, frozen=True):
         """Return what keyword arguments set, checked; raises InvalidSettings."""
         if unknown := keywords.keys() - DocumentArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
-        values: dict[str, Any] = {k: v for k, v in keywords.items() if v is not None}
-        if isinstance(values.get("language"), str):
-            values["language"] = values["language"].replace("_", "-")
-        if not isinstance(values.get("tags", ""), str):
-            values["tags"] = list(values["tags"])
-        checked, faults = check_fields(values, FIELD_CHECKS)
-        if faults:
-            raise InvalidSettings(f"The {'; the '.join(faults)}.")
-        return cls(**checked)
+        return cls(**_check_arguments({k: v for k, v in keywords.items() if v is not None}))
+
+    def relabel(self, **changes: Unpack[LabelArguments]) -> DocumentOptions:
+        """Return these options with changed labels, checked; raises InvalidSettings."""
+        if unknown := changes.keys() - LabelArguments.__annotations__.keys():
+            raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+        values: dict[str, Any] = {**changes}
+        removed = {name for name, value in values.items() if value is None and name != "language"}
+        changed = values.get("metadata")
+        if isinstance(changed, Mapping):
+            joined = {**read_metadata(self.metadata), **changed}
+            values["metadata"] = {key: value for key, value in joined.items() if value is not None}
+        checked = _check_arguments({k: v for k, v in values.items() if k not in removed})
+        return replace(self, **dict.fromkeys(removed), **checked)
 
     def or_else(self, earlier: DocumentOptions) -> DocumentOptions:
         """Return what is declared now, and where nothing is, what was declared before."""
@@ -100,6 +120,28 @@ class DocumentOptions(Struct, frozen=True):
             # Another kind of document is chunked in its own way, unless a profile is named.
             own.setdefault("chunking", None)
         return replace(earlier, **own)
+
+    def over(self, sidecar: DocumentOptions) -> DocumentOptions:
+        """Return these options, completed by those of a sidecar; metadata are joined by key.
+
+        Raises:
+            FieldError: the joined metadata are too long.
+        """
+        joined = {**read_metadata(sidecar.metadata), **read_metadata(self.metadata)}
+        declared = self.or_else(sidecar)
+        return replace(declared, metadata=check_metadata(joined)) if joined else declared
+
+
+def _check_arguments(values: dict[str, Any]) -> dict[str, Any]:
+    """Return checked keyword arguments; raises InvalidSettings."""
+    if isinstance(values.get("language"), str):
+        values["language"] = values["language"].replace("_", "-")
+    if isinstance(values.get("tags"), Iterable) and not isinstance(values["tags"], str):
+        values["tags"] = list(values["tags"])
+    checked, faults = check_fields(values, FIELD_CHECKS)
+    if faults:
+        raise InvalidSettings(f"The {'; the '.join(faults)}.")
+    return checked
 
 
 class IngestOptions(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from truespan import __version__, errors
@@ -12,6 +13,7 @@ from truespan.http.bodies import Form
 from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.serialize import allowed_names, chunk_data
+from truespan.types.facet import Facets
 from truespan.types.reading import SentencePage
 from truespan.types.request import Defaults
 from truespan.types.source import Upload
@@ -134,6 +136,16 @@ def list_documents(context: CallContext) -> schemas.DocumentList:
     return schemas.DocumentList(documents=[schemas.document_entry(document) for document in found])
 
 
+@documents.get("/v1/worlds/{world}/facets", errors=_READ_ERRORS)
+def count_facets(context: CallContext, query: schemas.FacetQuery) -> Facets:
+    """Count documents by label and metadata.
+
+    Returns how many documents have each tag, language, version, kind and value of their metadata,
+    and how many chunks of them can be searched. Lists and objects in the query string are JSON.
+    """
+    return context.world().facets(**query.arguments())
+
+
 @documents.post(
     _DOCUMENTS,
     status=202,
@@ -169,6 +181,23 @@ def show_document(context: CallContext) -> schemas.DocumentDetail:
         audit=found.audit(reference),
         last_sid=document.sentences - 1,
     )
+
+
+@documents.patch(
+    _DOCUMENTS + "/{document}",
+    errors=_READ_ERRORS,
+    example={"tags": ["draft"], "metadata": {"team": "a", "year": 2026}},
+)
+def update_document(context: CallContext, body: schemas.LabelChanges) -> schemas.DocumentEntry:
+    """Change labels of a document.
+
+    Changes the named labels without the document's file; nothing is embedded. `null` removes a
+    label. The keys of `metadata` are added to those that are stored, and a key with `null` is
+    removed.
+    """
+    changes = {name: value for name, value in asdict(body).items() if value is not UNSET}
+    found = context.world().documents.update(context.path["document"], **changes)
+    return schemas.document_entry(found)
 
 
 @documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
