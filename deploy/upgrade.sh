@@ -23,7 +23,7 @@ if [ -e "$copy" ]; then
 	echo "upgrade.sh: $copy exists from an earlier upgrade. Remove it first." >&2
 	exit 2
 fi
-old=$(readlink -- "$programs/current")
+old=$(readlink -f -- "$programs/current")
 
 # shellcheck disable=SC2086 # Several services, and a command with options, are several words.
 "$systemctl" stop $services

@@ -307,6 +307,24 @@ def test_every_command_exists_with_its_options(name: str) -> None:
         require_command(check[2:])
 
 
+def test_every_command_of_the_guides_exists_with_its_options() -> None:
+    found: list[str] = []
+    for page in ("deployment.md", "backup.md"):
+        text = (ROOT / "docs" / page).read_text("utf-8")
+        found += re.findall(r"(?m)^docker compose run .*", text)
+        found += re.findall(r"`(docker compose run [^`]*)`", text)
+    commands = 0
+    for line in found:
+        words = shlex.split(line)[3:]
+        while words[0].startswith("--"):
+            words = words[1 + (words[0] == "--volume") :]
+        assert words[0] in OURS, line
+        if given := words[1:]:
+            require_command(given)
+            commands += 1
+    assert commands >= 6
+
+
 def require_command(words: list[str]) -> None:
     """Let the command line read the words, and go no further."""
     # Its commands are known once it has run.
