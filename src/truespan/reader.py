@@ -20,7 +20,6 @@ from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
-    NOTHING_READ,
     PAGE_SENTENCES,
     PageRequest,
     Position,
@@ -37,7 +36,7 @@ from truespan.types.request import (
     check_mode,
     passage_options,
 )
-from truespan.types.scope import Scope, Verb
+from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
 
@@ -66,7 +65,7 @@ class Reader(Struct, frozen=True):
 
         Raises:
             InvalidSettings: not exactly one kind of position is given, it does not exist, or it
-                can mean several chapters.
+                can mean several chapters. The error names chapters, also those that lie ahead.
             PassageNotFound, PassageAmbiguous: the passage is not found exactly once.
         """
         self._access.require_writable()
@@ -75,19 +74,8 @@ class Reader(Struct, frozen=True):
         if scope is None:
             raise DocumentNotFound(book)
         document = Documents(self._access).get(book)
-        reached = None
-        if not scope.authority.may(Verb.READ, scope.world):
-            # No title that is new to the reader may stand in an error.
-            known = find_position(store.positions(scope, self.name), document.doc_id)
-            reached = NOTHING_READ if known is None else known.sid
         position = resolve(
-            store,
-            scope,
-            document,
-            sid=sid,
-            through_chapter=through_chapter,
-            passage=passage,
-            reached=reached,
+            store, scope, document, sid=sid, through_chapter=through_chapter, passage=passage
         )
         if document.active is None:
             raise DocumentNotFound(book)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.promises import proves
 from truespan.errors import InvalidSettings
 from truespan.retrieval.chapters import find_chapter
@@ -74,13 +72,3 @@ def test_what_is_no_chapter_or_several_is_refused_with_the_candidates() -> None:
             if words not in str(error):
                 wrong[names[0], wanted[:9]] = str(error)
     assert wrong == {}
-
-
-@proves("reading.chapters-by-name", "reading.every-surface")
-@pytest.mark.parametrize("wanted", ["chapter", "Forword", "nothing like it", "3"])
-def test_an_error_names_only_chapters_that_may_be_listed(wanted: str) -> None:
-    with pytest.raises(InvalidSettings) as refused:
-        find_chapter(FERRY, wanted, may_list=lambda place: place < 1)
-
-    said = f"{refused.value} {refused.value.advice}"
-    assert not any(name in said for name in FERRY[1:])

@@ -99,7 +99,7 @@ class SetPositionArguments(Arguments, frozen=True, kw_only=True):
             Meta(
                 min_length=1,
                 max_length=LONGEST_NAME,
-                description="The chapter that was read to its end: its number or its name.",
+                description="The chapter read to its end: its printed number or its name.",
             ),
         ]
         | None

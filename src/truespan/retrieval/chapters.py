@@ -7,17 +7,21 @@ numbers the chapters are counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import chain
 
 from msgspec import Struct
 
 from truespan.errors import InvalidSettings
+from truespan.types.graphemes import shorten
 from truespan.types.text import fold_name
 
 MOST_LISTED = 8
 """So many chapters are listed when a name is not one chapter's."""
+MOST_COMPARED = 2000
+"""So many names are compared letter by letter."""
+LONGEST_QUOTED = 120
 
 _CHAPTER_WORDS = (
     "chapter|chap|ch|kapitel|kap|chapitre|capítulo|capitulo|capitolo|hoofdstuk|rozdział"
@@ -67,18 +71,11 @@ class _Label(Struct, frozen=True):
     """Whether the name has nothing else."""
 
 
-def find_chapter(
-    names: Sequence[str],
-    wanted: str,
-    *,
-    first: int = 0,
-    may_list: Callable[[int], bool] = lambda _: True,
-) -> int:
+def find_chapter(names: Sequence[str], wanted: str, *, first: int = 0) -> int:
     """Return the place of the chapter that `wanted` means among the names of all chapters.
 
     It is the whole name, the number that the book prints, or a part of the name that no other name
-    has. Where chapters have to be counted, counting begins at place `first`. Errors list only the
-    chapters that `may_list` allows.
+    has. Where chapters have to be counted, counting begins at place `first`.
 
     Raises:
         InvalidSettings: no chapter is meant, or it could be several.
@@ -100,7 +97,7 @@ def find_chapter(
         found = [place] if first <= place < len(names) else []
     if len(found) == 1:
         return found[0]
-    raise _refusal(names, wanted, found, may_list)
+    raise _refusal(names, wanted, found)
 
 
 def _printed(names: Sequence[str]) -> dict[int, _Label]:
@@ -133,26 +130,25 @@ def _by_part(folded: Sequence[str], spoken: str) -> list[int]:
     ]
 
 
-def _refusal(
-    names: Sequence[str], wanted: str, found: Sequence[int], may_list: Callable[[int], bool]
-) -> InvalidSettings:
-    known = [place for place in range(len(names)) if may_list(place)]
+def _refusal(names: Sequence[str], wanted: str, found: Sequence[int]) -> InvalidSettings:
+    quoted = repr(shorten(wanted, LONGEST_QUOTED, "..."))
     if found:
-        listed = [names[place] for place in found if may_list(place)]
+        listed = [names[place] for place in found]
         more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
         candidates = ", ".join(map(repr, listed[:MOST_LISTED])) + more
         return InvalidSettings(
-            f"{wanted!r} can mean several chapters{f': {candidates}' if listed else ''}.",
+            f"{quoted} can mean several chapters: {candidates}.",
             advice="Give more of the name, or words of the last sentence read with --passage.",
         )
-    folded = {_fold(names[place]): names[place] for place in known}
-    close = [folded[name] for name in get_close_matches(_fold(wanted), folded, n=3, cutoff=0.5)]
-    listed = close or [names[place] for place in known[:MOST_LISTED]]
-    text = f"There is no chapter {wanted!r}."
+    folded = {_fold(name): name for name in names[:MOST_COMPARED]}
+    spoken = _fold(wanted)[:LONGEST_QUOTED]
+    close = [folded[name] for name in get_close_matches(spoken, folded, n=3, cutoff=0.5)]
+    listed = close or list(names[:MOST_LISTED])
+    text = f"There is no chapter {quoted}."
     if close:
         text += f" The closest: {', '.join(map(repr, listed))}."
     elif listed:
-        dots = ", ..." if len(known) > len(listed) else ""
+        dots = ", ..." if len(names) > len(listed) else ""
         text += f" The chapters: {', '.join(map(repr, listed))}{dots}."
     return InvalidSettings(text, advice="'truespan show DOCUMENT' lists them.")
 

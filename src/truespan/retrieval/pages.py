@@ -258,12 +258,8 @@ def resolve(
     sid: int | None,
     through_chapter: str | None,
     passage: str | None,
-    reached: int | None = None,
 ) -> int:
-    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`.
-
-    An error names no chapter that begins after the sentence `reached`, if that is given.
-    """
+    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`."""
     if [sid, through_chapter, passage].count(None) != 2:
         raise InvalidSettings(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."
@@ -288,12 +284,8 @@ def resolve(
         starts = _chapter_starts(outline)
         # A first entry that is only a title line does not count as a chapter.
         title_lines = int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
-        found = find_chapter(
-            [name for name, _ in starts],
-            through_chapter,
-            first=title_lines,
-            may_list=lambda place: reached is None or starts[place][1] <= reached,
-        )
+        names = [name for name, _ in starts]
+        found = find_chapter(names, through_chapter, first=title_lines)
         following = found + 1
         if following < len(starts):
             return starts[following][1] - 1
