@@ -224,6 +224,8 @@ def test_shells_complete_commands_options_and_worlds(
         assert "search" in complete(kind, "truespan sea")
         assert "--granularity" in complete(kind, "truespan search x --gr")
         assert "revoke" in complete(kind, "truespan token re")
+        options = complete(kind, "truespan search x --").splitlines()
+        assert all("--" in line.split("\t")[0] for line in options), options
         assert "novels" in complete(kind, "truespan search x -w n")
         code, out, _ = shell("completion", kind)
         assert (code, "_TRUESPAN_COMPLETE" in out) == (0, True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Context, Exit, Option, Typer, echo
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from truespan.errors import InvalidSettings
 from truespan.strict_json import parse_number, parse_whole_number
@@ -34,9 +34,25 @@ PANELS = (
     "Maintenance",
 )
 """The panels of the help, in order."""
+COMPLETION_HELP = 70
+"""Characters of help beside an option that a shell completes."""
 
 CHOSEN_WORLD: ContextVar[str | None] = ContextVar("chosen_world", default=None)
 """The name of the world that the running command uses, once it is known."""
+
+
+class ShortHelpCommand(TyperCommand):
+    """A command whose options have a line of help each where a shell completes them.
+
+    Typer wraps longer help, and fish takes each further line for a candidate.
+    """
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        found = super().shell_complete(ctx, incomplete)
+        for item in found:
+            if item.help and len(item.help) > COMPLETION_HELP:
+                item.help = item.help[: COMPLETION_HELP - 1].rstrip() + "…"
+        return found
 
 
 class CommandGroup(TyperGroup):
@@ -66,9 +82,17 @@ class CommandGroup(TyperGroup):
         return super().invoke(ctx)
 
 
+class CommandSet(Typer):
+    """Commands made of functions, as the classes above."""
+
+    def command(self, name: str | None = None, **options: Any) -> Any:
+        options.setdefault("cls", ShortHelpCommand)
+        return super().command(name, **options)
+
+
 def command_group(name: str, help: str) -> Typer:
     """Return an empty group of commands."""
-    return Typer(name=name, help=help, cls=CommandGroup)
+    return CommandSet(name=name, help=help, cls=CommandGroup)
 
 
 @cache
@@ -94,7 +118,7 @@ def complete_world(ctx: Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-app = Typer(
+app = CommandSet(
     name="truespan",
     cls=CommandGroup,
     help="Turn a library of documents into context that can be trusted.",
