@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from truespan.errors import Unauthorized
-from truespan.mcp.caller import AnonymousAccess
+from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
 from truespan.mcp.http import McpApp
 from truespan.types.scope import OWNER
 from truespan.types.token import Principal
@@ -129,11 +129,15 @@ def message_of(answer: httpx2.Response) -> Any:
 
 @contextmanager
 def serving(
-    library: truespan.Library, response: AnonymousAccess, *, sessions: bool = True
+    library: truespan.Library,
+    response: AnonymousAccess,
+    *,
+    sessions: bool = True,
+    permissions: WritePermissions = NOTHING_WRITTEN,
 ) -> Iterator[Address]:
     """Serve a library on a free port of this machine."""
     sent = Sent()
-    mcp = McpApp(library, response, sessions=sessions)
+    mcp = McpApp(library, response, sessions=sessions, permissions=permissions)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -22,6 +22,7 @@ from tests.interfaces.mcp_clients import (
     session,
     texts_of,
 )
+from tests.interfaces.mcp_http import message_of, serving
 from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.cli import run
@@ -177,6 +178,41 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
         opened.world("w").documents.delete(added["added"][0]["doc_id"])
     assert code_of(again) == "invalid_settings"
     assert texts_of(found)[0].startswith("[1] Tides, sentence 0\n~~~\nHigh water is at noon.\n~~~")
+
+
+@proves("mcp.writes-opt-in", "authority.only-narrows")
+def test_over_http_each_token_writes_what_it_may_and_a_session_follows_its_permissions(
+    here: Place,
+) -> None:
+    def token(**allowed: Any) -> str:
+        return here.library.tokens.create("a token", worlds="w", **allowed)[1].reveal()
+
+    full, reading = token(verbs=["read", "follow", "write"]), token(verbs=["read", "follow"])
+    bound = token(readers="ann")
+    permissions = WritePermissions(may_move=True, may_ingest=True)
+    move = {"name": "set_position", "arguments": {"through_chapter": "Two"}}
+    note = {"name": "add_note", "arguments": {"title": "Tides", "text": "High water at noon."}}
+    with serving(here.library, AnonymousAccess(), permissions=permissions) as at:
+        for key, path, call, allowed in (
+            (reading, "/w/ann", move, False),
+            (bound, "/w/ann", move, False),
+            (full, "/w", move, False),
+            (reading, "/w", note, False),
+            (full, "/w/ann", note, False),
+            (full, "/w/ann", move, True),
+            (full, "/w", note, True),
+        ):
+            session = at.begin(key, path)
+            listed = message_of(at.call(session, "tools/list", key, path))["result"]["tools"]
+            reply = message_of(at.call(session, "tools/call", key, path, **call))
+            assert (call["name"] in [tool["name"] for tool in listed]) == allowed, (path, call)
+            assert ("result" in reply) == allowed, reply
+            if not allowed:
+                assert reply["error"]["code"] == -32602
+        assert here.library.world("w").reader("ann").where().sid == 8
+        # A session with tools that write is unknown to a token without them.
+        session = at.begin(full, "/w/ann")
+        assert at.call(session, "tools/list", reading, "/w/ann").status_code == 404
 
 
 @proves("mcp.writes-opt-in")
