@@ -296,6 +296,26 @@ def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) ->
     assert "Quillfeather" in bundle.context
 
 
+def test_two_documents_with_one_title_are_told_apart_in_the_text(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("w")
+    for team in ("a", "b"):
+        (tmp_path / "teams" / team).mkdir(parents=True)
+        notes = f"# Readme\n\nThe key of team {team} is in the drawer.\n"
+        (tmp_path / "teams" / team / "README.md").write_text(notes)
+    world.ingest(str(tmp_path / "teams"))
+
+    for tool in OWNER_ROLE.tools:
+        result = call_tool(tool, {"query": "the key of team a"}, world)
+
+        headers = [header for header, _ in passages_of(result["content"][0]["text"])]
+        assert len(headers) == 2
+        assert sorted(header.partition(" ")[2] for header in headers) == [
+            "Readme (teams/a/README.md), sentences 0-1",
+            "Readme (teams/b/README.md), sentences 0-1",
+        ]
+
+
 @proves("embedding.down-is-an-error")
 def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> None:
     here = place(tmp_path)

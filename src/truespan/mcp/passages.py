@@ -44,7 +44,7 @@ def passages_of_bundle(bundle: ContextBundle, *, in_reading_order: bool) -> list
         TextPassage(
             document=note.document,
             title=note.title,
-            source=note.source,
+            source=note.path,
             chapters=(chunk.chapter,),
             pages=() if note.page is None else (note.page,),
             first_sid=note.first_sid,
@@ -66,7 +66,7 @@ def passages_of_search(result: SearchResult) -> list[TextPassage]:
         TextPassage(
             document=found.document,
             title=found.title,
-            source=found.source,
+            source=found.path,
             chapters=(found.chapter,),
             pages=() if found.page is None else (found.page,),
             first_sid=found.first_sid,
