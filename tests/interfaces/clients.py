@@ -18,7 +18,7 @@ from truespan.cli import run
 from truespan.errors import TruespanError, error_types
 from truespan.mcp.server import call_tool
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
-from truespan.serialize import failure_of, status_of
+from truespan.serialize import failure_of, record_data, status_of
 from truespan.types.bundle import ContextBundle
 
 PASSING = {"processing_time_ms", "record", "seen_at"}
@@ -89,7 +89,9 @@ _LIBRARY: dict[str, Callable[[truespan.Library, dict[str, Any]], Any]] = {
     "books": lambda lib, g: {"books": _world(lib, g).reader(g.pop("reader")).books()},
     "position": lambda lib, g: _world(lib, g).reader(g.pop("reader")).where(**g),
     "chunk": lambda lib, g: _chunk(_world(lib, g).documents.chunk(**g)),
-    "generations": lambda lib, g: {"generations": _world(lib, g).generations.list()},
+    "generations": lambda lib, g: {
+        "generations": [record_data(record) for record in _world(lib, g).generations.list()]
+    },
     "document": lambda lib, g: _document(_world(lib, g), g["reference"]),
     "job": lambda lib, g: {"job": _world(lib, g).jobs.get(g["job"]).id},
 }

@@ -195,7 +195,7 @@ def test_a_domain_with_another_world_is_refused_and_an_unknown_one_is_not_found(
     assert (unknown.status, unknown.code) == (404, "domain_not_found")
     assert routed.status == 200
     assert asked(client, "/chat", "elsewhere", world="world").code == "invalid_settings"
-    assert asked(client, "/chat", None).code == "invalid_settings"
+    assert asked(client, "/chat", None).code == "world_not_named"
     assert asked(client, "/chat", None, world="other").status == 200
     twice = [("x-rag-domain", "second")] * 2
     assert client.json("POST", ANSWER, {"query": "x"}, headers=twice).code == "invalid_settings"

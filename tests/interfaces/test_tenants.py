@@ -230,7 +230,7 @@ def test_a_key_whose_worlds_are_all_gone_sees_nothing_at_all(made: Estate, clien
     for call in OPERATIONS:
         if "{world}" in call.path:
             assert request(call, made.names).sent(client, key).code == "world_not_found", call.name
-    assert client.json("POST", "/chat", {"query": "who?"}, token=key).code == "invalid_settings"
+    assert client.json("POST", "/chat", {"query": "who?"}, token=key).code == "world_not_named"
 
 
 @proves("authority.only-narrows")
