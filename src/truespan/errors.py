@@ -342,9 +342,18 @@ class GenerationIncomplete(CallerError):
 
 
 class PromotionRefused(CallerError):
-    """A generation is not as good as the one it would replace, or could not be verified."""
+    """A generation is not as good as the one it would replace, or could not be verified.
+
+    `report` is that of the ingestion that it belongs to, if there is one.
+    """
 
     code = "promotion_refused"
+
+    def __init__(
+        self, message: str, *, advice: str | None = None, report: object | None = None
+    ) -> None:
+        super().__init__(message, advice=advice)
+        self.report = report
 
 
 class _InvalidLines(CallerError):

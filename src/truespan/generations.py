@@ -19,6 +19,7 @@ from truespan.errors import (
     StoreBusy,
 )
 from truespan.evaluation.compare import ALLOWED_DROP, Verdict, gate_generation
+from truespan.evaluation.evaluate import Evaluation
 from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
 from truespan.ingest.run import IngestDeps, JobLog, Progress
 from truespan.ingestion import IngestJobs
@@ -30,7 +31,7 @@ from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
-from truespan.world_evaluation import WorldEvaluation
+from truespan.world_evaluation import Golden, WorldEvaluation
 
 MAX_PROMOTION_ATTEMPTS = 5
 """How often a generation is completed and checked again when documents arrive meanwhile."""
@@ -137,6 +138,27 @@ class Generations(Struct, frozen=True):
             DomainNotFound: the domain belongs to another world.
             ProfileMismatch: the model of the generation is not configured.
         """
+        return self._promote(generation, domain, golden, None, allowed_drop, least_hit_rate)
+
+    def measure(self, golden: Golden, domain: str | None = None) -> Evaluation | None:
+        """Ask golden queries of the generation that an alias names; None while there is none.
+
+        A domain that does not exist yet is measured as the world's default.
+        """
+        if self._access.generations_scope() is None:
+            return None
+        number = self._number_of(domain) or self._current().generation.number
+        return WorldEvaluation(self._access).run(golden, generation=number)
+
+    def _promote(
+        self,
+        generation: int,
+        domain: str | None,
+        golden: Golden | None,
+        before: Evaluation | None,
+        allowed_drop: float = ALLOWED_DROP,
+        least_hit_rate: float = 0.0,
+    ) -> Promotion:
         components, scope = self._access.components, self._scope_of(generation)
         require_domain_key(domain)
         components.require_model(scope.profile)
@@ -148,7 +170,7 @@ class Generations(Struct, frozen=True):
                     + " ".join(problem.message for problem in problems),
                     advice="'truespan doctor' shows what is wrong; 'doctor --apply' repairs it.",
                 )
-            verdict = self._ask_golden(scope, domain, golden, allowed_drop, least_hit_rate)
+            verdict = self._ask_golden(scope, domain, golden, before, allowed_drop, least_hit_rate)
             previous = self._number_of(domain)
             if components.store.move_alias(scope, domain):
                 return Promotion(generation, previous, domain, verdict)
@@ -160,19 +182,27 @@ class Generations(Struct, frozen=True):
         self,
         *,
         domain: str | None = None,
-        golden: str | None = None,
+        golden: Golden | None = None,
+        before: Evaluation | None = None,
         on_progress: OnProgress | None = None,
     ) -> Promotion:
         """Build a generation like the one an alias names, and move the alias to it.
 
-        It has the same model and chunking; use `reindex` for others. If the promotion is refused,
-        the new generation stays for inspection.
+        It has the same model and chunking; use `reindex` for others. Golden queries must find as
+        much in it as in `before`, by default the generation it replaces. If the promotion is
+        refused, the new generation is removed: it has the documents of the one in use.
         """
         number = self._number_of(domain) or self._current().generation.number
         like = self._scope_of(number).generation
         self._delete_retired()
+        known = {record.generation.number for record in self.list()}
         built = self._start(self._unfinished_or_new(like.profile, like.chunking), on_progress)
-        return self.promote(built.generation, domain=domain, golden=golden)
+        try:
+            return self._promote(built.generation, domain, golden, before)
+        except PromotionRefused:
+            if built.generation not in known:
+                self.remove(built.generation)
+            raise
 
     def rollback(self, *, domain: str | None = None) -> Promotion:
         """Go back to the generation that an alias named before its last move.
@@ -292,11 +322,12 @@ class Generations(Struct, frozen=True):
         self,
         scope: Scope,
         domain: str | None,
-        golden: str | None,
+        golden: Golden | None,
+        before: Evaluation | None,
         allowed_drop: float,
         least_hit_rate: float,
     ) -> Verdict | None:
-        """Ask golden queries of a generation and of the one it replaces.
+        """Ask golden queries of a generation, and of the one it replaces unless that was `before`.
 
         Raises:
             PromotionRefused: it finds less.
@@ -306,7 +337,9 @@ class Generations(Struct, frozen=True):
         evaluation, number = WorldEvaluation(self._access), scope.generation.number
         # A new domain is compared with the world's default.
         current = self._number_of(domain) or self._current().generation.number
-        old = None if current == number else evaluation.run(golden, generation=current)
+        old = before
+        if old is None and current != number:
+            old = evaluation.run(golden, generation=current)
         new = evaluation.run(golden, generation=number)
         verdict = gate_generation(old, new, allowed_drop, least_hit_rate=least_hit_rate)
         if not verdict.passed:

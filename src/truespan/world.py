@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from truespan.components import Components
 from truespan.documents import Documents
-from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
+from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed, PromotionRefused
 from truespan.jobs.world_jobs import (
     DOCTOR,
     MAINTENANCE,
@@ -400,12 +400,14 @@ class World:
 
         With `update_alias`, a new generation is then built of all documents, and the domain, or
         the world's default, is moved to it: only if no document failed and the `golden` queries,
-        if given, find as much in it as before.
+        if given, find as much in it as they did before the ingestion. Documents belong to the world
+        and are found as soon as they are ingested, also if the alias is not moved.
 
         Raises:
             SourceMissing: a path does not exist; then nothing was ingested.
             DomainNotFound: the domain does not exist, and `update_alias` is not given.
-            PromotionRefused: the documents are ingested, and the alias was not moved.
+            PromotionRefused: the documents are ingested and found, and the alias was not moved; the
+                new generation was removed. `report` of the error is that of the ingestion.
             ManifestInvalid: with every invalid line; then nothing was ingested.
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Interrupted: stopped by Ctrl-C; the same call continues.
@@ -417,9 +419,13 @@ class World:
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
             raise InvalidSettings("Golden queries need update_alias.")
+        own = self.access.target
+        domain = domain_key or (own if isinstance(own, str) else None)
+        queries = before = None
         if golden is not None:
             # Refuses an invalid file before anything is ingested or built.
-            self.evaluation.queries(golden)
+            queries = self.evaluation.queries(golden)
+            before = self.generations.measure(queries, domain)
         jobs = self._ingest_jobs(target.writable_scope())
         request = jobs.request(paths, manifest, checked)
         report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
@@ -428,11 +434,19 @@ class World:
         if update_alias and report.failures:
             report.warnings.append("The alias was not moved, because documents failed.")
         elif update_alias:
-            own = self.access.target
-            domain = domain_key or (own if isinstance(own, str) else None)
-            promotion = self.generations.rotate(
-                domain=domain, golden=golden, on_progress=on_progress
-            )
+            try:
+                promotion = self.generations.rotate(
+                    domain=domain, golden=queries, before=before, on_progress=on_progress
+                )
+            except PromotionRefused as refusal:
+                alias = f"The domain {domain!r}" if domain else "The world's default"
+                raise PromotionRefused(
+                    f"{refusal.message} {alias} was not moved, and the new generation was removed. "
+                    "The documents of this run are ingested: the generations in use have them, and "
+                    "searches find them.",
+                    advice=f"{refusal.advice} 'truespan delete' takes documents out again.".strip(),
+                    report=report,
+                ) from None
             report.generation = promotion.generation
         return report
 

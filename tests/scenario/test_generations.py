@@ -217,9 +217,30 @@ def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(here: Plac
 
     with pytest.raises(PromotionRefused):
         world.ingest(source, domain_key="towers", update_alias=True, golden=asked)
+    with pytest.raises(PromotionRefused) as caught:
+        world.ingest(source, domain_key="towers", update_alias=True, golden=asked)
 
     assert here.library.domains() == []
     assert len(world.documents.list()) == 2
+    assert [record.generation.number for record in world.generations.list()] == [1]
+    assert caught.value.report.unchanged == 1  # type: ignore[union-attr]
+    message = str(caught.value)
+    assert "The domain 'towers' was not moved, and the new generation was removed." in message
+    assert "searches find them" in message
+    assert world.search("tower", floor=0.0, documents=["tower.md"]).results
+
+
+@proves("generation.golden-queries-first")
+def test_an_ingest_is_compared_with_what_was_found_before_it(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    source = str(here.folder / "files" / "world" / "ferry.md")
+    asked = golden(here.folder, " ".join(FERRY.split()[:6]))
+    here.write("world/ferry.md", TOWER)
+
+    with pytest.raises(PromotionRefused):
+        world.ingest(source, update_alias=True, golden=asked)
+
+    assert [record.generation.number for record in world.generations.list()] == [1]
 
 
 @proves("generation.target-index")

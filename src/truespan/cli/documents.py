@@ -3,13 +3,13 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option, echo
 
 import truespan.cli.app as cli
 from truespan.cli.advice import complete, say
-from truespan.errors import InvalidSettings, WorldExists
+from truespan.errors import InvalidSettings, PromotionRefused, WorldExists
 from truespan.serialize import (
     EXIT_PARTIAL,
     EXIT_REFUSED,
@@ -255,16 +255,21 @@ def ingest(
             return follow_ingest(chosen, job, as_json=as_json, leave=no_follow)
         from truespan.cli.follow import progress_bar
 
-        with progress_bar(hidden=as_json) as on_progress:
-            report = chosen.ingest(
-                paths or (),
-                **options,
-                domain_key=domain_key,
-                update_alias=update_alias,
-                golden=golden,
-                on_progress=on_progress,
-                on_prune=None if as_json else _announce_removal,
-            )
+        try:
+            with progress_bar(hidden=as_json) as on_progress:
+                report = chosen.ingest(
+                    paths or (),
+                    **options,
+                    domain_key=domain_key,
+                    update_alias=update_alias,
+                    golden=golden,
+                    on_progress=on_progress,
+                    on_prune=None if as_json else _announce_removal,
+                )
+        except PromotionRefused as refusal:
+            if refusal.report is not None:
+                _print_report(cast("IngestReport", refusal.report), as_json)
+            raise
     return _print_report(report, as_json)
 
 
