@@ -14,7 +14,7 @@ _VARIABLE = "_TRUESPAN_COMPLETE"
 
 def config(
     name: Annotated[
-        str | None, Argument(help="Show only this setting, with its meaning.", metavar="[SETTING]")
+        str | None, Argument(help="Show only this setting, with its meaning.", metavar="SETTING")
     ] = None,
     library: cli.Folder = None,
     changed: Annotated[

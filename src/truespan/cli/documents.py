@@ -60,7 +60,7 @@ def defaults(
         str | None,
         Argument(
             help="'recommended' or 'contract'; shows those in force if left out.",
-            metavar="[DEFAULTS]",
+            metavar="DEFAULTS",
         ),
     ] = None,
     world: cli.WorldName = None,
@@ -149,11 +149,13 @@ def status(
 def facets(
     keys: Annotated[
         list[str] | None,
-        Argument(help="Labels and metadata keys to count; all if left out.", metavar="[KEY]..."),
+        Argument(help="Labels and metadata keys to count; all if left out.", metavar="KEY"),
     ] = None,
     world: cli.WorldName = None,
     library: cli.Folder = None,
-    limit: Annotated[int, Option(help="How many values of each key are listed.")] = 10,
+    limit: Annotated[
+        int, Option(help="How many values of each key are listed.", parser=cli.whole_number)
+    ] = 10,
     language: Annotated[str | None, Option(help="Only this language.")] = None,
     version: Annotated[str | None, Option(help="Only this version label.")] = None,
     documents: cli.Documents = None,
@@ -174,7 +176,7 @@ def facets(
 
 def ingest(
     paths: Annotated[
-        list[str] | None, Argument(help="Files, folders and patterns.", metavar="PATH...")
+        list[str] | None, Argument(help="Files, folders and patterns.", metavar="PATH")
     ] = None,
     world: cli.WorldName = None,
     library: cli.Folder = None,
@@ -376,8 +378,10 @@ def show_job(
 
 
 @jobs_app.command("follow")
-def follow_job(job: JobId, world: cli.WorldName = None, library: cli.Folder = None) -> int:
-    """Show the progress of a job until it ends."""
+def follow_job(
+    job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
+) -> int:
+    """Show the progress of a job until it ends; as JSON, only what it came to."""
     from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output_reports import show_job_line
 
@@ -385,11 +389,15 @@ def follow_job(job: JobId, world: cli.WorldName = None, library: cli.Folder = No
     with cli.open_world(library, world) as chosen:
         while True:
             found = chosen.jobs.get(job)
-            if (line := show_job_line(found)) != shown:
+            if not as_json and (line := show_job_line(found)) != shown:
                 echo(line)
                 shown = line
             if found.state.is_over:
-                report_failure(chosen, found)
+                if as_json:
+                    documents = chosen.jobs.documents(job)
+                    echo(to_json({"job": record_data(found), "documents": documents}))
+                else:
+                    report_failure(chosen, found)
                 return exit_code_of_job(chosen, found)
             time.sleep(_POLL_SECONDS)
 
