@@ -64,7 +64,8 @@ ROWS: list[tuple[dict[str, Any], set[str]]] = [
     ({"source_pattern": "handbook/*"}, {"vpn.txt", "keys.txt"}),
     ({"source_pattern": "old/*.txt"}, {"keys.txt"}),
     ({"source_pattern": "book/*"}, set()),
-    ({"source_pattern": "/handbook/*"}, set()),
+    ({"source_pattern": "/old/*"}, set()),
+    ({"source_pattern": "/files/*"}, NAMES),
     ({"source_pattern": "*/handbook/???.txt"}, {"vpn.txt"}),
     ({"source_pattern": "https://wiki.example/*"}, {"vpn.txt"}),
     ({"source_pattern": "wiki.example/*"}, {"vpn.txt"}),
@@ -182,9 +183,7 @@ def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
 ) -> None:
     here = place(tmp_path)
     world = shelved(here)
-    here.sql(
-        """UPDATE revisions SET metadata = '{"team":"a","secret":1}' WHERE name = 'keys.txt'"""
-    )
+    here.sql("UPDATE revisions SET properties = '{}' WHERE name = 'keys.txt'")
     here.sql("UPDATE worlds SET changes = changes + 1")
 
     for filters in ({"team": "a"}, {"team": "b"}, {"secret": {"exists": False}}):
@@ -210,6 +209,19 @@ def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
     assert not world.search("the lamp", floor=0).warnings
     others = world.search("the lamp", metadata_filter={"team": "a"}, kinds=["book"])
     assert [notice.code for notice in others.warnings] == ["no_embedded_chunks"]
+
+
+@proves("request.metadata-filter")
+def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = shelved(here)
+    here.sql("""UPDATE revisions SET metadata = '{"team":"a"}' WHERE name = 'keys.txt'""")
+    here.sql("UPDATE worlds SET changes = changes + 1")
+
+    result = world.search("the lamp", floor=0, metadata_filter={"team": "a"})
+
+    assert {part.source for part in result.results} == {"vpn.txt", "notes [draft].txt"}
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]
 
 
 @proves("request.metadata-filter")

@@ -406,11 +406,11 @@ class DocumentCatalog:
     def from_source(self, pattern: str) -> frozenset[int]:
         """Return the numbers of documents whose path or source URL matches a pattern.
 
-        `*` stands for any characters, also for slashes, and `?` for one. A pattern that begins
-        neither with a slash nor with a scheme may begin at any folder. A damaged document suits.
+        `*` stands for any characters, also for slashes, and `?` for one. A pattern may begin at any
+        folder, unless it begins with a slash or a scheme. A damaged document suits.
         """
         pattern = unicodedata.normalize("NFC", pattern).replace("[", "[[]")
-        patterns = [pattern]
+        patterns = [pattern.removeprefix("/")]
         if not pattern.startswith("/") and "://" not in pattern:
             patterns.append(f"*/{pattern}")
         match = re.compile("|".join(fnmatch.translate(each) for each in patterns)).match
