@@ -11,6 +11,7 @@ from tests.support.reading_worlds import frozen
 from tests.support.worlds import STORES, WordCounter, WordEmbedder
 from truespan.library import Library
 from truespan.serialize import to_json
+from truespan.types.source import DocumentArguments
 from truespan.wiring import open_library
 
 STORY = " ".join(f"Sentence {count} tells of the lamp by night." for count in range(60))
@@ -44,6 +45,13 @@ def home(folder: Path, settings: str = "") -> Path:
     return folder
 
 
+LABELS: DocumentArguments = {
+    "tags": ["sea"],
+    "metadata": {"team": "a", "year": 2020, "due": "2026-05-01"},
+    "source_url": "https://wiki.example/story",
+}
+
+
 def filled(folder: Path) -> Path:
     """Make a library with a book and its readers, a second world, and a document with images."""
     files = folder.with_name("files")
@@ -55,7 +63,7 @@ def filled(folder: Path) -> Path:
         world.ingest([files / "story.txt", files / "report.docx"], kind="book")
         for sid in READERS:
             world.reader(f"at {sid}").set("story.txt", sid=sid)
-        library.create_world("other").ingest(files / "story.txt")
+        library.create_world("other").ingest(files / "story.txt", **LABELS)
         world.search("lamp", mode="auto")
         told(library)
     return folder
@@ -74,6 +82,7 @@ def told(library: Library) -> list[str]:
         found = world.search("lamp by night", top_k=30, floor=0.0)
         answers += [to_json(found.results), found.context]
         answers += [frozen(world.retrieve("lamp", language_constraint=None))]
+        answers += [to_json(world.facets())]
         answers += [to_json(world.documents.list()), to_json(replace(world.status(), vectors=0))]
         answers += [world.documents.text(document.doc_id) for document in world.documents.list()]
     world = library.world("world")
