@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from truespan.errors import InvalidSettings
 from truespan.retrieval.pipeline import matching_documents, unreadable_metadata
@@ -23,11 +24,12 @@ from truespan.types.request import Filters, check_whole
 
 MOST_NAMES = 5
 """So many damaged documents are named."""
-_LABEL_VALUES: dict[str, Callable[[CatalogEntry], Sequence[str]]] = {
-    "tags": lambda entry: entry.tags,
-    "language": lambda entry: (entry.language,),
-    "version": lambda entry: (entry.version,),
-    "kind": lambda entry: (str(entry.kind),),
+Key = TypeVar("Key")
+_LABEL_VALUES: dict[str, Callable[[CatalogEntry], str | list[str]]] = {
+    "tags": lambda entry: list(entry.tags),
+    "language": lambda entry: entry.language,
+    "version": lambda entry: entry.version,
+    "kind": lambda entry: str(entry.kind),
 }
 
 
@@ -61,11 +63,13 @@ def count_facets(
     named = [entry for entry in every.values() if entry.damaged]
     named += [counted[number] for number in catalog.metadata.damaged & counted.keys()]
     named += unreadable_metadata(catalog, filters)
-    own = {
-        key: {number: catalog.metadata.stored(key)[number] for number in numbers}
-        for key in catalog.metadata
-        if (numbers := catalog.metadata.stored(key).keys() & counted.keys())
-    }
+    own: dict[str, Mapping[int, object]] = {}
+    for key in catalog.metadata:
+        stored = catalog.metadata.stored(key)
+        if len(counted) < len(catalog):
+            stored = {number: stored[number] for number in stored.keys() & counted.keys()}
+        if stored:
+            own[key] = stored
     labels, chosen, more = list(LABELS), sorted(own, key=lambda key: (-len(own[key]), key)), 0
     if keys is not None:
         wanted = dict.fromkeys(keys)
@@ -73,12 +77,11 @@ def count_facets(
         chosen = [key.removeprefix(METADATA_PREFIX) for key in wanted if key not in LABELS]
     elif len(chosen) > MOST_FACETS:
         chosen, more = chosen[:MOST_FACETS], len(chosen) - MOST_FACETS
-    facets = [
-        _count(
-            key, False, {n: list(_LABEL_VALUES[key](e)) for n, e in counted.items()}, counted, limit
-        )
-        for key in labels
-    ]
+    facets: list[Facet] = []
+    for key in labels:
+        read = _LABEL_VALUES[key]
+        labelled = {number: read(entry) for number, entry in counted.items()}
+        facets.append(_count(key, False, labelled, counted, limit))
     facets += [_count(key, True, own.get(key, {}), counted, limit) for key in chosen]
     chunks = sum(entry.embedded for entry in counted.values())
     return Facets(len(counted), chunks, tuple(facets), more, _name_damaged(named))
@@ -92,32 +95,40 @@ def _count(
     limit: int,
 ) -> Facet:
     """Return the facet of one key; a document counts once for each of its values."""
-    # Many documents have the same few values.
-    typed: dict[tuple[type, object], Value | None] = {}
+    # Many documents have the same few values, so each is typed once, and lists are rare.
+    alike: dict[tuple[type, object], list[int]] = {}
     counts: dict[Value, list[int]] = {}
     documents = 0
     for number, value in stored.items():
-        found: set[Value] = set()
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, list | dict):
-                continue
-            known = type(part), part
-            if known not in typed:
-                # A label is a text, whatever it looks like.
-                typed[known] = type_value(part) if metadata else Value(ValueKind.TEXT, str(part))
-            if (same := typed[known]) is not None:
-                found.add(same)
-        documents += bool(found)
-        for each in found:
-            count = counts.setdefault(each, [0, 0])
-            count[0] += 1
-            count[1] += entries[number].embedded
+        chunks = entries[number].embedded
+        if isinstance(value, list):
+            found = {same for part in value if (same := _type(part, metadata)) is not None}
+            documents += bool(found)
+            for each in found:
+                _add(counts, each, 1, chunks)
+        elif not isinstance(value, dict):
+            _add(alike, (type(value), value), 1, chunks)
+    for (_, value), (count, chunks) in alike.items():
+        if (same := _type(value, metadata)) is not None:
+            documents += count
+            _add(counts, same, count, chunks)
     ordered = sorted(counts, key=lambda each: (-counts[each][0], each.kind, each.key))
     least, greatest = _range_of(counts)
     values = tuple(
         FacetValue(show_value(each), each.kind, *counts[each]) for each in ordered[:limit]
     )
     return Facet(key, metadata, documents, values, len(ordered) - len(values), least, greatest)
+
+
+def _type(value: object, metadata: bool) -> Value | None:
+    """Return a value as it is compared; a label is a text, whatever it looks like."""
+    return type_value(value) if metadata else Value(ValueKind.TEXT, str(value))
+
+
+def _add(counts: dict[Key, list[int]], key: Key, documents: int, chunks: int) -> None:
+    count = counts.setdefault(key, [0, 0])
+    count[0] += documents
+    count[1] += chunks
 
 
 def _range_of(values: Iterable[Value]) -> tuple[Scalar | None, Scalar | None]:
