@@ -102,8 +102,6 @@ def test_a_port_that_is_taken_is_named(empty: Path, capsys: pytest.CaptureFixtur
         (["--workers", "0"], "invalid_settings"),
         (["--workers", "65"], "invalid_settings"),
         (["--world", "absent"], "world_not_found"),
-        (["--mcp-owner"], "invalid_settings"),
-        (["--mcp-reader", "ann"], "invalid_settings"),
         (["--mcp-owner", "--mcp-reader", "ann", "--world", "w"], "invalid_settings"),
         (["--no-such"], "invalid_settings"),
     ],
@@ -112,6 +110,18 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     empty: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: str
 ) -> None:
     assert refused(capsys, "--library", str(empty), *options)[::2] == (2, code)
+
+
+def test_mcp_without_a_token_needs_a_world_where_there_is_not_exactly_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for names in ((), ("one", "two")):
+        with truespan.open(tmp_path / "library", create=True) as library:
+            for name in names:
+                library.create_world(name)
+        for options in (["--mcp-owner"], ["--mcp-reader", "ann"]):
+            code, _, name = refused(capsys, "--library", str(tmp_path / "library"), *options)
+            assert (code, name) == (2, "world_not_named")
 
 
 def test_no_library_and_no_sense_in_its_settings_are_told_in_one_line(
