@@ -93,7 +93,7 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
     hits = library._components.index.search(scope, vector, limit=TOP_K, floor=None)
     records = library._components.store.read_chunks(scope, [hit.chunk_id for hit in hits])
     verified = verify(hits, records).verified
-    visible = [part for one in verified if (part := reveal(one, scope))]
+    visible = [part for one in verified for part in reveal(one, scope)]
 
     def once() -> None:
         packed = pack(rank_visible(visible), k=TOP_K, budget=4000)

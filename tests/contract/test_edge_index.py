@@ -101,8 +101,8 @@ def test_points_that_name_one_chapter_are_found_beside_those_that_name_several(t
     later = point(scope, 2, vector(*EAST), chapters=("One", "Caf\xe9"))
     shard.upsert(scope.tenant, [later])
 
-    def found(**place: str) -> set[str]:
-        where = conditions(scope.narrow(**place))
+    def found(chapter: str, section: str | None = None) -> set[str]:
+        where = conditions(scope.narrow(chapter=chapter, section=section))
         return {hit[0] for hit in shard.search(Search(where, vector(*EAST), 10))[0]}
 
     both = {earlier.chunk_id, later.chunk_id}

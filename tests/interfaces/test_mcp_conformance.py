@@ -159,7 +159,7 @@ def _go_through(on_stage: Any, _given: Arguments) -> BookList:
 
 
 def _tool(name: str, does: Any) -> Tool:
-    return Tool(name, name, name, NoArguments, BookList, does, lambda _: ["a text"])
+    return Tool(name, name, name, NoArguments, BookList, does, lambda _, __: ["a text"])
 
 
 SUITE = Role(

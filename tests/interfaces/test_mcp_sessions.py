@@ -67,12 +67,13 @@ def authority(here: Here, *worlds: str, verbs: str = "read", readers: Any = UNLI
 def chosen(
     here: Here,
     allowed: Authority,
-    *named: str,
+    world: str | None = None,
+    reader: str | None = None,
     token: str | None = "t",
     response: AnonymousAccess | None = None,
 ) -> Target:
     return select_target(
-        here.library, response or AnonymousAccess(), Principal(token, allowed), *named
+        here.library, response or AnonymousAccess(), Principal(token, allowed), world, reader
     )
 
 
