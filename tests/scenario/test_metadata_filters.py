@@ -208,7 +208,7 @@ def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
     # Nothing is said without a condition on metadata, or if another filter leaves it out.
     assert not world.search("the lamp", floor=0).warnings
     others = world.search("the lamp", metadata_filter={"team": "a"}, kinds=["book"])
-    assert [notice.code for notice in others.warnings] == ["no_embedded_chunks"]
+    assert [notice.code for notice in others.warnings] == ["no_document_matches"]
 
 
 @proves("request.metadata-filter")

@@ -237,6 +237,18 @@ def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> 
 
 
 @proves("retrieval.fitted-passages")
+def test_headings_are_no_sentences_unless_there_is_nothing_else(tmp_path: Path) -> None:
+    text = "# Lunch\n\nThe limit is 15 euro.\n\n# Keys\n\nAsk the porter.\n"
+    world = place(tmp_path).world(handbook__md=text, title__md="# Keys\n")
+
+    found = world.search("keys lunch", top_k=20, floor=0, granularity="sentence")
+    alone = world.search("keys", top_k=20, floor=0, granularity="sentence", documents=["title.md"])
+
+    assert {part.text for part in found.results} == {"The limit is 15 euro.", "Ask the porter."}
+    assert [part.text for part in alone.results] == ["Keys"]
+
+
+@proves("retrieval.fitted-passages")
 def test_sentences_fill_the_budget_and_top_k_counts_them(world: World) -> None:
     for top_k, budget in [(1, 4000), (3, 4000), (20, 12), (20, 4000)]:
         bundle = world.retrieve(

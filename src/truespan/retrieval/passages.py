@@ -30,7 +30,13 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.request import Granularity, Mode, PassageOptions
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, NamedPlace, PlacedSentence
+from truespan.types.text import (
+    CanonicalText,
+    NamedPlace,
+    PlacedSentence,
+    fold_name,
+    fold_names,
+)
 from truespan.types.trust import Visible
 from truespan.vectors import similarity_of
 
@@ -118,6 +124,8 @@ class PassageFitter(Struct, frozen=True):
                 if (part.document, sentence.sid) not in seen and self._admits(sentence, part):
                     seen.add((part.document, sentence.sid))
                     candidates.append(_sentence_part(part, stretch, sentence))
+        # A heading is near to many questions and answers none.
+        candidates = [part for part in candidates if not _is_heading(part)] or candidates
         kept: list[Visible] = []
         for part in self._rank_sentences(candidates):
             if len(kept) < k and budget.take(part.tokens, len(part.text)):
@@ -340,6 +348,12 @@ def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) ->
         tokens=sentence.tokens,
         page=sentence.page,
     )
+
+
+def _is_heading(part: Visible) -> bool:
+    """Return whether a sentence is the heading of its chapter or section, or the title."""
+    names = fold_names((part.title, part.chapter, part.section))
+    return fold_name(part.text.strip()) in names
 
 
 def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[str]:

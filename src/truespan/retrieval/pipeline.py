@@ -73,6 +73,7 @@ MOST_KEYS = 20
 """So many keys of metadata are listed when a filter has one that no document has."""
 MOST_VALUES = 5
 """So many languages or versions are listed when a default left documents out."""
+NO_DOCUMENT = Notice("no_document_matches", "No document in this world matches the filters.")
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 APPROXIMATE = Notice(
     "approximate_search",
@@ -276,7 +277,8 @@ class Pipeline(Struct, frozen=True):
             text = f"Every document in scope was left out by {reasons}. {ASK_FOR_ANY}"
             notice = Notice("default_filter_emptied_result", text)
             if not emptied:
-                notice = self._name_places(scope, catalog, filters) or NOTHING_EMBEDDED
+                nothing = NOTHING_EMBEDDED if scope.documents else NO_DOCUMENT
+                notice = self._name_places(scope, catalog, filters) or nothing
             attempt.warnings.append(notice)
             return None
         if self.deps.index.approximate(scope):
