@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -17,7 +19,13 @@ from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import WORDS, HandClock, place, sqlite_store
-from truespan.errors import LibraryTooNew, StorageFull, StoreBusy, StoreDamaged
+from truespan.errors import (
+    InvalidConfiguration,
+    LibraryTooNew,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+)
 from truespan.store.migrations import load_migrations
 from truespan.types.answer import Usage
 from truespan.types.chunk import Vector
@@ -47,6 +55,22 @@ def test_a_library_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(LibraryTooNew):
         sqlite_store(tmp_path / "store.db", HandClock())
+
+
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    for version in (0, 3):
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as other:
+            other.executescript(f"CREATE TABLE mine (x); PRAGMA user_version = {version}")
+        before = path.read_bytes()
+
+        with pytest.raises(InvalidConfiguration, match="another program"):
+            sqlite_store(path, HandClock())
+
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("mine",)]
+        assert len(path.read_bytes()) == len(before)
 
 
 def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:

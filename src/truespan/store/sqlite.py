@@ -374,8 +374,15 @@ class SqliteDatabase(Database):
 
 def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:
     """Apply the steps that a database file lacks, inside the transaction of the caller. Raises
-    `LibraryTooNew`: the file has more steps than there are scripts."""
+    `LibraryTooNew`: the file has more steps than there are scripts. Raises `InvalidConfiguration`:
+    it has tables of another program."""
     found: Any = connection.pragma("user_version")
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    if tables and "worlds" not in tables:
+        raise InvalidConfiguration(
+            "The store.db in this folder belongs to another program.",
+            advice="Choose another folder for the library.",
+        )
     if found > len(scripts):
         raise LibraryTooNew(found, len(scripts))
     for number in range(found, len(scripts)):
