@@ -85,7 +85,8 @@ def test_every_header_that_counts_is_listed() -> None:
     listed = {row[0] for row in table_rows(sections_of(PAGE)["Headers"])}
 
     assert {name.removeprefix("Maybe-") for name in HEADERS} <= listed
-    assert listed - set(HEADERS) == {"Authorization", "Idempotency-Key"}
+    # The last one is there if requests are logged.
+    assert listed - set(HEADERS) == {"Authorization", "Idempotency-Key", "X-Request-Id"}
 
 
 def test_the_limits_are_those_that_hold() -> None:

@@ -147,9 +147,13 @@ def test_golden_queries_are_added_and_checked(terminal: Terminal) -> None:
         "golden", "add", file, "Where is the key?", "-w", "w", "--chunk", chunk, "-p", "hook seven"
     )
     assert (code, added["added"]["expected"][0]["document"]) == (0, "keys.md")
-    code, out, _ = terminal("golden", "add", file, "The lamp?", "-w", "w", "-d", "night.txt")
+    code, out, _ = terminal(
+        "golden", "add", file, "The lamp?", "-w", "w", "--document", "night.txt"
+    )
     assert (code, out.startswith("Added q-")) == (0, True)
-    code, out, err = terminal("golden", "add", file, "the LAMP?", "-w", "w", "-d", "night.txt")
+    code, out, err = terminal(
+        "golden", "add", file, "the LAMP?", "-w", "w", "--document", "night.txt"
+    )
     assert (code, out) == (2, "")
     assert "already" in err
 

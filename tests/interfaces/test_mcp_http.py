@@ -190,7 +190,7 @@ def test_what_the_owner_sets_counts_for_the_next_request_of_an_open_session(
 
 
 @proves("mcp.text-as-data", "reading.every-surface")
-def test_what_is_listed_is_named_by_doc_id_and_file_name_alone(
+def test_what_is_listed_is_named_by_doc_id_and_shown_path_alone(
     ann: Session, owner: Session, opened: truespan.Library
 ) -> None:
     lamp, other = opened.world("w").documents.list()
@@ -198,7 +198,7 @@ def test_what_is_listed_is_named_by_doc_id_and_file_name_alone(
     (book,) = ann.resources().values()
     documents = owner.resources()
 
-    assert (book.name, book.title, book.description) == (lamp.doc_id, "lamp.md", None)
+    assert (book.name, book.title, book.description) == (lamp.doc_id, lamp.shown_path, None)
     assert [one.name for one in documents.values()] == [lamp.doc_id, other.doc_id]
     for server in (ann, owner):
         listed = [*server.resources().values(), *server.templates()]

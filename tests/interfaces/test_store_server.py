@@ -12,7 +12,7 @@ import pytest
 from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
 from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
-from truespan.errors import InvalidConfiguration, StoreUnsafe
+from truespan.errors import InvalidConfiguration, StoreUnavailable, StoreUnsafe
 from truespan.settings import read_settings
 from truespan.wiring import open_library
 
@@ -160,7 +160,8 @@ def test_a_wrong_address_is_told_without_any_of_it(
     for name, value in SAID[what].items():
         monkeypatch.setenv(f"TRUESPAN_{name.upper()}", value)
 
-    with pytest.raises(InvalidConfiguration) as refusal:
+    kind = StoreUnavailable if what == "nobody there" else InvalidConfiguration
+    with pytest.raises(kind) as refusal:
         open_library(tmp_path / "library", create=True)
 
     assert PASSWORD not in f"{refusal.value} {refusal.value!r} {refusal.value.__cause__}"

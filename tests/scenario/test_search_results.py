@@ -151,7 +151,7 @@ def test_nothing_in_the_index_can_change_the_text_that_is_shown(tmp_path: Path) 
     before = frozen(world.search("harbour", floor=0.0))
     scope = here.scope(world)
     for point in here.index._of(scope).values():
-        point.chapter = point.section = "Invented text"
+        point.chapters = point.sections = ("Invented text",)
 
     assert frozen(world.search("harbour", floor=0.0)) == before
 

@@ -386,7 +386,8 @@ def test_only_who_may_read_and_write_a_world_has_it_looked_after(works: Works) -
 
 def checks(opened: Library) -> dict[str, tuple[Verdict, str]]:
     plan = opened.doctor(machine=True)
-    return {one.name: (one.verdict, one.says) for one in plan.checks}
+    of_queue = [one for one in plan.checks if not one.name.startswith("similarity of ")]
+    return {one.name: (one.verdict, one.says) for one in of_queue}
 
 
 def test_the_doctor_looks_at_the_queue_of_a_library_with_workers(works: Works) -> None:

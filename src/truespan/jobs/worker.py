@@ -9,7 +9,13 @@ from contextlib import suppress
 
 from truespan.components import Components
 from truespan.doctor import Doctor, repair_world
-from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
+from truespan.errors import (
+    Cancelled,
+    IndexUnavailable,
+    Interrupted,
+    TruespanError,
+    WorldNotFound,
+)
 from truespan.generations import run_reindex_job
 from truespan.ingest.run import JobLog, ProviderCheck
 from truespan.ingestion import IngestJobs, WorkOutcome
@@ -26,6 +32,7 @@ from truespan.jobs.world_jobs import (
     sweep_uploads,
 )
 from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_line
+from truespan.maintenance.doctor.plan import Finding
 from truespan.observer import RequestTrace
 from truespan.protocols import ignore_delay
 from truespan.types.job import Job, JobOrder, JobState, Outcome, Phase
@@ -257,6 +264,9 @@ def _run_doctor(world: World, job: Job, log: JobLog) -> None:
     plan = doctor.examine(
         [world.name], embed_sample=request["embed_sample"], self_test=request["self_test"]
     )
+    if any(item.finding is Finding.UNREACHABLE_INDEX for item in plan.all_items()):
+        # Tried again later: a person who asks the doctor wants the rest now, a job has time.
+        raise IndexUnavailable("The index did not answer, so that its points were not examined.")
     left, lines = plan, [*plan_lines(plan, will_apply=request["apply"])]
     if request["apply"]:
         result = doctor.apply(plan)
