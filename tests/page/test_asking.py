@@ -84,7 +84,13 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
         bundle = reply.json()
         bundle["metadata"]["skipped"] = [{"code": "damaged_text", "count": 2}]
         bundle["metadata"]["near_misses"] = [
-            {"chunk_id": "x", "score": 0.291, "source": "far.txt", "chapter": "Elsewhere"}
+            {
+                "chunk_id": "x",
+                "score": 0.291,
+                "source": "far.txt",
+                "path": "notes/far.txt",
+                "chapter": "Elsewhere",
+            }
         ]
         route.fulfill(response=reply, json=bundle)
 
@@ -112,7 +118,7 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
 
     why = visit.find("#panel-why")
     expect(why).to_contain_text("2 left out: its text is damaged")
-    expect(why.locator(".rows li").filter(has_text="far.txt")).to_contain_text("0.291")
+    expect(why.locator(".rows li").filter(has_text="notes/far.txt")).to_contain_text("0.291")
     expect(why.locator(".gates .failed")).to_contain_text("passages: 1 needs 3: failed")
     expect(why.locator(".gates .held")).to_contain_text("characters of context: 240")
 
