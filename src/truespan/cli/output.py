@@ -82,8 +82,8 @@ def print_search(result: SearchResult) -> None:
             _explain_rank(passage.fused, passage.rerank),
             (passage.title, passage.chapter, passage.section),
             passage.text,
-            f"{passage.receipt.text_hash[:12]}  {passage.source_url}, sentences "
-            f"{passage.first_sid}-{passage.last_sid}, revision {passage.receipt.revision}, "
+            f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
+            f"{_name_sentences(passage)}, revision {passage.receipt.revision}, "
             f"chunk {passage.chunk_id}",
         )
         for passage in result.results
@@ -112,8 +112,7 @@ def print_bundle(bundle: ContextBundle) -> None:
             for miss in metadata.near_misses
         ),
         *(
-            f"The selection is in {found.path}, {found.chapter}, "
-            f"sentences {found.first_sid}-{found.last_sid}."
+            f"The selection is in {found.path}, {found.chapter}, {_name_sentences(found)}."
             for found in metadata.located
         ),
     ]
@@ -125,8 +124,7 @@ def print_bundle(bundle: ContextBundle) -> None:
             _explain_rank(note.fused, note.rerank),
             (note.title, chunk.chapter, chunk.section),
             chunk.content,
-            f"{note.text_hash[:12]}  {note.source_url}, sentences "
-            f"{note.first_sid}-{note.last_sid}, "
+            f"{note.text_hash[:12]}  {note.source_url}, {_name_sentences(note)}, "
             f"{chunk.token_count} tokens",
         )
         for chunk, note in zip(bundle.retrieved_chunks, metadata.sources, strict=True)
@@ -282,8 +280,14 @@ def _cite(citation: Citation) -> str:
     labels = dict.fromkeys((citation.title, citation.chapter, citation.section))
     place = " › ".join(" ".join(label.split()) for label in labels if label)
     page = f", page {citation.page}" if citation.page is not None else ""
-    sids = f"sentences {citation.first_sid}-{citation.last_sid}"
-    return f"[{citation.number}] {place}{page} ({citation.source_url}, {sids})"
+    return f"[{citation.number}] {place}{page} ({citation.source_url}, {_name_sentences(citation)})"
+
+
+def _name_sentences(part: Any) -> str:
+    """Return the numbers of the sentences of a passage in words."""
+    if part.first_sid == part.last_sid:
+        return f"sentence {part.first_sid}"
+    return f"sentences {part.first_sid}-{part.last_sid}"
 
 
 def show_usage(records: Sequence[UsageRecord]) -> str:
@@ -385,7 +389,7 @@ def show_chunk(record: ChunkRecord) -> str:
     return "\n".join(
         [
             *head,
-            f"characters {chunk.start}-{chunk.end}, sentences {chunk.first_sid}-{chunk.last_sid}, "
+            f"characters {chunk.start}-{chunk.end}, {_name_sentences(chunk)}, "
             f"{chunk.tokens} tokens",
             f"{verdict} {chunk.text_hash}",
             "",
