@@ -16,6 +16,7 @@ from typing import Any
 
 import apsw
 import psycopg
+import pytest
 from msgspec import to_builtins
 
 from tests.laws.examples import in_test_or_prove
@@ -380,6 +381,7 @@ def void(_: object) -> None:
     return
 
 
+@pytest.mark.timeout(1200)  # It walks all columns; a busy machine takes its time.
 @proves("verify.every-point", "bundle.content-unaltered")
 def test_no_changed_cell_is_shown_as_verified(tmp_path: Path) -> None:
     made = build(tmp_path)
@@ -484,6 +486,7 @@ OTHER_VALUES = {
 }
 
 
+@pytest.mark.timeout(1200)  # It walks all columns; a busy machine takes its time.
 @proves("verify.every-point", "store.space-isolation")
 def test_no_changed_cell_of_a_server_is_shown_as_verified(tmp_path: Path) -> None:
     made = build(tmp_path, "postgres")
