@@ -104,7 +104,7 @@ def delete(
     library: cli.Folder = None,
     whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
     yes: Annotated[
-        bool, Option("--yes", "-y", help="Do not ask; needed with --all where nobody can be asked.")
+        bool, Option("--yes", "-y", help="Do not ask; needed with --all without a terminal.")
     ] = False,
     no_erase: Annotated[
         bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.types.bundle import ContextBundle, SearchResult
+from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
+from truespan.types.graphemes import shorten
 
 LONGEST_LABEL = 120
 LONGEST_SENTENCE = 1000
@@ -40,21 +41,7 @@ class TextPassage(Struct, frozen=True):
 def passages_of_bundle(bundle: ContextBundle, *, in_reading_order: bool) -> list[TextPassage]:
     """Return the passages of a bundle, the best first or in the order of the book."""
     notes = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
-    passages = [
-        TextPassage(
-            document=note.document,
-            title=note.title,
-            source=note.path,
-            chapters=(chunk.chapter,),
-            pages=() if note.page is None else (note.page,),
-            first_sid=note.first_sid,
-            last_sid=note.last_sid,
-            start=note.start,
-            end=note.end,
-            text=chunk.content,
-        )
-        for chunk, note in notes
-    ]
+    passages = [_passage(note, chunk.chapter, chunk.content) for chunk, note in notes]
     if in_reading_order:
         passages.sort(key=lambda passage: (passage.first_sid, passage.start, passage.end))
     return join_overlapping(passages)
@@ -62,20 +49,21 @@ def passages_of_bundle(bundle: ContextBundle, *, in_reading_order: bool) -> list
 
 def passages_of_search(result: SearchResult) -> list[TextPassage]:
     """Return the passages of a search, the best first."""
-    return join_overlapping(
-        TextPassage(
-            document=found.document,
-            title=found.title,
-            source=found.path,
-            chapters=(found.chapter,),
-            pages=() if found.page is None else (found.page,),
-            first_sid=found.first_sid,
-            last_sid=found.last_sid,
-            start=found.start,
-            end=found.end,
-            text=found.text,
-        )
-        for found in result.results
+    return join_overlapping(_passage(found, found.chapter, found.text) for found in result.results)
+
+
+def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassage:
+    return TextPassage(
+        document=found.document,
+        title=found.title,
+        source=found.path,
+        chapters=(chapter,),
+        pages=() if found.page is None else (found.page,),
+        first_sid=found.first_sid,
+        last_sid=found.last_sid,
+        start=found.start,
+        end=found.end,
+        text=text,
     )
 
 
@@ -157,5 +145,4 @@ def _range(names: Sequence[str], separator: str) -> str:
 def one_line(label: str, longest: int = LONGEST_LABEL) -> str:
     """Return a label without line breaks and control characters, cut to a readable length."""
     printable = "".join(char if char.isprintable() else " " for char in label)
-    line = " ".join(printable.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    return shorten(" ".join(printable.split()), longest, "…")

@@ -461,7 +461,7 @@ def _name_unreadable(entries: Sequence[CatalogEntry]) -> Notice:
     names = ", ".join(entry.name for entry in entries[:MOST_VALUES])
     more = f" and {len(entries) - MOST_VALUES} more" if len(entries) > MOST_VALUES else ""
     return Notice(
-        "metadata_damaged",
+        METADATA_DAMAGED,
         "Metadata do not match their checksum, so that these documents were left out: "
         f"{names}{more}. Run 'truespan doctor'.",
     )
