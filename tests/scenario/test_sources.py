@@ -11,6 +11,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, scored, study
+from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
 from truespan.errors import DocumentAmbiguous, DocumentNotFound
 from truespan.serialize import to_json
@@ -185,19 +186,22 @@ def test_a_path_stays_as_it_was_unless_more_of_it_is_known(here: Place) -> None:
 @proves("reading.every-surface")
 def test_a_reader_gets_no_metadata_and_no_detected_language(tmp_path: Path) -> None:
     here = place(tmp_path, defaults="recommended")
-    here.write("books/b.md", NORTH)
+    here.write("books/b.md", f"{NORTH}\n\n{story(200)}")
     line = {"path": "b.md", "metadata": {"ending": "The keeper did it."}, "kind": "book"}
     manifest = here.write("books/all.jsonl", json.dumps(line))
     world = here.library.create_world("world")
     world.ingest(manifest=manifest)
     reader = world.reader("ann")
-    reader.set("b.md", sid=0)
+    last = world.documents.get("b.md").sentences - 1
 
-    bundle = reader.retrieve(QUERY)
-
-    [note] = bundle.metadata.sources
-    assert (note.path, note.metadata, note.language) == ("books/b.md", None, None)
-    assert "keeper" not in to_json(bundle)
+    # At the first position only a part of a chunk was read, at the last one whole chunks.
+    for position in (0, last):
+        reader.set("b.md", sid=position)
+        bundle = reader.retrieve(QUERY)
+        assert bundle.metadata.sources
+        for note in bundle.metadata.sources:
+            assert (note.path, note.metadata, note.language) == ("books/b.md", None, None)
+        assert "keeper did it" not in to_json(bundle)
     assert world.search(QUERY, floor=0.0).results[0].language == "en"
     world.ingest(str(here.folder / "files/books/b.md"), language="en")
     assert reader.retrieve(QUERY).metadata.sources[0].language == "en"
