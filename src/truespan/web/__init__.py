@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from truespan.errors import RouteNotFound
 from truespan.http.operation import CallContext, Reply, Routes
@@ -24,12 +26,16 @@ PAGE_HEADERS = (("content-security-policy", POLICY), ("cache-control", "no-cache
 
 @cache
 def page_files() -> dict[str, bytes]:
-    folder = files(__name__).joinpath("static")
-    return {
-        entry.name: entry.read_bytes()
-        for entry in folder.iterdir()
-        if entry.name.rpartition(".")[2] in MEDIA_TYPES
-    }
+    """Return the content of each file of the page by its path below `static`."""
+    return dict(_files_in(files(__name__).joinpath("static"), ""))
+
+
+def _files_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files_in(entry, f"{prefix}{entry.name}/")
+        elif entry.name.rpartition(".")[2] in MEDIA_TYPES:
+            yield prefix + entry.name, entry.read_bytes()
 
 
 # These operations are public and not part of the API: the files contain no secrets.
@@ -42,7 +48,7 @@ def page(_: CallContext) -> Reply[bytes]:
     return _send_file("index.html")
 
 
-@_routes.get("/page/{name}", public=True, inline=True)
+@_routes.get("/page/{name:path}", public=True, inline=True)
 def page_file(context: CallContext) -> Reply[bytes]:
     """Get a file of the page."""
     return _send_file(context.path["name"])

@@ -1,16 +1,16 @@
 // The page: the caller, the views and tabs, and the order in which data is loaded.
 
-import { get, keepToken, token } from "./api.js";
-import * as asking from "./asking.js";
-import { byId, fill, make } from "./dom.js";
-import "./intake.js";
-import * as library from "./library.js";
-import { clear, complain } from "./notices.js";
-import * as pane from "./pane.js";
-import * as position from "./position.js";
-import "./selecting.js";
-import { asReader, emit, namedChapters, on, state } from "./state.js";
-import { welcome } from "./welcome.js";
+import { get, keepToken, token } from "./common/api.js";
+import * as asking from "./ask/asking.js";
+import { byId, fill, make } from "./common/dom.js";
+import "./library/intake.js";
+import * as library from "./library/library.js";
+import { clear, complain } from "./common/notices.js";
+import * as pane from "./reading/pane.js";
+import * as position from "./reading/position.js";
+import "./reading/selecting.js";
+import { asReader, emit, namedChapters, on, state } from "./common/state.js";
+import { welcome } from "./start/welcome.js";
 
 const TABS = ["context", "answer", "why"];
 /** Resolves when the document that was opened last is shown. */

@@ -1,9 +1,9 @@
 // A passage as a card: its similarity, its place, its hash and its text.
 
-import { bar, button, make, tick } from "./dom.js";
-import { citedBy, figure, marked, unmarked } from "./figures.js";
-import { emit } from "./state.js";
-import * as words from "./words.js";
+import { bar, button, make, tick } from "../common/dom.js";
+import { citedBy, figure, marked, unmarked } from "../reading/figures.js";
+import { emit } from "../common/state.js";
+import * as words from "../common/words.js";
 
 /** Return a button that shows sentences in the reader pane. */
 export function showIn(document, first, last, label) {

@@ -1,7 +1,7 @@
 // The welcome panel: how to start, before anything was asked.
 
-import { button, byId, fill, make } from "./dom.js";
-import { asReader, emit, may, state } from "./state.js";
+import { button, byId, fill, make } from "../common/dom.js";
+import { asReader, emit, may, state } from "../common/state.js";
 
 function step(done, title, words, action) {
   return make("li", { class: done ? "done" : "" }, make("strong", {}, title), make("p", {}, words), action);

@@ -1,11 +1,11 @@
 // The context: what the model gets, in reading order; and, for a reader, what is withheld.
 
-import { bar, button, byId, fill, make, say } from "./dom.js";
-import { figure } from "./figures.js";
+import { bar, button, byId, fill, make, say } from "../common/dom.js";
+import { figure } from "../reading/figures.js";
 import { ordered, parted } from "./found.js";
 import { card, showIn, veiled } from "./passage.js";
-import { asReader, may, placeOf, state } from "./state.js";
-import * as words from "./words.js";
+import { asReader, may, placeOf, state } from "../common/state.js";
+import * as words from "../common/words.js";
 
 const BUDGET = 4000;
 const ASIDE = new Set(["floor_does_not_discriminate"]);

@@ -1,15 +1,15 @@
 // Asking: sends a question as owner or reader, and shows the context and the answer.
 
 import * as answers from "./answer.js";
-import { post } from "./api.js";
+import { post } from "../common/api.js";
 import * as context from "./context.js";
-import { button, byId, fill, make, say } from "./dom.js";
+import { button, byId, fill, make, say } from "../common/dom.js";
 import { ofBundle, ofSearch, parted } from "./found.js";
-import { clear, complain } from "./notices.js";
-import * as position from "./position.js";
-import { asReader, emit, may, on, readerPath, state, worldPath } from "./state.js";
+import { clear, complain } from "../common/notices.js";
+import * as position from "../reading/position.js";
+import { asReader, emit, may, on, readerPath, state, worldPath } from "../common/state.js";
 import * as why from "./why.js";
-import { many } from "./words.js";
+import { many } from "../common/words.js";
 
 const LONGEST = { question: 1000, selection: 5000 };
 let asked = "";

@@ -1,10 +1,10 @@
 // Adding documents: uploads files with progress, and follows their job.
 
-import { events, get, path, upload, write } from "./api.js";
-import { button, byId, fill, make, say } from "./dom.js";
-import { complain } from "./notices.js";
-import { emit, may, on, state, worldPath } from "./state.js";
-import * as words from "./words.js";
+import { events, get, path, upload, write } from "../common/api.js";
+import { button, byId, fill, make, say } from "../common/dom.js";
+import { complain } from "../common/notices.js";
+import { emit, may, on, state, worldPath } from "../common/state.js";
+import * as words from "../common/words.js";
 
 const OVER = new Set(["done", "failed", "cancelled", "interrupted"]);
 const followed = new Set();

@@ -1,9 +1,9 @@
 // The reading position: a slider over the sentences with chapters and passages.
 
-import { get, write } from "./api.js";
-import { button, byId, draw, fill, make, say } from "./dom.js";
-import { clear, complain } from "./notices.js";
-import { asReader, chapters, emit, may, on, placeOf, readerPath, state } from "./state.js";
+import { get, write } from "../common/api.js";
+import { button, byId, draw, fill, make, say } from "../common/dom.js";
+import { clear, complain } from "../common/notices.js";
+import { asReader, chapters, emit, may, on, placeOf, readerPath, state } from "../common/state.js";
 
 const PAUSE = 140;
 let parts = null;

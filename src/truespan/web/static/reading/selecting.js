@@ -1,7 +1,7 @@
 // Selecting text in the reader pane by mouse or keyboard, and the toolbar of the selection.
 
-import { byId } from "./dom.js";
-import { asReader, emit, may, on } from "./state.js";
+import { byId } from "../common/dom.js";
+import { asReader, emit, may, on } from "../common/state.js";
 
 const text = byId("text");
 const toolbar = byId("toolbar");

@@ -1,8 +1,8 @@
 // Figures: fetched with the caller's token, and shown next to the text that cites them.
 
-import { get, image, imagePath } from "./api.js";
-import { byId, fill, make } from "./dom.js";
-import { boundReader, readerPath, state, worldPath } from "./state.js";
+import { get, image, imagePath } from "../common/api.js";
+import { byId, fill, make } from "../common/dom.js";
+import { boundReader, readerPath, state, worldPath } from "../common/state.js";
 
 const MARK = /\[FIGURE:([^\]\s]+)\]/g;
 const fetched = new Map();

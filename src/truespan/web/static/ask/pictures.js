@@ -1,7 +1,7 @@
 // Diagrams: the funnel, and the decision on its scale.
 
-import { draw } from "./dom.js";
-import * as words from "./words.js";
+import { draw } from "../common/dom.js";
+import * as words from "../common/words.js";
 
 const STAGES = [
   ["in_scope", "in scope"],

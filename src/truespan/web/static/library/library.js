@@ -1,11 +1,11 @@
 // The library: the list of worlds and documents, and the open ones.
 
-import { get, path, write } from "./api.js";
-import { byId, fill, make, say } from "./dom.js";
-import * as figures from "./figures.js";
-import { complain } from "./notices.js";
-import { emit, may, on, readerPath, state, worldPath } from "./state.js";
-import { many } from "./words.js";
+import { get, path, write } from "../common/api.js";
+import { byId, fill, make, say } from "../common/dom.js";
+import * as figures from "../reading/figures.js";
+import { complain } from "../common/notices.js";
+import { emit, may, on, readerPath, state, worldPath } from "../common/state.js";
+import { many } from "../common/words.js";
 
 /** Return the world and document in the URL, so that reloads and bookmarks work. */
 function remembered() {

@@ -1,10 +1,10 @@
 // The reader pane: the text of the open document, loaded page by page, with the position marked.
 
-import { get } from "./api.js";
-import { button, byId, fill, make } from "./dom.js";
+import { get } from "../common/api.js";
+import { button, byId, fill, make } from "../common/dom.js";
 import { figure, marked, unmarked } from "./figures.js";
-import { complain } from "./notices.js";
-import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "./state.js";
+import { complain } from "../common/notices.js";
+import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
 
 const PAGE = 120;
 const loaded = new Map();

@@ -1,8 +1,8 @@
 // The explanation: the funnel, skipped passages, near misses, and the decision.
 
-import { bar, byId, fill, make, tick } from "./dom.js";
+import { bar, byId, fill, make, tick } from "../common/dom.js";
 import { funnel, scale } from "./pictures.js";
-import * as words from "./words.js";
+import * as words from "../common/words.js";
 
 let found = null;
 let answer = null;

@@ -1,10 +1,10 @@
 // The answer: its text as it arrives, citations that link into the document, and checked quotes.
 
-import { events, Problem } from "./api.js";
-import { button, byId, fill, make, say, tick } from "./dom.js";
+import { events, Problem } from "../common/api.js";
+import { button, byId, fill, make, say, tick } from "../common/dom.js";
 import { showIn } from "./passage.js";
-import { emit } from "./state.js";
-import * as words from "./words.js";
+import { emit } from "../common/state.js";
+import * as words from "../common/words.js";
 
 const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
 
