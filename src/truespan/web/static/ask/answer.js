@@ -2,6 +2,7 @@
 
 import { events, Problem } from "../common/api.js";
 import { button, byId, fill, make, say, tick } from "../common/dom.js";
+import { markdown } from "../common/markdown.js";
 import { showIn } from "./passage.js";
 import { emit } from "../common/state.js";
 import * as words from "../common/words.js";
@@ -29,18 +30,7 @@ function mark(piece, citation) {
 }
 
 function renderText(text, citations) {
-  const blocks = [];
-  for (const line of text.split("\n")) {
-    const quoted = line.startsWith(">");
-    const open = blocks.at(-1);
-    if (!quoted && line.trim() === "") blocks.push(null);
-    else if (open && open.quoted === quoted) open.lines.push(line);
-    else blocks.push({ quoted, lines: [line] });
-  }
-  return blocks.filter(Boolean).map(({ quoted, lines }) => {
-    const content = lines.map((line) => (quoted ? line.replace(/^> ?/, "") : line)).join("\n");
-    return make(quoted ? "blockquote" : "p", {}, linkCitations(content, citations));
-  });
+  return markdown(text, (part) => linkCitations(part, citations));
 }
 
 function sources(citations) {
@@ -74,7 +64,7 @@ function renderAnswer(answer) {
     "article",
     { class: "answer", "aria-busy": "false" },
     badge(answer.mode),
-    make("div", { class: "spoken" }, renderText(answer.answer, answer.citations)),
+    make("div", { class: "spoken md" }, renderText(answer.answer, answer.citations)),
     quotes(answer.quotes),
     sources(answer.citations),
     answer.warnings.length > 0 && make("ul", { class: "notes" }, answer.warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
@@ -86,7 +76,7 @@ function renderAnswer(answer) {
 export async function ask(where, body, signal) {
   const panel = byId("panel-answer");
   const started = make("div", {}, make("p", { class: "waiting" }, "Looking for sources to answer from …"));
-  const text = make("div", { class: "spoken" });
+  const text = make("div", { class: "spoken md" });
   fill(panel, make("article", { class: "answer", "aria-busy": "true" }, started, text));
   let received = "";
   for await (const { event, data } of events("POST", where, { body: { ...body, stream: true }, signal })) {

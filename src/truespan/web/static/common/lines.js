@@ -1,0 +1,49 @@
+// Line breaks: those of prose come from the width of the file's lines, those of verse, code, lists
+// and tables mean something. A document does not say which is which, so its lines must.
+
+const NARROWEST = 45;
+const LISTED = /^\s*(?:[-*+•·–—]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s/;
+const CAPITAL = /^[\s"'“”‘’«»„(\[]*\p{Lu}/u;
+const CODE = /[{};]\s*$|^\s*(?:[@#$]|\/\/|def |class |import |return |for |if |else)|\w\(.*\)\s*$|[=!]=|=>|::/;
+
+/** Return whether the words after a line break did not fit on the line before it. */
+function forced(line, next, width) {
+  const word = next.trimStart().split(/\s/, 1)[0];
+  return line.length + 1 + word.length > width;
+}
+
+/** Return whether a line is a row of a table as the store writes it: cells between bars. */
+export const isRow = (line) => line.includes(" | ");
+
+/** Return whether lines look like code: indented, or with its signs. */
+export function looksLikeCode(text) {
+  const lines = text.split("\n").filter((line) => line.trim());
+  if (lines.length < 2) return false;
+  const indented = lines.filter((line) => /^(?: {2}|\t)/.test(line)).length;
+  const signed = lines.filter((line) => CODE.test(line)).length;
+  return signed * 2 > lines.length || (indented > 0 && signed * 3 > lines.length);
+}
+
+/** Return whether the line breaks of a paragraph must stay: not those of wrapped prose.
+ * `width` is the longest line around it, where that is known. */
+export function keepsLines(text, width = 0) {
+  const lines = text.split("\n").filter((line) => line.trim());
+  if (lines.length < 2) return false;
+  if (lines.some((line) => isRow(line)) || lines.slice(1).some((line) => LISTED.test(line))) return true;
+  const longest = Math.max(width, ...lines.map((line) => line.trimEnd().length));
+  if (longest < NARROWEST) return true;
+  const breaks = lines.length - 1;
+  let wrapped = 0;
+  let capitals = 0;
+  for (let at = 0; at < breaks; at += 1) {
+    if (forced(lines[at].trimEnd(), lines[at + 1], Math.min(longest, 100))) wrapped += 1;
+    if (CAPITAL.test(lines[at + 1])) capitals += 1;
+  }
+  // Verse begins each line with a capital; in prose so many in a row do not happen by chance.
+  if (breaks >= 3 && capitals === breaks && longest < 66) return true;
+  // A line or two of prose may be shorter than they had to be: after a long word that was divided.
+  return wrapped < breaks - Math.floor(breaks / 6);
+}
+
+/** Return the length of the longest line of a text. */
+export const widthOf = (text) => text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);

@@ -1,0 +1,166 @@
+"""Markdown of answers: what is rendered, and what stays text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.page.visit import Visit
+
+RENDER = """async (text) => {
+    const { markdown } = await import('/page/common/markdown.js');
+    const box = document.createElement('div');
+    box.append(...markdown(text));
+    for (const node of box.querySelectorAll('*')) {
+        for (const { name } of [...node.attributes]) {
+            if (!['href', 'start', 'class'].includes(name)) node.removeAttribute(name);
+        }
+    }
+    return box.innerHTML;
+}"""
+PLAIN = (
+    ("a *b* **c** _e_ ~~f~~", "<p>a <em>b</em> <strong>c</strong> <em>e</em> <s>f</s></p>"),
+    ("***d***", "<p><strong><em>d</em></strong></p>"),
+    ("2*3*4, snake_case_name, a * b * c", "<p>2*3*4, snake_case_name, a * b * c</p>"),
+    ("**open and *also open", "<p>**open and *also open</p>"),
+    ("*a **b* c**", "<p><em>a **b</em> c**</p>"),
+    ("这是**重点**内容", "<p>这是<strong>重点</strong>内容</p>"),
+    (r"\*plain\* and \[1\]", "<p>*plain* and [1]</p>"),
+    ("`a <b> *c*` and ``d ` e``", "<p><code>a &lt;b&gt; *c*</code> and <code>d ` e</code></p>"),
+    ("`open", "<p>`open</p>"),
+    ("# One\n## Two ##\ntext", "<h4>One</h4><h5>Two</h5><p>text</p>"),
+    ("#not a heading", "<p>#not a heading</p>"),
+    ("- a\n  - c\n    more\n- d", "<ul><li>a<ul><li>c\nmore</li></ul></li><li>d</li></ul>"),
+    ("3. a\n4. b\n\n5. c", '<ol start="3"><li>a</li><li>b</li><li>c</li></ol>'),
+    ("1. a\n   - b\n2. c", "<ol><li>a<ul><li>b</li></ul></li><li>c</li></ol>"),
+    ("- a\n\n  b\n- c", "<ul><li><p>a</p><p>b</p></li><li>c</li></ul>"),
+    ("It was\n1984. A cold day.", '<p class="lines">It was\n1984. A cold day.</p>'),
+    ("> a\n> > b", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote>"),
+    ("```js\nif (a < b) *x*\n```\nend", "<pre><code>if (a &lt; b) *x*</code></pre><p>end</p>"),
+    ("~~~\nnot closed", "<pre><code>not closed</code></pre>"),
+    ("a\n\n---\n\nb", "<p>a</p><hr><p>b</p>"),
+    (
+        "| a | b |\n|---|--:|\n| `x` | 1 \\| 2 |\n| y |\n\nend",
+        '<div class="table-box"><table><thead><tr><th>a</th><th class="end">b</th></tr></thead>'
+        '<tbody><tr><td><code>x</code></td><td class="end">1 | 2</td></tr>'
+        '<tr><td>y</td><td class="end"></td></tr></tbody></table></div><p>end</p>',
+    ),
+    ("a | b", "<p>a | b</p>"),
+    (
+        "[the site](https://example.org/a_(b)) <https://example.org>",
+        '<p><a href="https://example.org/a_(b)">the site<small> (example.org)</small></a> '
+        '<a href="https://example.org/">https://example.org</a></p>',
+    ),
+    ("", ""),
+)
+HOSTILE = (
+    "<script>document.title='taken'</script>",
+    "<img src=x onerror=\"document.title='taken'\">",
+    "![a](https://example.org/pixel.png)",
+    "![a](x) [b](javascript:document.title='taken')",
+    "[a](JaVaScRiPt:alert(1)) [b](data:text/html,<script>) [c](vbscript:x)",
+    "[d](//example.org) [e](/v1/me)",
+    "[a](java\tscript:alert(1)) [b](&#106;avascript:alert(1)) [c]( javascript:alert(1) )",
+    "[bank](https://bank.example@evil.example/)",
+    '[a](https://example.org" onclick="alert(1))',
+    '[a](https://example.org "x" onmouseover="alert(1)")',
+    "[<img src=x onerror=alert(1)>](https://example.org)",
+    '<https://example.org/onerror="><script>alert(1)</script>',
+    "| <script>a</script> | b |\n|---|---|\n| <svg onload=alert(1)> | x |",
+    "```html\n</code></pre><script>alert(1)</script>\n```",
+    "`</code><script>alert(1)</script>`",
+    "- <iframe src=javascript:alert(1)>\n  > <style>*{display:none}</style>",
+)
+LONG = (
+    "[",
+    "![](",
+    "*",
+    "**a ",
+    "_a*",
+    "`",
+    "` `` ",
+    "> ",
+    "- ",
+    "  - ",
+    "|",
+    "a|\n-|\n",
+    "#",
+    "<https://",
+    "\\",
+    "~~",
+    "1. ",
+    "[a](b(",
+    "\n",
+    "***a*b**",
+)
+"""Pieces whose repetition makes careless parsers slow or deep."""
+CHECK = """async (text) => {
+    const { markdown } = await import('/page/common/markdown.js');
+    const box = document.createElement('div');
+    box.append(...markdown(text));
+    const tags = new Set([...box.querySelectorAll('*')].map((node) => node.tagName.toLowerCase()));
+    const links = [...box.querySelectorAll('a')];
+    const nodes = [...box.querySelectorAll('*')];
+    const names = new Set(nodes.flatMap((node) => node.getAttributeNames()));
+    return {
+        tags: [...tags], names: [...names],
+        links: links.map((link) => [link.protocol, link.host, link.rel, link.referrerPolicy]),
+        text: box.textContent.length,
+    };
+}"""
+TAGS = {
+    "p",
+    "em",
+    "strong",
+    "s",
+    "code",
+    "pre",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "li",
+    "blockquote",
+    "hr",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "a",
+    "small",
+    "div",
+}
+NAMES = {
+    "href",
+    "title",
+    "rel",
+    "target",
+    "referrerpolicy",
+    "class",
+    "scope",
+    "start",
+    "tabindex",
+    "role",
+    "aria-label",
+}
+
+
+def test_markdown_of_an_answer_is_rendered_and_only_its_own_elements_are_made(visit: Visit) -> None:
+    rendered = [visit.page.evaluate(RENDER, text) for text, _ in PLAIN]
+    assert [
+        (text, found)
+        for (text, wanted), found in zip(PLAIN, rendered, strict=True)
+        if found != wanted
+    ] == []
+
+    parts = [text[:end] for text in HOSTILE for end in (*range(0, 60, 7), None)]
+    for text in [*parts, *(piece * 4000 for piece in LONG)]:
+        found: dict[str, Any] = visit.page.evaluate(CHECK, text)
+        assert set(found["tags"]) <= TAGS, text
+        assert set(found["names"]) <= NAMES, text
+        for protocol, host, *rules in found["links"]:
+            assert (protocol, rules) == ("https:", ["noopener noreferrer nofollow", "no-referrer"])
+            assert "evil" not in host
+    assert visit.page.title() != "taken"
