@@ -53,14 +53,15 @@ CONTRAST = """() => {
     }
     return poor;
 }"""
-SMALL = """() => [...document.querySelectorAll('button, select, summary, .seg, input')]
+SMALL = """() => [...document.querySelectorAll('.views a, button, select, summary, .seg, input')]
     .filter((one) => one.checkVisibility() && !one.closest('.sr'))
     .filter((one) => !one.matches('.check input, .seg input, .cite'))
     .map((one) => [one.id || one.className || one.textContent, one.getBoundingClientRect()])
     .filter(([, box]) => box.width > 0 && (box.height < 43.5 || box.width < 43.5))
     .map(([name, box]) => `${name} ${box.width}x${box.height}`)"""
 
-WIDE = """() => [document.documentElement, ...document.querySelectorAll('header, .pane, .position')]
+WIDE = """() => [document.documentElement,
+        ...document.querySelectorAll('header, .view, .pane, .position')]
     .filter((one) => one.scrollWidth > Math.min(360, one.clientWidth))
     .map((one) => `${one.className || one.tagName} ${one.scrollWidth}`)"""
 """What is wider than the phone, or than the room it has."""
@@ -154,12 +155,12 @@ def test_a_phone_needs_no_sideways_scrolling_and_a_thumb_hits_every_button(
         assert visit.page.evaluate(SMALL) == []
 
     fits()
-    visit.find("[data-to=library]").click()
+    visit.find("[data-to-pane=documents]").click()
     fits()
     visit.find("button.document").filter(has_text="The Copper Heron").click()
     expect(visit.find("#s0")).to_be_visible()
     fits()
-    visit.find("[data-to=ask]").click()
+    visit.find("[data-to-pane=ask]").click()
     visit.ask(QUESTION)
     fits()
     visit.find("#tab-why").click()
@@ -167,7 +168,7 @@ def test_a_phone_needs_no_sideways_scrolling_and_a_thumb_hits_every_button(
     visit.find("label.seg").filter(has_text="As a reader").click()
     expect(visit.find("#slider")).to_be_visible()
     fits()
-    visit.find("[data-to=reading]").click()
+    visit.find("[data-to-pane=reading]").click()
     expect(visit.find("#position-number")).to_be_visible()
     fits()
 

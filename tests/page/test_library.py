@@ -33,8 +33,9 @@ def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Ser
     visit = visits(empty.address, viewport=DESK)
     expect(visit.find("#panel-context")).to_contain_text("An empty library")
 
+    visit.find("#panel-context").get_by_role("button", name="Create a world").click()
     visit.find("#world-name").fill("harbour")
-    visit.find("#world-form button").click()
+    visit.find("#create-world").click()
     expect(visit.find("#panel-context")).to_contain_text("Add documents")
     expect(visit.find("#documents")).to_contain_text("no documents yet")
     upload(visit, "heron.md", BOOK.encode())
@@ -77,8 +78,9 @@ def test_a_server_that_is_gone_is_said_in_words_and_asked_again(
     visits: Callable[..., Visit], empty: Served
 ) -> None:
     visit = visits(empty.address, viewport=DESK)
+    visit.find("#new-world").click()
     visit.find("#world-name").fill("gone")
-    visit.find("#world-form button").click()
+    visit.find("#create-world").click()
     expect(visit.find("#world")).to_contain_text("gone")
     visit.failures_expected = True
 

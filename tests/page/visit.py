@@ -54,10 +54,9 @@ class Visit:
         return self.page.locator(selector)
 
     def open(self, title: str) -> None:
-        """Choose a document."""
-        self.find(
-            "button.document",
-        ).filter(has_text=title).click()
+        """Choose a document, and wait until its text has come; it may have been open before."""
+        with self.page.expect_response(lambda reply: "/sentences?" in reply.url):
+            self.find("button.document").filter(has_text=title).click()
         expect(self.find("#reading-title")).to_have_text(title)
         expect(self.find("#s0")).to_be_attached()
 

@@ -1,17 +1,27 @@
 // The page: the caller, the views and tabs, and the order in which data is loaded.
 
+import "./common/markup.js";
 import { get, keepToken, token } from "./common/api.js";
 import * as asking from "./ask/asking.js";
+import * as compareView from "./compare/view.js";
 import { byId, fill, make } from "./common/dom.js";
+import * as evaluateView from "./evaluate/view.js";
 import "./library/intake.js";
 import * as library from "./library/library.js";
+import * as libraryView from "./library/view.js";
 import { clear, complain } from "./common/notices.js";
-import * as pane from "./reading/pane.js";
+import * as paneOfText from "./reading/pane.js";
 import * as position from "./reading/position.js";
 import "./reading/selecting.js";
+import { go, hash, route } from "./common/route.js";
 import { asReader, emit, namedChapters, on, state } from "./common/state.js";
 import { welcome } from "./start/welcome.js";
+import { texts } from "./common/texts.js";
 
+/** The views other than the one for asking, which is always up to date. */
+const VIEWS = { library: libraryView, compare: compareView, evaluate: evaluateView };
+const PANES = ["documents", "ask", "reading"];
+const narrow = matchMedia("(max-width: 1020px)");
 const TABS = ["context", "answer", "why"];
 /** Resolves when the document that was opened last is shown. */
 let opening = Promise.resolve();
@@ -26,13 +36,38 @@ function showTab(name, focus = false) {
   }
 }
 
-function showView(name) {
-  document.body.dataset.view = name;
-  for (const one of byId("views").children) {
-    if (one.dataset.to === name) one.setAttribute("aria-current", "page");
-    else one.removeAttribute("aria-current");
+/** Show the view and the pane that the route names; `enter` also if the view was shown before. */
+function showRoute({ enter = false, focus = false } = {}) {
+  const wanted = route();
+  const view = Object.hasOwn(VIEWS, wanted.view) ? wanted.view : "ask";
+  const pane = PANES.includes(wanted.pane) ? wanted.pane : "ask";
+  const changed = view !== document.body.dataset.view;
+  const arrived = pane !== document.body.dataset.pane || changed;
+  document.body.dataset.view = view;
+  document.body.dataset.pane = pane;
+  for (const link of byId("views").children) {
+    byId(`view-${link.dataset.to}`).hidden = link.dataset.to !== view;
+    if (link.dataset.to === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
-  if (name === "reading") pane.arrive();
+  for (const one of byId("pane-switch").children) one.setAttribute("aria-pressed", String(one.dataset.toPane === pane));
+  const title = { library: texts.common.viewLibrary, compare: texts.common.viewCompare, evaluate: texts.common.viewEvaluate }[view];
+  document.title = title ? `${title} · Truespan` : "Truespan";
+  if (changed && focus) focusView();
+  if ((changed || enter) && VIEWS[view]) VIEWS[view].show();
+  if (view === "ask" && pane === "reading" && arrived) paneOfText.arrive();
+}
+
+/** Move the focus into the view, so that a keyboard and a screen reader go on from there. */
+function focusView() {
+  const { view } = document.body.dataset;
+  byId(view === "ask" ? "ask" : `view-${view}`).focus();
+}
+
+/** Show a pane of the view for asking. On a wide screen all three are visible. */
+function showPane(name) {
+  go({ view: null, pane: narrow.matches && name !== "ask" ? name : null });
+  showRoute({ focus: true });
 }
 
 function showCaller() {
@@ -63,13 +98,24 @@ function showMode() {
   box.placeholder = asReader() ? "Ask about what you have read so far" : "Ask a question about the documents";
 }
 
+/** Make the page show what the route names, after back or forward. */
+async function followRoute() {
+  showRoute({ focus: true });
+  const wanted = route();
+  const world = state.worlds.find((one) => one.id === wanted.world);
+  if (world && world !== state.world) await library.choose(world, wanted.document);
+  else if (wanted.document && String(state.document?.number) !== wanted.document) await library.loadDocuments(wanted.document);
+}
+
 async function start() {
+  showRoute();
   try {
     state.me = await get("/v1/me");
     showCaller();
     await library.loadWorlds();
     clear();
     await opening;
+    showRoute({ enter: true });
   } catch (problem) {
     byId("caller").textContent = "";
     complain(problem, start);
@@ -89,7 +135,7 @@ async function opened() {
   try {
     await position.locate();
     listChapters();
-    await pane.open();
+    await paneOfText.open();
   } catch (problem) {
     complain(problem, opened);
   }
@@ -115,7 +161,7 @@ async function modeChanged() {
 }
 
 async function showPassage({ document: number, first, last }) {
-  showView("reading");
+  showPane("reading");
   try {
     if (!state.document || state.document.number !== number) {
       const wanted = state.documents.find((one) => one.number === number);
@@ -123,7 +169,7 @@ async function showPassage({ document: number, first, last }) {
       await library.openDocument(wanted);
       await opening;
     }
-    await pane.show(first, last);
+    await paneOfText.show(first, last);
   } catch (problem) {
     complain(problem);
   }
@@ -169,8 +215,21 @@ byId("tablist").addEventListener("keydown", (event) => {
   showTab(TABS[next % TABS.length], true);
 });
 byId("views").addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  // A link that is opened in a new tab is left to the browser.
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  go({ view: link.dataset.to === "ask" ? null : link.dataset.to });
+  showRoute({ enter: true, focus: true });
+});
+byId("pane-switch").addEventListener("click", (event) => {
   const chosen = event.target.closest("button");
-  if (chosen) showView(chosen.dataset.to);
+  if (chosen) showPane(chosen.dataset.toPane);
+});
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  if (document.body.dataset.view === "ask") byId("question").focus();
+  else focusView();
 });
 for (const id of ["mode-owner", "mode-reader", "reader"]) byId(id).addEventListener("change", modeChanged);
 byId("open-settings").addEventListener("click", openSettings);
@@ -182,18 +241,22 @@ document.addEventListener("keydown", (event) => {
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "/") {
     event.preventDefault();
-    showView("ask");
+    showPane("ask");
     byId("question").focus();
   } else if (event.key === "?") byId("keys").showModal();
 });
 on("tab", (name) => showTab(name));
-on("view", showView);
+on("pane", showPane);
+on("address", () => {
+  for (const link of byId("views").children) link.href = hash({ view: link.dataset.to === "ask" ? null : link.dataset.to });
+});
+on("route", () => followRoute().catch(complain));
 on("settings", openSettings);
 on("moved", listChapters);
 on("opened", () => {
   opening = opened();
 });
-on("picked", () => showView("reading"));
+on("picked", () => showPane("reading"));
 on("show", showPassage);
 on("read-to", position.move);
 on("world", () => {

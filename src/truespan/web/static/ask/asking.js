@@ -182,7 +182,7 @@ function dropSelection() {
 
 function askSelection(words) {
   const most = asReader() ? LONGEST.question : LONGEST.selection;
-  emit("view", "ask");
+  emit("pane", "ask");
   if (words.length > most) {
     const whose = asReader() ? "The selection becomes the question of a reader, which" : "A selection";
     return hint(`${whose} may have ${most.toLocaleString("en")} characters; this one has ${words.length.toLocaleString("en")}. Select less.`);

@@ -5,23 +5,11 @@ import { byId, fill, make, say } from "../common/dom.js";
 import * as figures from "../reading/figures.js";
 import { complain } from "../common/notices.js";
 import { emit, may, on, readerPath, state, worldPath } from "../common/state.js";
+import { go, route } from "../common/route.js";
 import { many } from "../common/words.js";
 
-/** Return the world and document in the URL, so that reloads and bookmarks work. */
-function remembered() {
-  const parameters = new URLSearchParams(location.hash.slice(1));
-  return { world: parameters.get("world"), document: parameters.get("document") };
-}
-
-function remember() {
-  const parameters = new URLSearchParams();
-  if (state.world) parameters.set("world", state.world.id);
-  if (state.document) parameters.set("document", state.document.number);
-  history.replaceState(null, "", `#${parameters}`);
-}
-
 /** Load the worlds and choose one. */
-export async function loadWorlds(wanted = remembered().world) {
+export async function loadWorlds(wanted = route().world) {
   state.worlds = (await get("/v1/worlds")).worlds;
   const list = byId("world");
   fill(list, state.worlds.map((one) => make("option", { value: one.id }, one.name)));
@@ -29,18 +17,17 @@ export async function loadWorlds(wanted = remembered().world) {
   if (!state.worlds.length) fill(list, make("option", {}, "no worlds"));
   const chosen = state.worlds.find((one) => one.id === wanted) || state.worlds[0] || null;
   byId("new-world").hidden = !(state.me && state.me.verbs.includes("administer") && state.me.worlds === "unlimited");
-  byId("world-form").hidden = byId("new-world").hidden || Boolean(state.worlds.length);
-  byId("new-world").setAttribute("aria-expanded", String(!byId("world-form").hidden));
-  await choose(chosen);
+  await choose(chosen, chosen?.id === route().world ? route().document : null);
 }
 
-async function choose(world) {
+/** Choose a world, and open the wanted document or the first. */
+export async function choose(world, wanted = null) {
   state.world = world;
   if (world) byId("world").value = world.id;
   state.document = null;
   figures.forget();
   emit("world");
-  await loadDocuments(remembered().document);
+  await loadDocuments(wanted);
 }
 
 function fromBook(book) {
@@ -122,7 +109,10 @@ export async function openDocument(one) {
     state.lastSid = found.last_sid;
   }
   renderDocuments();
-  remember();
+  const address = { world: state.world?.id, document: one?.number };
+  const differs = String(one?.number) !== route().document || state.world?.id !== route().world;
+  // Leaving a document or a world can be undone by the back button; completing the address of the first is no step.
+  if (differs) go(address, { replace: !route().document });
   emit("opened");
 }
 
@@ -132,6 +122,7 @@ async function makeWorld(event) {
   try {
     const made = await write("POST", "/v1/worlds", { name });
     byId("world-name").value = "";
+    byId("world-dialog").close();
     await loadWorlds(made.id);
     say(`World ${made.name} created.`);
     byId("files").focus();
@@ -141,12 +132,7 @@ async function makeWorld(event) {
 }
 
 byId("world-form").addEventListener("submit", makeWorld);
-byId("new-world").addEventListener("click", () => {
-  const form = byId("world-form");
-  form.hidden = !form.hidden;
-  byId("new-world").setAttribute("aria-expanded", String(!form.hidden));
-  if (!form.hidden) byId("world-name").focus();
-});
+byId("new-world").addEventListener("click", () => byId("world-dialog").showModal());
 byId("world").addEventListener("change", (event) => {
   choose(state.worlds.find((one) => one.id === event.target.value)).catch(complain);
 });

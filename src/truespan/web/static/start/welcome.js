@@ -7,9 +7,9 @@ function step(done, title, words, action) {
   return make("li", { class: done ? "done" : "" }, make("strong", {}, title), make("p", {}, words), action);
 }
 
-function goTo(view, id) {
+function goTo(pane, id) {
   return () => {
-    emit("view", view);
+    emit("pane", pane);
     byId(id).focus();
   };
 }
@@ -17,8 +17,8 @@ function goTo(view, id) {
 function beginning() {
   const has = { world: Boolean(state.world), documents: state.documents.length > 0 };
   const maker = state.me && state.me.verbs.includes("administer");
-  const toWorld = !has.world && maker && button("Create a world", goTo("library", "world-name"), { class: "small" });
-  const toFiles = has.world && !has.documents && may("write") && button("Choose files", () => (emit("view", "library"), byId("files").click()), { class: "small" });
+  const toWorld = !has.world && maker && button("Create a world", () => byId("world-dialog").showModal(), { class: "small" });
+  const toFiles = has.world && !has.documents && may("write") && button("Choose files", () => (emit("pane", "documents"), byId("files").click()), { class: "small" });
   return make(
     "div",
     { class: "welcome" },

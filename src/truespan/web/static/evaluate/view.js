@@ -1,0 +1,2 @@
+/** Show the view; called each time it is entered. */
+export function show() {}

@@ -1,0 +1,78 @@
+"""The frame of the page: its views, and an address that leads back to what was shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import expect
+
+from tests.page.library import Served
+from tests.page.visit import Visit
+
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
+VIEWS = ("library", "compare", "evaluate")
+
+
+def test_views_are_switched_by_links_and_by_back_and_forward(visit: Visit) -> None:
+    for view in VIEWS:
+        visit.find(f"[data-to={view}]").click()
+        expect(visit.find(f"#view-{view}")).to_be_visible()
+        expect(visit.find(f"#view-{view}")).to_be_focused()
+        expect(visit.find("main:visible")).to_have_count(1)
+        expect(visit.find("[data-to][aria-current=page]")).to_have_attribute("data-to", view)
+        expect(visit.page).to_have_url(re.compile(f"view={view}"))
+
+    visit.page.go_back()
+    expect(visit.find("#view-compare")).to_be_visible()
+    visit.page.go_back()
+    visit.page.go_back()
+    expect(visit.find("#view-ask")).to_be_visible()
+    expect(visit.page).to_have_title("Truespan")
+    visit.page.go_forward()
+    expect(visit.find("#view-library")).to_be_visible()
+    visit.page.reload()
+    expect(visit.find("#view-library")).to_be_visible()
+    visit.page.keyboard.press("/")
+    expect(visit.find("#question")).to_be_focused()
+
+
+def test_back_leads_to_the_document_before(visit: Visit) -> None:
+    visit.open("The Copper Heron")
+    visit.open("mill.docx")
+
+    visit.page.go_back()
+    expect(visit.find("#reading-title")).to_have_text("The Copper Heron")
+    visit.page.go_forward()
+    expect(visit.find("#reading-title")).to_have_text("mill.docx")
+
+
+def test_phone_shows_one_pane_at_a_time_and_goes_back_between_them(
+    visits: Callable[..., Visit], harbour: Served
+) -> None:
+    visit = visits(harbour.address, **PHONE)
+    expect(visit.find("#ask")).to_be_visible()
+
+    visit.find("[data-to-pane=documents]").click()
+    expect(visit.find("#documents-pane")).to_be_visible()
+    expect(visit.find("#ask")).to_be_hidden()
+    visit.find("button.document").filter(has_text="The Copper Heron").click()
+    expect(visit.find("#text")).to_be_visible()
+    visit.page.go_back()
+    expect(visit.find("#documents-pane")).to_be_visible()
+    visit.find("[data-to=evaluate]").click()
+    expect(visit.find("#view-evaluate")).to_be_visible()
+    expect(visit.find("#pane-switch")).to_be_hidden()
+
+
+def test_every_text_of_the_markup_is_filled_in(visit: Visit) -> None:
+    empty = visit.page.evaluate(
+        """() => [...document.querySelectorAll('[data-text]')]
+            .filter((one) => !one.textContent.trim()).map((one) => one.dataset.text)"""
+    )
+    assert empty == []
