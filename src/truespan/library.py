@@ -28,8 +28,15 @@ from truespan.retrieval.snapshot import require_world
 from truespan.types.document import DomainRecord
 from truespan.types.job import Job, JobState
 from truespan.types.maintenance import BackupReport
-from truespan.types.request import Defaults, check_defaults
-from truespan.types.scope import OWNER, Authority, GenerationSelector, Scope, Verb
+from truespan.types.request import Defaults, check_defaults, check_whole
+from truespan.types.scope import (
+    LARGEST_GENERATION,
+    OWNER,
+    Authority,
+    GenerationSelector,
+    Scope,
+    Verb,
+)
 from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import CounterName, Request
 from truespan.types.token import Principal, ReplayKey
@@ -102,23 +109,29 @@ class Library:
         self,
         reference: str | None = None,
         *,
+        generation: int | None = None,
         create: bool = False,
         defaults: Defaults | str | None = None,
     ) -> World:
         """Return the world with this id or name; with `create`, create it if it is absent.
 
-        Without a reference it is the only world that this authority may see. `defaults` are those
-        of a world that is created; an existing one keeps its own.
+        Without a reference it is the only world that this authority may see. With a `generation`,
+        its requests use that one instead of the default. `defaults` are those of a world that is
+        created; an existing one keeps its own.
 
         Raises:
             WorldNotFound: it is absent, or this authority may not see it.
             WorldNotNamed: no reference is given, and there are no worlds or several.
+            GenerationNotFound: the world has none of this number.
+            NotAllowed: a generation is given, and the caller may read only as a reader.
         """
         if reference is None:
             worlds = self.worlds()
             if len(worlds) != 1:
                 raise WorldNotNamed([world.name for world in worlds])
-            return self._open(worlds[0].id)
+            reference = worlds[0].id
+        if generation is not None:
+            return self._open_generation(reference, generation)
         if create and self._components.store.find_world(self._authority, reference) is None:
             return self.create_world(reference, defaults=defaults)
         return self._open(self._record(reference).id)
@@ -390,6 +403,15 @@ class Library:
     def _open(self, world: str, target: GenerationSelector = None) -> World:
         repair = self._repairs.submit
         return World(WorldAccess(self._components, self._authority, repair, world, target))
+
+    def _open_generation(self, reference: str, number: int) -> World:
+        world = self._record(reference)
+        # Before the number is looked at: who may not choose learns nothing about which there are.
+        if not self._authority.may(Verb.READ, world.id):
+            raise NotAllowed("choose a generation")
+        check_whole("generation", number, 0, LARGEST_GENERATION)
+        require_world(self._components.store, self._authority, world.id, number)
+        return self._open(world.id, number)
 
     def _record(self, reference: str) -> WorldRecord:
         return require_world(self._components.store, self._authority, reference)

@@ -20,6 +20,8 @@ from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
+    LAST_FIRST,
+    NOTHING_READ,
     PAGE_SENTENCES,
     PageRequest,
     Position,
@@ -34,6 +36,7 @@ from truespan.types.request import (
     PassageArguments,
     ReadingRequest,
     check_mode,
+    check_whole,
     passage_options,
 )
 from truespan.types.scope import Scope
@@ -48,6 +51,8 @@ class Reader(Struct, frozen=True):
 
     _access: WorldAccess
     name: str
+    _tried: tuple[int, int] | None = None
+    """A document and a sentence that count as the only position; None for what is recorded."""
 
     def set(
         self,
@@ -83,6 +88,24 @@ class Reader(Struct, frozen=True):
         store.set_position(scope, self.name, ref, position, current=current)
         # The caller may read the whole world, and need not be allowed to act as this reader.
         return self._position_in(scope, document.doc_id)
+
+    def at(self, book: str | None, sid: int) -> Reader:
+        """Return this reader as if they had read a book up to a sentence; nothing is recorded.
+
+        None stands for the current book; a reader who has none has still read nothing. A sentence
+        past the end means the whole book.
+
+        Raises:
+            NotAllowed: the caller may read only as a reader, and cannot try positions out.
+            DocumentNotFound: no document has this name.
+            InvalidSettings: the sentence is no whole number of at least -1.
+        """
+        scope = self._access.readable_scope()
+        check_whole("sid", sid, NOTHING_READ, LAST_FIRST)
+        if book is not None:
+            return Reader(self._access, self.name, (Documents(self._access).get(book).number, sid))
+        current = find_position(self._read_positions(scope), None) if scope else None
+        return Reader(self._access, self.name, (current.document, sid)) if current else self
 
     def where(self, book: str | None = None) -> ReadingPosition:
         """Return the position in a book; None for the current book.
@@ -257,14 +280,19 @@ class Reader(Struct, frozen=True):
 
     def _positions(self) -> tuple[Scope | None, list[Position]]:
         scope = self._scope()
-        positions = self._access.components.store.positions(scope, self.name) if scope else []
-        return scope, positions
+        return scope, self._read_positions(scope) if scope else []
+
+    def _read_positions(self, scope: Scope) -> list[Position]:
+        store = self._access.components.store
+        if self._tried is None:
+            return store.positions(scope, self.name)
+        return store.position_at(scope, self.name, *self._tried)
 
     def _position_in(self, scope: Scope, book: str | None) -> ReadingPosition:
         store = self._access.components.store
 
         def read() -> ReadingPosition:
-            found = find_position(store.positions(scope, self.name), book)
+            found = find_position(self._read_positions(scope), book)
             if found is None:
                 raise PositionNotFound
             return describe_position(store, scope, found)
@@ -281,4 +309,4 @@ class Reader(Struct, frozen=True):
             components.clock,
             components.preparation.on_token_limit,
         )
-        return ReaderRetriever(self._access.pipeline(trace), tails, self.name)
+        return ReaderRetriever(self._access.pipeline(trace), tails, self._read_positions, self.name)

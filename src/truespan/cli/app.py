@@ -201,6 +201,12 @@ def whole_number(text: str | int) -> int:
     return number
 
 
+GenerationNumber = Annotated[
+    int | None,
+    Option("--generation", "-g", help="Ask this generation, not the default.", parser=whole_number),
+]
+
+
 def whole_number_between(least: int, most: int) -> Callable[[str | int], int]:
     """Return what reads a whole number within bounds."""
 
@@ -252,20 +258,32 @@ def open_at(library: Path | None, *, create: bool = False) -> Library:
     return truespan.open(folder_of(library), create=create)
 
 
-def named_world(opened: Library, world: str | None, domain: str | None) -> World:
+def named_world(
+    opened: Library, world: str | None, domain: str | None, generation: int | None = None
+) -> World:
     """Return the world that a command means: by its name, by a domain's key, or the only one."""
-    found = opened.world(world) if domain is None else opened.domain(domain, world=world)
+    if domain is None:
+        found = opened.world(world, generation=generation)
+    elif generation is None:
+        found = opened.domain(domain, world=world)
+    else:
+        from truespan.errors import InvalidSettings
+
+        raise InvalidSettings("Name a generation or a domain, not both.")
     CHOSEN_WORLD.set(found.name)
     return found
 
 
 @contextmanager
 def open_world(
-    library: Path | None, world: str | None, domain: str | None = None
+    library: Path | None,
+    world: str | None,
+    domain: str | None = None,
+    generation: int | None = None,
 ) -> Iterator[World]:
     """Open a library and give the world that a command means."""
     with open_at(library) as opened:
-        yield named_world(opened, world, domain)
+        yield named_world(opened, world, domain, generation)
 
 
 def chosen_worlds(library: Library, world: str | None) -> list[World]:

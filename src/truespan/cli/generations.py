@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 golden_app = cli.command_group("golden", "Golden queries: questions whose right answers are known.")
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
-GenerationNumber = Annotated[
-    int | None,
-    Option(
-        "--generation", "-g", help="Ask this generation, not the default.", parser=cli.whole_number
-    ),
-]
 Number = Annotated[
     int, Argument(help="Number of the generation.", metavar="GENERATION", parser=cli.whole_number)
 ]
@@ -36,7 +30,7 @@ def evaluate(
     golden: GoldenFile,
     world: cli.WorldName = None,
     library: cli.Folder = None,
-    generation: GenerationNumber = None,
+    generation: cli.GenerationNumber = None,
     domain: cli.Domain = None,
     against: Annotated[
         int | None,
@@ -144,7 +138,7 @@ def calibrate(
     golden: GoldenFile,
     world: cli.WorldName = None,
     library: cli.Folder = None,
-    generation: GenerationNumber = None,
+    generation: cli.GenerationNumber = None,
     keep: Annotated[bool, Option("--keep", help="Let the proposal count for this world.")] = False,
     as_json: cli.Json = False,
 ) -> None:

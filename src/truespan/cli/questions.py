@@ -31,6 +31,7 @@ def search(
     world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
+    generation: cli.GenerationNumber = None,
     top_k: TopK = 10,
     floor: Annotated[
         float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
@@ -44,7 +45,7 @@ def search(
     as_json: cli.Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
-    with cli.open_world(library, world, domain) as chosen:
+    with cli.open_world(library, world, domain, generation) as chosen:
         result = chosen.search(
             query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **passages, **filters
         )
@@ -64,6 +65,7 @@ def retrieve(
     world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
+    generation: cli.GenerationNumber = None,
     selected: Annotated[
         str | None, Option(help="A selected text: it ranks, or scopes a query.")
     ] = None,
@@ -80,7 +82,7 @@ def retrieve(
     as_json: cli.Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
-    with cli.open_world(library, world, domain) as chosen:
+    with cli.open_world(library, world, domain, generation) as chosen:
         bundle = chosen.retrieve(
             query,
             selected_text=selected,
@@ -100,6 +102,7 @@ def ask(
     world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
+    generation: cli.GenerationNumber = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
     ] = None,
@@ -118,7 +121,7 @@ def ask(
     from truespan.cli.output import print_answer
 
     with cli.open_at(library) as opened:
-        chosen = cli.named_world(opened, world, domain)
+        chosen = cli.named_world(opened, world, domain, generation)
         if opened.chat_model is None and not as_json:
             # Without a model the answer is what was found: for people the best sentences.
             passages.setdefault("granularity", "sentence")

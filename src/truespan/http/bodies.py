@@ -163,6 +163,8 @@ def _number_fields(kind: type) -> dict[str, Callable[[str], float | None]]:
     for member in getattr(msgspec.inspect.type_info(kind), "fields", ()):
         kinds = getattr(member.type, "types", (member.type,))
         for one in kinds:
+            # A type with a description is wrapped.
+            one = one.type if isinstance(one, msgspec.inspect.Metadata) else one
             if type(one) in readers:
                 found[member.encode_name] = readers[type(one)]
     return found

@@ -19,6 +19,7 @@ from truespan.http.schemas import NOT_BLANK, JobSummary
 from truespan.serialize import status_of
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
+from truespan.types.scope import LARGEST_GENERATION
 from truespan.types.token import LONGEST_KEY
 
 Schema = dict[str, Any]
@@ -77,7 +78,7 @@ PARAMETERS = {
         "description": "The number of a generation.",
         "type": "integer",
         "minimum": 0,
-        "maximum": 999_999_999,
+        "maximum": LARGEST_GENERATION,
     },
     "X-RAG-Domain": _text(
         "The key of a domain, which selects its world and generation.", None, 200

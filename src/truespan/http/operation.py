@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from truespan.errors import TruespanError
+from truespan.errors import InvalidSettings, TruespanError
 from truespan.http.bodies import Form
 from truespan.types.token import Principal
 
@@ -44,11 +44,14 @@ class CallContext(Struct, frozen=True):
     is_cancelled: Callable[[], bool] = bool
     """Returns whether the client has disconnected."""
 
-    def world(self) -> World:
-        """Return the world in the path, at the generation of the domain if the request has one."""
+    def world(self, generation: int | None = None) -> World:
+        """Return the world in the path, at this generation, or at that of the request's domain."""
         if self.domain is None:
-            return self.library.world(self.path["world"])
-        return self.library.domain(self.domain, world=self.path["world"])
+            return self.library.world(self.path["world"], generation=generation)
+        world = self.library.domain(self.domain, world=self.path["world"])
+        if generation is not None:
+            raise InvalidSettings("Give a generation or a domain, not both.")
+        return world
 
 
 class Reply(Struct, Generic[Value], frozen=True):

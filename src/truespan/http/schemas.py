@@ -44,7 +44,7 @@ from truespan.types.request import (
     Defaults,
     Mode,
 )
-from truespan.types.scope import Generation, World
+from truespan.types.scope import LARGEST_GENERATION, Generation, World
 from truespan.types.timestamp import IsoTime
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
@@ -223,6 +223,40 @@ class BookQuery(Arguments, frozen=True, kw_only=True):
 
 class BookPageQuery(PageQuery, frozen=True, kw_only=True):
     book: Label | None = None
+
+
+class GenerationQuery(Arguments, frozen=True, kw_only=True):
+    """Which generation to ask; by default the world's, or that of the domain."""
+
+    generation: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=LARGEST_GENERATION,
+                description="The number of the generation to ask instead of the default; for "
+                "callers who may read the whole world.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
+    """Which generation to ask, and from which position instead of the recorded one."""
+
+    sid: (
+        Annotated[
+            int,
+            Meta(
+                ge=-1,
+                le=LAST_FIRST,
+                description="Answer as if this were the last sentence read of the book; nothing is "
+                "recorded. For callers who may read the whole world.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class UsageQuery(Arguments, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -75,6 +75,8 @@ class ReaderRetriever(Struct, frozen=True):
 
     pipeline: Pipeline
     tails: TailMaker
+    positions: Callable[[Scope], list[Position]]
+    """Reads the positions that count for this reader."""
     reader: str
 
     def retrieve(self, request: ReadingRequest) -> ContextBundle:
@@ -90,7 +92,7 @@ class ReaderRetriever(Struct, frozen=True):
         reason = why_not_packed(packed, chunk_id)
         if reason is not None or scope is None or scope.position is None:
             return reason or Reason(WhyNot.ABSENT)
-        position = find_position(store.positions(scope, self.reader), request.book)
+        position = find_position(self.positions(scope), request.book)
         if position is None or position.sid != scope.position:
             return Reason(WhyNot.ABSENT)
         known = (
@@ -201,7 +203,7 @@ class ReaderRetriever(Struct, frozen=True):
             if world.generation is not None:
                 scope = Scope(authority, world.id, world.generation)
                 # The position is read here, once, before the index is queried.
-                position = find_position(store.positions(scope, self.reader), book)
+                position = find_position(self.positions(scope), book)
             if scope is not None and position is not None:
                 attempt.scope = scope.for_reader(position.document, position.revision, position.sid)
                 if position.sid != NOTHING_READ:

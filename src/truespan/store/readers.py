@@ -139,25 +139,26 @@ class Readers(Part):
             if revision != cells.number:
                 # It names a revision that is no longer there.
                 continue
-            own = scope.generation.chunking or read_chunking(cells.chunking, cells.chunking_profile)
-            positions.append(
-                Position(
-                    *(
-                        reader,
-                        number,
-                        cells.doc_id,
-                        cells.name,
-                        cells.declared_title,
-                        own,
-                        revision,
-                        sid,
-                    ),
-                    current=bool(current),
-                    language=cells.language,
-                    language_declared=bool(cells.language_declared),
-                    label=document_label(cells),
-                )
-            )
+            positions.append(_position(scope, reader, cells, sid, current=bool(current)))
+        return positions
+
+    def position_at(self, scope: Scope, reader: str, document: int, sid: int) -> list[Position]:
+        """Return the position of a reader who has read so far; none if the document is gone.
+
+        A sentence past the end stands for the last one.
+        """
+        rows = self._db.at(scope, document=document).all(
+            f"""SELECT r.checksum, {REVISION_CELLS} FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               WHERE d.world_id = :world AND d.number = :document AND d.deleted_at IS NULL"""
+        )
+        positions = []
+        for recorded, *values in rows:
+            cells = RevisionCells(*values)
+            if recorded != revision_checksum(scope.world, cells):
+                raise damaged_labels(document)
+            last = min(sid, cells.sentences - 1)
+            positions.append(_position(scope, reader, cells, last, current=True))
         return positions
 
     def sentences(
@@ -510,3 +511,23 @@ def _read_part(session: Session, revision: int | None, start: int, end: int) -> 
         return rows[0][0] if rows else None
     whole = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
     return whole.decode(errors="replace")[start:end].encode()
+
+
+def _position(
+    scope: Scope, reader: str, cells: RevisionCells, sid: int, *, current: bool
+) -> Position:
+    own = scope.generation.chunking or read_chunking(cells.chunking, cells.chunking_profile)
+    return Position(
+        reader=reader,
+        document=cells.document,
+        doc_id=cells.doc_id,
+        name=cells.name,
+        declared_title=cells.declared_title,
+        chunking=own,
+        revision=cells.number,
+        sid=sid,
+        current=current,
+        language=cells.language,
+        language_declared=bool(cells.language_declared),
+        label=document_label(cells),
+    )

@@ -33,6 +33,7 @@ QUERY_ERRORS = (
     errors.IndexRefused,
     errors.IndexKeyRefused,
     errors.ProfileMismatch,
+    errors.GenerationNotFound,
 )
 """The errors of every operation that searches."""
 QUESTION = {"query": "Who wound the great clock?"}
@@ -56,13 +57,15 @@ reading = Routes(
 
 
 @asking.post(_WORLD + "/search", errors=QUERY_ERRORS, domains=True, example=QUESTION | {"top_k": 5})
-def search(context: CallContext, body: SearchArguments) -> SearchResult:
+def search(
+    context: CallContext, body: SearchArguments, query: schemas.GenerationQuery
+) -> SearchResult:
     """Search for the passages closest to a query.
 
     Returns passages ordered by similarity, each verified when it was read, and the number of
     candidates left after each stage.
     """
-    return context.world().search(**asdict(body))
+    return context.world(query.generation).search(**asdict(body))
 
 
 @asking.post(
@@ -71,35 +74,41 @@ def search(context: CallContext, body: SearchArguments) -> SearchResult:
     domains=True,
     example=QUESTION | {"language_constraint": None},
 )
-def retrieve(context: CallContext, body: schemas.RetrieveRequest) -> Reply[ContextBundle]:
+def retrieve(
+    context: CallContext, body: schemas.RetrieveRequest, query: schemas.GenerationQuery
+) -> Reply[ContextBundle]:
     """Retrieve context for a model within a token budget.
 
     Returns a bundle: chunks within the token budget, the context assembled from them, and how it
     was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
     the bundle.
     """
-    return bundle_reply(context.world().retrieve(**arguments_of(body)))
+    return bundle_reply(context.world(query.generation).retrieve(**arguments_of(body)))
 
 
 @asking.post(_WORLD + "/why-not", errors=QUERY_ERRORS, domains=True, example=QUESTION | CHUNK)
-def why_not(context: CallContext, body: schemas.WhyNotRequest) -> Reason:
+def why_not(
+    context: CallContext, body: schemas.WhyNotRequest, query: schemas.GenerationQuery
+) -> Reason:
     """Explain why a query does not return a chunk.
 
     Returns why the same request to retrieve does not return the chunk, and the chunk's similarity
     if it is known.
     """
-    return context.world().why_not(**arguments_of(body))
+    return context.world(query.generation).why_not(**arguments_of(body))
 
 
 @asking.post(_WORLD + "/answer", **_ANSWER)
-def answer(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+def answer(
+    context: CallContext, body: schemas.Question, query: schemas.GenerationQuery
+) -> Reply[Answer] | Events:
     """Answer a question from the documents of a world.
 
     Returns an answer with its sources and the decision behind it. X-Answer-Mode says whether the
     answer is based on the documents. With `stream` the answer is sent as events: `started`, then
     `piece` events, then `finished` with the whole answer, or `problem`.
     """
-    return _answer_in(context, context.world(), body)
+    return _answer_in(context, context.world(query.generation), body)
 
 
 @asking.post("/chat", **(_ANSWER | {"errors": (*_ANSWER["errors"], errors.WorldNotNamed)}))
@@ -201,6 +210,12 @@ def _reader(context: CallContext) -> Reader:
     return context.world().reader(context.path["reader"])
 
 
+def _reader_at(context: CallContext, query: schemas.ReaderQuery, book: str | None) -> Reader:
+    """Return the reader in the path, in a generation and at a position if the request has them."""
+    reader = context.world(query.generation).reader(context.path["reader"])
+    return reader if query.sid is None else reader.at(book, query.sid)
+
+
 @reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
 def list_books(context: CallContext) -> schemas.ReaderBooks:
     """List the books in which a reader has a position.
@@ -236,17 +251,21 @@ def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.Rec
 
 
 @reading.post(_READER + "/retrieve", errors=_READER_ERRORS, example=QUESTION)
-def retrieve_as_reader(context: CallContext, body: ReadingArguments) -> Reply[ContextBundle]:
+def retrieve_as_reader(
+    context: CallContext, body: ReadingArguments, query: schemas.ReaderQuery
+) -> Reply[ContextBundle]:
     """Retrieve context from what the reader has read.
 
     Returns a bundle from the part of a book that the reader has read, in reading order. Text past
     the position does not influence the reply.
     """
-    return bundle_reply(_reader(context).retrieve(**asdict(body)))
+    return bundle_reply(_reader_at(context, query, body.book).retrieve(**asdict(body)))
 
 
 @reading.post(_READER + "/answer", errors=_READER_ERRORS, example=QUESTION)
-def answer_as_reader(context: CallContext, body: schemas.ReaderQuestion) -> Reply[Answer] | Events:
+def answer_as_reader(
+    context: CallContext, body: schemas.ReaderQuestion, query: schemas.ReaderQuery
+) -> Reply[Answer] | Events:
     """Answer a question from what the reader has read.
 
     Answers from the part of a book that the reader has read, or says that it cannot. Events are
@@ -254,17 +273,20 @@ def answer_as_reader(context: CallContext, body: schemas.ReaderQuestion) -> Repl
     """
     values = asdict(body)
     stream = values.pop("stream")
-    return answer_reply(context, _reader(context).answer_stream(**values), stream=stream)
+    reader = _reader_at(context, query, body.book)
+    return answer_reply(context, reader.answer_stream(**values), stream=stream)
 
 
 @reading.post(_READER + "/why-not", errors=_READER_ERRORS, example=QUESTION | CHUNK)
-def why_not_as_reader(context: CallContext, body: schemas.ReaderWhyNotRequest) -> Reason:
+def why_not_as_reader(
+    context: CallContext, body: schemas.ReaderWhyNotRequest, query: schemas.ReaderQuery
+) -> Reason:
     """Explain why a reader's query does not return a chunk.
 
     Returns why the reader's request does not return the chunk. A chunk past the position is
     reported as one that does not exist.
     """
-    return _reader(context).why_not(**asdict(body))
+    return _reader_at(context, query, body.book).why_not(**asdict(body))
 
 
 @reading.get(_READER + "/sentences", errors=_BOOK_ERRORS)
