@@ -39,7 +39,7 @@ ALLOWED = {
     "ingest": {*BASE, "parsing", "sanitize", "store"},
     # Querying
     "retrieval": {*BASE, "ingest", "store"},
-    "answers": {*BASE, "retrieval"},
+    "answers": {*BASE, "retrieval", "parsing"},
     "evaluation": {*BASE},
     "maintenance": {*BASE, "store"},
     "jobs/thread": {*BASE},

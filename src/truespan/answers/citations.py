@@ -53,7 +53,7 @@ def find_citations(
     order: dict[int, None] = {}
     for group in GROUP.finditer(answer):
         if not any(start <= group.start() and group.end() <= end for start, end in literal):
-            order |= dict.fromkeys(_numbers(group[1], len(sources)))
+            order |= dict.fromkeys(citation_numbers(group[1], len(sources)))
     unknown = [number for number in order if not 1 <= number <= len(sources)]
     dropped = set(unknown[MOST_UNKNOWN:])
     found = tuple(citation(number, sources) for number in order if number not in dropped)
@@ -83,7 +83,7 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
     )
 
 
-def _numbers(group: str, known: int) -> Iterable[int]:
+def citation_numbers(group: str, known: int) -> Iterable[int]:
     """Yield the numbers of a group: of a range both ends, and the sources between them."""
     for found in _RANGE.finditer(group):
         first = -_number(found[2]) if found[1] else _number(found[2])

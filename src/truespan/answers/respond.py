@@ -18,6 +18,7 @@ from truespan.answers.decide import count_words, decide
 from truespan.answers.prompt import grounded_messages, unaided_messages
 from truespan.answers.quotes import SidsOf, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
+from truespan.answers.support import check_support
 from truespan.errors import InternalError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
@@ -49,6 +50,7 @@ from truespan.types.decision import (
 )
 from truespan.types.ids import ChunkId
 from truespan.types.request import Defaults
+from truespan.types.support import Support
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
@@ -67,6 +69,9 @@ _CUT = Notice(
     "reply_cut",
     f"The model said {NO_CONTEXT} in the middle of its reply. What followed is left out.",
 )
+
+_UNCITED = Notice("uncited_answer", "The answer cites none of its sources.")
+_NO_QUOTE = Notice("no_verified_quote", "None of the quotes was found verbatim in the sources.")
 
 RecordUsage = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
 """Writes evidence and duration to the usage log; returns the record's id and warnings."""
@@ -129,7 +134,7 @@ class Responder(Struct, frozen=True):
                 reply.close()
         with self.trace.stage(Stage.CHECKED):
             text = "".join(pieces)
-            citations, quotes, remarks = self._check(decision, sources, text)
+            citations, quotes, support, remarks = self._check(decision, sources, text)
             if reply is not None and reply.cut:
                 remarks = (*remarks, _CUT)
             milliseconds = int((self.clock.monotonic() - began) * 1000)
@@ -152,6 +157,7 @@ class Responder(Struct, frozen=True):
                 ),
                 record=record,
                 processing_time_ms=milliseconds,
+                support=support,
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(answer)
@@ -196,17 +202,34 @@ class Responder(Struct, frozen=True):
 
     def _check(
         self, decision: Decision, sources: Sequence[Visible], text: str
-    ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], tuple[Notice, ...]]:
-        """Return the citations and quotes of a model's text; our own text needs no check."""
+    ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], Support | None, tuple[Notice, ...]]:
+        """Return citations, quotes and support of a model's text; our own text needs no check."""
         if decision.refusal is not None:
-            return (), (), ()
+            return (), (), None, ()
         if decision.step is Step.QUOTE:
             numbers = range(1, len(sources) + 1)
             every = tuple(citation(number, sources) for number in numbers)
-            return every, quotes_of(sources, self.sids_of), ()
+            return every, quotes_of(sources, self.sids_of), None, ()
         quotes = check_quotes(text, sources, self.sids_of)
         citations = find_citations(text, sources, quotes.literal)
-        return citations.found, quotes.found, (*citations.warnings, *quotes.warnings)
+        support = check_support(text, sources, quotes.literal)
+        warnings = [*citations.warnings, *quotes.warnings]
+        if sources and support.claims and all(part.chunk_id is None for part in citations.found):
+            warnings.append(_UNCITED)
+        if quotes.found and not any(quote.verified for quote in quotes.found):
+            warnings.append(_NO_QUOTE)
+        if sources and support.supported < support.claims:
+            warnings.append(_name_unsupported(support))
+        return citations.found, quotes.found, support, tuple(warnings)
+
+
+def _name_unsupported(support: Support) -> Notice:
+    count, claims = support.claims - support.supported, support.claims
+    verb = "is" if count == 1 else "are"
+    return Notice(
+        "unsupported_sentence",
+        f"{count} of {claims} sentences {verb} not supported by the sources.",
+    )
 
 
 def _ask(

@@ -28,6 +28,7 @@ from truespan.types.metadata import ValueKind, parse_value, read_metadata
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
+from truespan.types.support import SupportReason
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
 
@@ -50,6 +51,14 @@ REFUSALS = {
     Refusal.READING: "readers get no answer from the model's own knowledge",
     Refusal.NO_FALLBACK_MODEL: "no fallback model is configured",
     Refusal.FALLBACK_SILENT: "the fallback model had no answer",
+}
+_UNSUPPORTED = {
+    SupportReason.NUMBER_NOT_FOUND: "number not found",
+    SupportReason.NAME_NOT_FOUND: "name not found",
+    SupportReason.WORDS_NOT_FOUND: "words not found",
+    SupportReason.NEGATION_DIFFERS: "negation differs",
+    SupportReason.NOT_SIMILAR: "not similar to any sentence",
+    SupportReason.CITES_NOTHING: "cites nothing",
 }
 
 
@@ -260,6 +269,7 @@ def show_account(answer: Answer) -> str:
         lines += ["", "Quotes not found verbatim in the sources:"]
     for text in wrong:
         lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
+    lines += _show_support(answer)
     explained = answer.decision_explain
     counts, refusal = explained["counts"], explained["refusal"]
     models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
@@ -272,6 +282,26 @@ def show_account(answer: Answer) -> str:
     lines += _notes(answer.warnings)
     record = f"Record {answer.record}." if answer.record else "Not in the usage log."
     return "\n".join([*lines, f"{record} ({answer.processing_time_ms} ms)"])
+
+
+def _show_support(answer: Answer) -> list[str]:
+    """Show which sentences the sources do not support, and why, then the figure for the whole."""
+    support = answer.support
+    if support is None or support.score is None:
+        return []
+    # Without sources there is nothing to compare with, and the line of the decision says so.
+    doubted = [part for part in support.sentences if not part.supported and answer.used_chunks]
+    lines = ["", "Sentences not supported by the sources:"] if doubted else [""]
+    for sentence in doubted:
+        text = " ".join(answer.answer[sentence.start : sentence.end].split())
+        reasons = "; ".join(_UNSUPPORTED[reason] for reason in sentence.reasons)
+        lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
+        missing = ", ".join(sentence.missing)
+        lines.append(
+            f"    {reasons}" + (f": {shorten(missing, _QUOTE_SHOWN, '…')}" if missing else "")
+        )
+    count = f"{support.supported} of {pluralize(support.claims, 'sentence')}"
+    return [*lines, f"support: {support.score:.2f} ({count})"]
 
 
 def _cite(citation: Citation) -> str:

@@ -84,6 +84,19 @@ def split_sentences(canonical: CanonicalText, language: str = "en") -> list[Sent
     return found
 
 
+def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
+    """Return the bounds of the sentences of a short plain text, without white space around them."""
+    segment = _segment_in(language)
+    found: list[tuple[int, int]] = []
+    for start, end, _ in _paragraphs(CanonicalText(text)):
+        for piece in _pieces(text, start, end, segment):
+            if body := piece.strip():
+                first = start + piece.index(body[0])
+                found.append((first, first + len(body)))
+            start += len(piece)
+    return found
+
+
 def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 

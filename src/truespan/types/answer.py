@@ -24,6 +24,7 @@ from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
+from truespan.types.support import Support
 from truespan.types.trust import RerankScore, VerificationFailure, Visible
 
 
@@ -159,11 +160,12 @@ class RetrievedNote(SourceLabels, frozen=True):
     parent_chunk_local_index: int | None = None
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, omit_defaults=True):
     """What a question gets: words, what they rest on, and how that was decided.
 
     `retrieved_chunks_metadata` is sorted by similarity; `used_chunks` are those of them that the
     answer was made from. `record` is the id in the usage log; None where nothing was written there.
+    Members with a default are left out of JSON where they have it.
     """
 
     answer: str
@@ -177,6 +179,8 @@ class Answer(Struct, frozen=True):
     warnings: tuple[Notice, ...]
     record: str | None
     processing_time_ms: int
+    support: Support | None = None
+    """How far the passages support it; None where no model wrote it."""
 
 
 class Started(Struct, frozen=True):
