@@ -73,6 +73,7 @@ from truespan.types.request import (
     ReadingRequest,
     RetrievalRequest,
 )
+from truespan.types.support import SentenceSupport, Support, SupportReason
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
 from truespan.types.trust import FailureKind
@@ -329,6 +330,8 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("answers.md", answer.Citation),
         ("answers.md", answer.Quote),
         ("answers.md", answer.RetrievedNote),
+        ("answers.md", Support),
+        ("answers.md", SentenceSupport),
         ("answers.md", UsageRecord),
         ("library.md", DryRun),
         ("library.md", PlannedDocument),
@@ -383,6 +386,7 @@ def test_the_pages_list_every_argument_with_its_default(
     ("page", "heading", "kinds"),
     [
         ("how-it-works.md", "Verifying", FailureKind),
+        ("support.md", "Reasons", SupportReason),
         ("doctor.md", "What it finds", Finding),
         ("retrieval.md", "Status", bundle.BundleStatus),
         ("retrieval.md", "Why not", bundle.WhyNot),

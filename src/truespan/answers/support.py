@@ -55,6 +55,14 @@ _CODES = {
     "spanish": "es",
     "swedish": "sv",
 }
+_NEUTRAL_WORDS = """
+    according answer cites describes document documents excerpt explains mentions mentioned notes
+    passage passages says said says source sources stated states tells told text texts writes wrote
+    two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred
+    thousand million billion percent
+"""
+_NEUTRAL = frozenset(_NEUTRAL_WORDS.split())
+"""Words that say where something was found, or that are numbers: these are compared as such."""
 _CLAUSES = re.compile(
     r"[,;:()—–]|\b(?:and|but|because|while|when|after|before|where|which|who|although|so that|und"
     r"|aber|weil|et|mais|y|pero|e|ma)\b"
@@ -155,7 +163,11 @@ def _stems(found: Iterable[str], language: str) -> Iterator[str]:
 
 def _content_stems(text: str, language: str) -> list[str]:
     """Return the stems of a text's words, without stop words and numbers."""
-    own = (word for word in words(text) if not word.isdigit() and len(word) > 1)
+    own = (
+        word
+        for word in words(text)
+        if len(word) > 1 and not word.isdigit() and word not in _NEUTRAL
+    )
     return list(dict.fromkeys(_stems(own, language)))
 
 
@@ -199,9 +211,10 @@ class _Check(Struct, frozen=True):
             reasons.append(SupportReason.NUMBER_NOT_FOUND)
         if names:
             reasons.append(SupportReason.NAME_NOT_FOUND)
-        stems = _content_stems(text, self.language)
+        stems = _content_stems(sentence.text, self.language)
+        own = _content_stems(text, self.language)
         best, source, found = self._best_window(stems, pool)
-        missing = [stem for stem in stems if stem not in found]
+        missing = [stem for stem in own if stem not in found]
         return self._conclude(sentence, text, cited, reasons, unknown, stems, missing, source, best)
 
     def _conclude(
