@@ -16,8 +16,8 @@ ACCEPTED, REJECTED = "ST201", "ST202"
 """Failures as schemathesis numbers them: what was wrong was accepted, what was right rejected."""
 
 WRITES = {
-    "createWorld", "deleteWorld", "uploadDocuments", "updateDocument", "deleteDocument",
-    "cancelJob", "resumeJob",
+    "createWorld", "deleteWorld", "uploadDocuments", "addSample", "updateDocument",
+    "deleteDocument", "cancelJob", "resumeJob",
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
     "examineWorld", "setDefaults",
 }  # fmt: skip

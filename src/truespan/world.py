@@ -529,6 +529,16 @@ class World:
             job = jobs.queue(IngestRequest(uploads=batch, options=IngestOptions(declared)))
         return self._submit(job)
 
+    def submit_sample(self) -> Job:
+        """Ingest the sample book of the package in the background; return the queued job.
+
+        Raises:
+            StorageFull, ProfileMismatch, Overloaded: as `submit_uploads`.
+        """
+        from truespan.ingest.sample import sample_book
+
+        return self.submit_uploads([sample_book()], kind="book")
+
     def resume(
         self,
         job: str,

@@ -99,6 +99,26 @@ def test_caller_who_may_only_write_can_follow_its_uploads(here: Place, client: C
     assert client.json("GET", "/v1/worlds/w/documents", token=writer).status == 403
 
 
+def test_the_sample_book_is_ingested_by_a_job_for_callers_who_may_write(
+    here: Place, client: Client
+) -> None:
+    reads = here.library.tokens.create("t", worlds="w", verbs=["read"])[1].reveal()
+    writes = here.library.tokens.create("t", worlds="w", verbs=["write"])[1].reveal()
+    address = "/v1/worlds/w/sample"
+
+    refused = client.json("POST", address, token=reads)
+    job = client.json("POST", address, token=writes).content["job"]
+    until(
+        lambda: (
+            client.json("GET", f"/v1/worlds/w/jobs/{job['id']}").content["job"]["state"] == "done"
+        )
+    )
+
+    assert refused.status == 404
+    (book,) = [one for one in here.library.world("w").documents.list() if one.kind == "book"]
+    assert (book.title, book.name) == ("The Glass Ferry", "the-glass-ferry.md")
+
+
 def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: Client) -> None:
     store, scope = here.library._components.store, here.library.world("w").access.writable_scope()
     job = store.begin_job(scope, "ingest", "{}", here.library._components.processes.own())
@@ -159,6 +179,24 @@ def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
     assert of_own.content["decision_explain"]["retrieval_target"] == "drafts"
     assert of_usual.content["decision_explain"]["retrieval_target"] == "w@1"
     assert (unsaid.status, unsaid.code) == (400, "world_not_named")
+
+
+def test_the_usual_world_is_named_to_callers_who_may_see_it(here: Place) -> None:
+    here.library.create_world("drafts")
+    own = here.library.tokens.create("t", worlds="drafts")[1].reveal()
+    both = here.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
+    usual = here.library.world("w").id
+
+    with serve_library(here.library, ServerOptions(world=usual)) as asking:
+        named = [
+            asking.json("GET", "/v1/me", token=token).content["default_world"]
+            for token in (None, both, own)
+        ]
+    with serve_library(here.library) as asking:
+        unnamed = asking.json("GET", "/v1/me").content["default_world"]
+
+    assert named == [usual, usual, None]
+    assert unnamed is None
 
 
 def test_where_tokens_are_needed_nothing_is_said_of_a_body_before_one_came(here: Place) -> None:

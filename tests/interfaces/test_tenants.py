@@ -42,8 +42,8 @@ NEEDS = {
         "readSentencesAsReader", "showImageAsReader",
     },
     "write": {
-        "uploadDocuments", "updateDocument", "deleteDocument", "cancelJob", "resumeJob",
-        "setPosition", "repairWorld", "examineWorld",
+        "uploadDocuments", "addSample", "updateDocument", "deleteDocument", "cancelJob",
+        "resumeJob", "setPosition", "repairWorld", "examineWorld",
     },
     "administer": {
         "listGenerations", "reindex", "promote", "rollback", "removeGeneration", "deleteWorld",
@@ -56,8 +56,8 @@ LOOKING = {"updateDocument", "deleteDocument", "setPosition", "repairWorld", "ex
 JOBS = {"listJobs", "showJob", "followJob"}
 """What callers who may write can see as well."""
 CHANGING = {
-    "uploadDocuments", "reindex", "deleteWorld", "createWorld", "setPosition", "repairWorld",
-    "examineWorld", "setDefaults",
+    "uploadDocuments", "addSample", "reindex", "deleteWorld", "createWorld", "setPosition",
+    "repairWorld", "examineWorld", "setDefaults",
 }  # fmt: skip
 """What would change the world if it were asked of it under a right name."""
 

@@ -276,6 +276,7 @@ class Permissions(Struct, frozen=True, kw_only=True):
     worlds: list[str] | str
     verbs: list[str]
     readers: list[str] | str
+    default_world: str | None
 
 
 class WorldEntry(Struct, frozen=True, kw_only=True):

@@ -35,14 +35,19 @@ def me(context: CallContext) -> schemas.Permissions:
     """Get the caller's permissions.
 
     Returns the id of the token and the worlds, verbs and readers it allows. Without a token on
-    loopback, everything is allowed.
+    loopback, everything is allowed. `default_world` is the id of the world that the server was
+    started with, or null.
     """
     authority = context.principal.authority
+    default = context.default_world
+    # A token must not learn of a world that it has no part in.
+    seen = default is not None and any(world.id == default for world in context.library.worlds())
     return schemas.Permissions(
         token=context.principal.token,
         worlds=allowed_names(authority.worlds),
         verbs=sorted(authority.verbs),
         readers=allowed_names(authority.readers),
+        default_world=default if seen else None,
     )
 
 
@@ -163,6 +168,23 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
     """
     world, uploads = context.world(), [Upload(*file) for file in body.files]
     return accept_job(world, world.submit_uploads(uploads, **body.declared))
+
+
+@documents.post(
+    "/v1/worlds/{world}/sample",
+    status=202,
+    writes=True,
+    errors=(errors.ProfileMismatch,),
+    links=JOB_LINKS,
+)
+def add_sample(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Start an ingest job for the sample book.
+
+    The sample book is part of the package. The job is that of an upload: follow it for its
+    progress. A world that has the book already keeps it as it is.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_sample())
 
 
 @documents.get(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)

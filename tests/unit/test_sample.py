@@ -1,0 +1,13 @@
+"""The sample book: part of the package, and the same as the example of the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from truespan.ingest.sample import SAMPLE_NAME, sample_book
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / SAMPLE_NAME
+
+
+def test_the_sample_book_is_the_example() -> None:
+    assert sample_book().content == EXAMPLE.read_bytes()
