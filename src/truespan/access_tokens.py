@@ -7,6 +7,8 @@ import math
 import unicodedata
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from truespan.components import Components
 from truespan.errors import InvalidSettings, NotAllowed, TokenNotFound, Unauthorized
 from truespan.retrieval.snapshot import require_world
@@ -141,7 +143,11 @@ def authenticate_token(components: Components, within: Authority, text: object) 
     if not found or not proven or found[0].state(components.clock.now()) is not TokenState.ACTIVE:
         raise Unauthorized
     record = found[0]
-    return Principal(record.id, record.authority(within), record.name)
+    authority = record.authority(within)
+    if authority != OWNER:
+        # A token for everything acts as the owner, who sees all conversations.
+        authority = replace(authority, token=record.id)
+    return Principal(record.id, authority, record.name)
 
 
 def _require_list(what: str, names: str | Iterable[str]) -> builtins.list[str]:

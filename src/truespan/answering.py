@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,8 +16,10 @@ from truespan.errors import InternalError, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel
 from truespan.retrieval.query_vector import calibration_of
+from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice
+from truespan.types.conversation import Question
 from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
 from truespan.types.document import RevisionRef
 from truespan.types.request import Defaults
@@ -36,28 +39,37 @@ NOT_CALIBRATED = Notice(
 )
 
 
+Ask: TypeAlias = Callable[[RequestTrace], tuple[Question, Retrieved]]
+"""Finds the candidates for a question; the question itself may depend on earlier turns."""
+
+
+Find: TypeAlias = Callable[[RequestTrace, str, Rules, str | None], Retrieved]
+"""Finds candidates for a query, by these rules; for a reader in the named book."""
+
+
 class Answerer(Struct, frozen=True):
-    """Answers one query of an authority, however its candidates are found."""
+    """Answers one question of an authority, however its candidates are found."""
 
     components: Components
     authority: Authority
-    query: str
 
-    def rules(self, scope: Scope, defaults: Defaults) -> tuple[DecisionSettings, float]:
-        """Return the decision settings for a scope, and the floor of its search."""
-        calibration = calibration_of(self.components.store, scope)
-        settings = self.components.answers.for_profile(scope.profile, calibration, defaults)
-        return settings, search_floor(settings, count_words(self.query))
+    def rules_for(self, query: str) -> Rules:
+        """Return what gives the decision settings for a scope, and the floor of its search."""
 
-    def events(
-        self, find: Callable[[RequestTrace], Retrieved], *, reading: bool
-    ) -> Iterator[AnswerEvent]:
+        def rules(scope: Scope, defaults: Defaults) -> tuple[DecisionSettings, float]:
+            calibration = calibration_of(self.components.store, scope)
+            settings = self.components.answers.for_profile(scope.profile, calibration, defaults)
+            return settings, search_floor(settings, count_words(query))
+
+        return rules
+
+    def events(self, ask: Ask, *, reading: bool) -> Iterator[AnswerEvent]:
         """Give the events of the answer; nothing happens before the first is requested."""
         name = Request.READING_ANSWER if reading else Request.ANSWER
         finished: list[Finished] = []
         with (
             self.components.observer.request(name) as trace,
-            closing(self._respond(find, trace, reading=reading)) as events,
+            closing(self._respond(ask, trace, reading=reading)) as events,
         ):
             for event in events:
                 if isinstance(event, Finished):
@@ -67,18 +79,16 @@ class Answerer(Struct, frozen=True):
         # A caller may stop at this event, so the request ends before it is given.
         yield from finished
 
-    def _respond(
-        self, find: Callable[[RequestTrace], Retrieved], trace: RequestTrace, *, reading: bool
-    ) -> Generator[AnswerEvent]:
+    def _respond(self, ask: Ask, trace: RequestTrace, *, reading: bool) -> Generator[AnswerEvent]:
         components = self.components
         began = components.clock.monotonic()
-        retrieved = find(trace)
+        question, retrieved = ask(trace)
         world, scope = retrieved.world, retrieved.scope
         settings, floor = components.answers.decision, 0.0
         if scope:
-            settings, floor = self.rules(scope, world.defaults)
+            settings, floor = self.rules_for(question.standalone)(scope, world.defaults)
         responder = Responder(
-            question=self.query.strip(),
+            question=question,
             retrieved=retrieved,
             settings=settings,
             reading=reading,
@@ -87,7 +97,7 @@ class Answerer(Struct, frozen=True):
             models=components.chat,
             clock=components.clock,
             sids_of=lambda *span: self._sentences_of(scope, *span),
-            record=self._usage_recorder(world),
+            record=self._usage_recorder(world, question.standalone),
             trace=trace,
         )
         return responder.respond(began, self._threshold_notices(scope, world, floor))
@@ -120,7 +130,7 @@ class Answerer(Struct, frozen=True):
         # If the revision is gone by now, only the chunk's own sentences are known.
         return (inside[0], inside[-1]) if inside else (chunk.first_sid, chunk.last_sid)
 
-    def _usage_recorder(self, world: World) -> RecordUsage:
+    def _usage_recorder(self, world: World, query: str) -> RecordUsage:
         """Return what records an answered request in the usage log.
 
         The query is marked now, so that an unreadable key is an error before a model is asked and
@@ -128,7 +138,6 @@ class Answerer(Struct, frozen=True):
         could not be written either.
         """
         rules, components = self.components.answers, self.components
-        query = self.query.strip()
         try:
             logged_query = query if rules.log_queries else components.mark_query(world.id, query)
         except StorageFull:
@@ -162,6 +171,11 @@ class Answerer(Struct, frozen=True):
             return key, ()
 
         return record
+
+
+def plain_question(query: str) -> Question:
+    """Return a question outside a conversation."""
+    return Question(query.strip(), query.strip())
 
 
 def final_answer(events: Iterator[AnswerEvent]) -> Answer:

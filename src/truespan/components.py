@@ -34,6 +34,7 @@ from truespan.retrieval.rerank import RerankOptions
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.chunk import Vector
+from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash
 from truespan.types.job import MOST_CRASHES
 from truespan.types.maintenance import Check, LeftoverMatch, Trace
@@ -100,6 +101,8 @@ class Components(Struct, frozen=True):
     """Whether words are counted while ingesting; otherwise the first search by words does it."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """How answers are decided, and what the usage log records."""
+    conversations: ConversationRules = field(default_factory=ConversationRules)
+    """Whether conversations are kept, and how much of them."""
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None = None
     """Searches the library's files for content that was deleted."""

@@ -8,11 +8,13 @@
     │   ├── NotFound               absent, or not visible to this caller: the same answer
     │   │   ├── WorldNotFound, DocumentNotFound, ChunkNotFound, ImageNotFound, TokenNotFound
     │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound, RecordNotFound
+    │   │   ├── ConversationNotFound
     │   │   └── PositionNotFound, PassageNotFound, RouteNotFound
     │   ├── DocumentAmbiguous      the name is that of several documents
     │   ├── PassageAmbiguous       the passage occurs more than once
     │   ├── ScopeViolation         no result is related to the selected text
     │   ├── NotAllowed, Unauthorized
+    │   ├── ConversationsOff       the operator does not keep conversations
     │   ├── WorldExists, WorldBusy, JobNotResumable
     │   ├── GenerationInUse, GenerationIncomplete, PromotionRefused
     │   ├── ManifestInvalid, GoldenInvalid, BackupInvalid
@@ -224,6 +226,14 @@ class RecordNotFound(NotFound):
     advice = "'truespan usage' lists the records."
 
 
+class ConversationNotFound(NotFound):
+    """Also for one of another world, reader or token, and for one that was deleted."""
+
+    code = "conversation_not_found"
+    kind = "conversation"
+    advice = "Begin a new one: leave the id out."
+
+
 class ImageNotFound(NotFound):
     code = "image_not_found"
     text = "There is no such image here."
@@ -288,6 +298,12 @@ class NotAllowed(CallerError):
 
     def __init__(self, verb: str) -> None:
         super().__init__(f"This caller may not {verb} here.")
+
+
+class ConversationsOff(CallerError):
+    code = "conversations_off"
+    text = "Conversations are turned off here."
+    advice = "Ask without a conversation; the operator allows them with 'conversations = true'."
 
 
 class Unauthorized(CallerError):

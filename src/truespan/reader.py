@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from truespan.answering import Answerer, final_answer
+from truespan.answering import Answerer, Find, final_answer, plain_question
 from truespan.documents import Documents
 from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
 from truespan.observer import RequestTrace
 from truespan.retrieval.pages import describe_position, read_pages, resolve
 from truespan.retrieval.reading import ReaderRetriever, find_position
+from truespan.retrieval.search import Rules
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.tail import TailMaker
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import ContextBundle, Reason
+from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
@@ -42,6 +45,10 @@ from truespan.types.request import (
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
+
+if TYPE_CHECKING:
+    from truespan.conversation import Conversation
+    from truespan.maintenance.delete import Receipt
 
 T = TypeVar("T")
 
@@ -236,6 +243,64 @@ class Reader(Struct, frozen=True):
         **options: Unpack[PassageArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece, as `World.answer_stream` does."""
+        find = self._prepare(query, book, mode=mode, rerank=rerank, **options)
+        access, question = self._access, plain_question(query)
+        answerer = Answerer(access.components, access.authority)
+        rules = answerer.rules_for(query)
+        return answerer.events(
+            lambda trace: (question, find(trace, query, rules, book)), reading=True
+        )
+
+    def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
+        """Return a conversation of this reader about a book, or begin one.
+
+        `book` is by default the current book of the reader when the first question is asked. Only
+        turns that were asked at or before the reader's position are visible; a conversation is
+        stored with its first turn.
+
+        Raises:
+            ConversationNotFound: there is no such conversation, or not for this reader and caller.
+            ConversationsOff: the operator does not keep conversations.
+            NotAllowed: the caller may not read as this reader.
+        """
+        from truespan.conversation import Conversation
+
+        return Conversation(self._access, self._prepare, id, reader=self.name, book=book)
+
+    def conversations(
+        self,
+        *,
+        book: str | None = None,
+        limit: int = CONVERSATION_LIMIT,
+        offset: int = 0,
+    ) -> list[ConversationInfo]:
+        """Return the conversations of this reader that have a visible turn, the latest first.
+
+        Raises:
+            ConversationsOff, NotAllowed: as `conversation`.
+            InvalidSettings: `limit` or `offset` is out of range.
+        """
+        from truespan.conversation import list_conversations
+
+        return list_conversations(self._access, self.name, book, limit=limit, offset=offset)
+
+    def delete_conversations(self, *, erase: bool = True) -> Receipt:
+        """Delete every conversation of this reader that is this caller's; see `Documents.delete`
+        for `erase`. It works also while conversations are turned off."""
+        from truespan.conversation import delete_conversations
+
+        return delete_conversations(self._access, reader=self.name, erase=erase)
+
+    def _prepare(
+        self,
+        query: str,
+        book: str | None = None,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **options: Unpack[PassageArguments],
+    ) -> Find:
+        """Check the arguments of a question; return what finds candidates for it."""
         request = ReadingRequest(
             query,
             book=book,
@@ -243,13 +308,12 @@ class Reader(Struct, frozen=True):
             rerank=rerank,
             passages=passage_options(options),
         )
-        access = self._access
-        answerer = Answerer(access.components, access.authority, query)
 
-        def find(trace: RequestTrace) -> Retrieved:
-            return self._retriever(trace).find_candidates(request, answerer.rules)
+        def find(trace: RequestTrace, query: str, rules: Rules, book: str | None) -> Retrieved:
+            chosen = replace(request, query=query, book=book)
+            return self._retriever(trace).find_candidates(chosen, rules)
 
-        return answerer.events(find, reading=True)
+        return find
 
     def why_not(
         self,

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 _TIMES = frozenset(
-    {"at", "created_at", "seen_at", "finished_at", "deleted_at", "expires_at", "revoked_at"}
+    {
+        *("at", "created_at", "seen_at", "finished_at", "deleted_at", "expires_at", "revoked_at"),
+        *("asked_at", "updated_at"),
+    }
 )
 """Members of records that are times, in seconds since 1970."""
 
@@ -44,6 +47,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.CallerError: Status(400, 2, _INVALID_PARAMS),
     errors.NotFound: Status(404, 2, _INVALID_PARAMS),
     errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
+    errors.ConversationsOff: Status(403, 2, _INVALID_PARAMS),
     errors.Unauthorized: Status(401, 2, _INVALID_PARAMS),
     errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
     errors.DocumentAmbiguous: Status(422, 2, _INVALID_PARAMS),

@@ -26,10 +26,11 @@ from truespan.jobs.world_jobs import (
 )
 from truespan.observer import Observer, RequestTrace, combine_observers
 from truespan.retrieval.retrieve import Retriever
-from truespan.retrieval.search import find_candidates, search
+from truespan.retrieval.search import Rules, find_candidates, search
 from truespan.retrieval.snapshot import require_world
-from truespan.types.answer import Answer, AnswerEvent, UsageRecord
+from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
+from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
 from truespan.types.facet import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
@@ -66,12 +67,15 @@ from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
 
 if TYPE_CHECKING:
+    from truespan.answering import Find
     from truespan.answers.decide import Replay
+    from truespan.conversation import Conversation
     from truespan.evaluation.evaluate import Evaluation
     from truespan.generations import Generations
     from truespan.ingest.plan import DryRun
     from truespan.ingest.run import IngestReport, Progress
     from truespan.ingestion import IngestJobs, OnPrune
+    from truespan.maintenance.delete import Receipt
     from truespan.maintenance.repair import RepairReport
     from truespan.reader import Reader
     from truespan.world_evaluation import Golden, WorldEvaluation
@@ -315,24 +319,51 @@ class World:
 
         Closing the iterator ends the request to the model, and nothing is logged.
         """
-        from truespan.answering import Answerer
+        from truespan.answering import Answerer, plain_question
 
-        if not isinstance(query, str):
-            raise InvalidSettings("The query must be a string.")
-        options, filters = split_arguments(arguments)
-        request = RetrievalRequest(
-            query=query,
-            filters=Filters().with_arguments(filters),
-            mode=check_mode(mode),
-            rerank=rerank,
-            passages=options,
-            by_default=frozenset(),
-        )
-        answerer = Answerer(self._components, self.authority, query)
+        find = self._prepare(query, mode=mode, rerank=rerank, **arguments)
+        question, answerer = plain_question(query), Answerer(self._components, self.authority)
+        rules = answerer.rules_for(query)
         return answerer.events(
-            lambda trace: find_candidates(self.access.pipeline(trace), request, answerer.rules),
-            reading=False,
+            lambda trace: (question, find(trace, query, rules, None)), reading=False
         )
+
+    def conversation(self, id: str | None = None) -> Conversation:
+        """Return a conversation about the whole world, or begin one.
+
+        Its questions may follow up on earlier ones. It is stored with its first turn. What earlier
+        turns said is never evidence: only passages found for a question can be cited.
+
+        Raises:
+            ConversationNotFound: there is no such conversation, or not for this caller.
+            ConversationsOff: the operator does not keep conversations.
+            NotAllowed: the caller may read only as a reader.
+        """
+        from truespan.conversation import Conversation
+
+        return Conversation(self.access, self._prepare, id)
+
+    def conversations(
+        self, *, limit: int = CONVERSATION_LIMIT, offset: int = 0
+    ) -> list[ConversationInfo]:
+        """Return the caller's conversations about the whole world, the latest first.
+
+        Raises:
+            ConversationsOff, NotAllowed: as `conversation`.
+            InvalidSettings: `limit` or `offset` is out of range.
+        """
+        from truespan.conversation import list_conversations
+
+        return list_conversations(self.access, None, None, limit=limit, offset=offset)
+
+    def delete_conversations(self, *, erase: bool = True) -> Receipt:
+        """Delete every conversation of the world that is this caller's, those of readers too.
+
+        See `Documents.delete` for `erase`. It works also while conversations are turned off.
+        """
+        from truespan.conversation import delete_conversations
+
+        return delete_conversations(self.access, erase=erase)
 
     def usage(self, *, limit: int = USAGE_LIMIT) -> list[UsageRecord]:
         """Return the latest answered requests of the world, the newest first.
@@ -618,6 +649,33 @@ class World:
     @property
     def _components(self) -> Components:
         return self.access.components
+
+    def _prepare(
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **arguments: Unpack[QueryArguments],
+    ) -> Find:
+        """Check the arguments of a question; return what finds candidates for it."""
+        if not isinstance(query, str):
+            raise InvalidSettings("The query must be a string.")
+        options, filters = split_arguments(arguments)
+        request = RetrievalRequest(
+            query=query,
+            filters=Filters().with_arguments(filters),
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=options,
+            by_default=frozenset(),
+        )
+
+        def find(trace: RequestTrace, query: str, rules: Rules, _book: str | None) -> Retrieved:
+            pipeline = self.access.pipeline(trace)
+            return find_candidates(pipeline, replace(request, query=query), rules)
+
+        return find
 
     def _ingest_jobs(self, scope: Scope) -> IngestJobs:
         from truespan.ingestion import IngestJobs

@@ -19,8 +19,8 @@ TECHNOLOGY = (
 )
 LIBRARY = (
     "components", "world_access", "jobs/world_jobs", "documents", "calibration", "ingestion",
-    "answering", "reader", "world_evaluation", "doctor", "generations", "world", "jobs/worker",
-    "access_tokens", "idempotency", "library",
+    "answering", "conversation", "reader", "world_evaluation", "doctor", "generations", "world",
+    "jobs/worker", "access_tokens", "idempotency", "library",
 )  # fmt: skip
 """A library and its worlds, in terms of roles: each module may import those before it."""
 SHARED = (*LIBRARY, "settings", "serialize", "arguments", "truespan")

@@ -25,6 +25,9 @@ IN_EVERY_WORLD = {
     # What is too old goes in idle worlds too; where there is row security, it keeps to one world.
     "DELETE FROM query_cache WHERE created_at < :oldest OR created_at > :now",
     "DELETE FROM usage WHERE created_at < :oldest",
+    "DELETE FROM turns WHERE asked_at < :oldest",
+    "DELETE FROM conversations WHERE NOT EXISTS "
+    "(SELECT 1 FROM turns t WHERE t.conversation = conversations.key)",
 }
 
 

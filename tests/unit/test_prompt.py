@@ -10,6 +10,7 @@ from tests.unit.sources import source
 from truespan.answers.prompt import grounded_messages, unaided_messages, unrepeated_spans
 from truespan.answers.quotes import quote_sources
 from truespan.types.answer import Role
+from truespan.types.conversation import Question
 from truespan.types.decision import AnswerMode
 from truespan.types.trust import Visible
 
@@ -17,7 +18,7 @@ QUESTION = "Who held the key?"
 
 
 def told(*sources: Visible, reading: bool = False, mode: AnswerMode = AnswerMode.RAG) -> list[str]:
-    messages = grounded_messages(QUESTION, sources, mode=mode, reading=reading)
+    messages = grounded_messages(Question(QUESTION, QUESTION), sources, mode=mode, reading=reading)
     assert [message.role for message in messages] == [Role.SYSTEM, Role.USER]
     return [message.text for message in messages]
 

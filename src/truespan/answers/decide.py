@@ -183,7 +183,8 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON values, with everything that `replay` needs."""
     plain = msgspec.json.decode(msgspec.json.encode(evidence))
     # Earlier records do not have these.
-    parts = [(plain, "search_mode"), (plain, "defaults"), (plain["settings"], "min_coverage")]
+    parts = [(plain, name) for name in ("search_mode", "defaults", "conversation")]
+    parts.append((plain["settings"], "min_coverage"))
     parts += [(candidate, "coverage") for candidate in plain["candidates"]]
     for part, name in parts:
         if part[name] is None:

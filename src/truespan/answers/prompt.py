@@ -12,17 +12,19 @@ chunks share does not count twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from math import inf
 
 from msgspec import Struct, field
 
+from truespan.answers.fence import find_fence
+from truespan.answers.follow_up import render_exchange
 from truespan.answers.reply import NO_CONTEXT
 from truespan.retrieval.pack import CoveredText
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
+from truespan.types.conversation import Question
 from truespan.types.decision import CHOSEN, AnswerMode, Candidate, Considered, DecisionSettings
 from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
@@ -167,6 +169,12 @@ _READING = """\
 - The one who asks is in the middle of this book. Use nothing that you know of it from elsewhere,
   and do not guess how it goes on."""
 
+_HISTORY = """\
+- Earlier questions and answers of the same conversation stand between lines BEGIN EARLIER {fence}
+  and END EARLIER {fence}. They only tell what the question refers to. They are no sources: state
+  nothing that rests on them alone, and neither cite nor quote them.
+- If words follow a line IN FULL {fence}, they say what the question means."""
+
 _UNAIDED = f"""\
 You answer a question from general knowledge. There are no documents at hand that answer it.
 
@@ -177,20 +185,30 @@ You answer a question from general knowledge. There are no documents at hand tha
 
 
 def grounded_messages(
-    question: str, sources: Sequence[Visible], *, mode: AnswerMode, reading: bool
+    question: Question, sources: Sequence[Visible], *, mode: AnswerMode, reading: bool
 ) -> tuple[Message, ...]:
-    """Return the messages for the primary model: rules, sources numbered from 1, the question."""
+    """Return the messages for the primary model: rules, sources numbered from 1, the question.
+
+    Earlier turns of a conversation come between the sources and the question.
+    """
     pairs = zip(sources, unrepeated_spans(sources), strict=True)
     bodies = [_body(source, spans) for source, spans in pairs]
-    fence = _find_fence([*bodies, question])
+    earlier = "\n\n".join(map(render_exchange, question.history))
+    in_full = [question.standalone] if question.standalone != question.asked else []
+    others = [earlier] if earlier else []
+    fence = find_fence([*bodies, question.asked, *in_full, *others])
     rules = [_RULES.format(fence=fence, no_context=NO_CONTEXT)]
     rules += [_PARTLY] if mode is AnswerMode.HYBRID else []
     rules += [_READING] if reading else []
+    rules += [_HISTORY.format(fence=fence)] if earlier or in_full else []
     fenced = [
         f"BEGIN SOURCE {fence} [{number}]\n{body}\nEND SOURCE {fence} [{number}]"
         for number, body in enumerate(bodies, 1)
     ]
-    request = "\n\n".join([*fenced, f"QUESTION {fence}\n{question}"])
+    fenced += [f"BEGIN EARLIER {fence}\n{earlier}\nEND EARLIER {fence}"] if earlier else []
+    fenced.append(f"QUESTION {fence}\n{question.asked}")
+    fenced += [f"IN FULL {fence}\n{text}" for text in in_full]
+    request = "\n\n".join(fenced)
     return Message(Role.SYSTEM, "\n".join(rules)), Message(Role.USER, request)
 
 
@@ -206,16 +224,3 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]]) -> str:
     text = f"\n{_LEFT_OUT}\n".join(source.text[start:end] for start, end in spans)
     origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]
     return f"Place: {place}\nSource: {origin}\nText:\n{text}"
-
-
-def _find_fence(texts: Sequence[str]) -> str:
-    """Return a word that occurs in none of these texts, and depends on nothing else."""
-    digest = sha256()
-    for text in texts:
-        encoded = text.encode(errors="replace")
-        digest.update(len(encoded).to_bytes(8, "big"))
-        digest.update(encoded)
-    fence = digest.hexdigest()[:20]
-    while any(fence in text for text in texts):
-        fence = sha256(fence.encode()).hexdigest()[:20]
-    return fence

@@ -39,6 +39,7 @@ from truespan.types.answer import (
 )
 from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind
+from truespan.types.conversation import Question
 from truespan.types.decision import (
     Candidate,
     Decision,
@@ -83,7 +84,7 @@ class Responder(Struct, frozen=True):
     `record` is called for an answered request, and for no other.
     """
 
-    question: str
+    question: Question
     retrieved: Retrieved
     settings: DecisionSettings
     reading: bool
@@ -119,7 +120,8 @@ class Responder(Struct, frozen=True):
                         reply = _ask(self.models.primary, messages, self.question, sources)
                         evidence = replace(evidence, primary=reply.outcome)
                     else:
-                        messages = unaided_messages(self.question)
+                        # It gets no history: what it says rests on nothing that was shown.
+                        messages = unaided_messages(self.question.standalone)
                         reply = _ask(self.models.fallback, messages, self.question)
                         evidence = replace(evidence, fallback=reply.outcome)
             yield Started(decision.mode, decision.used_llm)
@@ -179,15 +181,16 @@ class Responder(Struct, frozen=True):
         )
         return Evidence(
             settings=self.settings,
-            query_words=count_words(self.question),
+            query_words=count_words(self.question.standalone),
             candidates=candidates,
             reading=self.reading,
             primary=ModelOutcome.NOT_RUN if self.models.primary else ModelOutcome.ABSENT,
             fallback=ModelOutcome.NOT_RUN if self.models.fallback else ModelOutcome.ABSENT,
             retrieval_target=self.target,
-            effective_query=self.question,
+            effective_query=self.question.standalone,
             search_mode=self.retrieved.mode,
             defaults=self.defaults,
+            conversation=self.question.follow_up,
         )
 
     def _fit(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> Fitted:
@@ -235,12 +238,13 @@ def _name_unsupported(support: Support) -> Notice:
 def _ask(
     model: ChatModel | None,
     messages: Sequence[Message],
-    question: str,
+    question: Question,
     sources: Sequence[Visible] = (),
 ) -> Reply:
     if model is None:
         raise InternalError("decision without a model")
-    quotable = mentions_marker(question) or any(mentions_marker(part.text) for part in sources)
+    texts = (question.asked, question.standalone, *(part.text for part in sources))
+    quotable = any(map(mentions_marker, texts))
     return Reply(model.stream(messages), quotable=quotable)
 
 

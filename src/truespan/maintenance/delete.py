@@ -61,7 +61,7 @@ class Receipt(Struct, frozen=True):
     world: str
     world_id: str
     number: int | None
-    """The document's number; None if the whole world was deleted."""
+    """The document's number; None if the whole world was deleted, or conversations."""
     doc_id: str | None
     name: str
     deleted_at: float
@@ -75,6 +75,10 @@ class Receipt(Struct, frozen=True):
     outside: Mapping[str, str] = field(default_factory=dict)
     check: LeftoverMatch | None = None
     digest: str = ""
+    conversation: str | None = None
+    """The id of a deleted conversation; in JSON only if there is one, as the reader."""
+    reader: str | None = None
+    """The reader whose conversations were deleted."""
 
     def with_digest(self) -> Receipt:
         return replace(self, digest=digest_of(self.to_json()))
@@ -86,6 +90,9 @@ class Receipt(Struct, frozen=True):
         fields["check"] = self.check._asdict() if self.check else None
         fields["points"] = to_builtins(self.points)
         fields["deleted_at"] = format_time(self.deleted_at)
+        for name in ("conversation", "reader"):
+            if fields[name] is None:
+                del fields[name]
         return fields
 
 
@@ -114,6 +121,8 @@ class ErasureReport(Struct):
     uploads: RemovedFiles = NO_FILES
 
 
+_DELETED_AT_ONCE = ("conversations", "turns")
+"""Tables whose rows are deleted when a document is hidden, before its own rows are."""
 _SEARCHED_VECTORS = 4
 _IMMEDIATE_KINDS = frozenset({ErasureKind.POINTS, ErasureKind.ASSETS})
 _NOT_REQUESTED = "asked_for_later"
@@ -144,11 +153,12 @@ class Remover(Struct, frozen=True):
         'truespan repair'."""
         store = self.store
         traces = self._find_traces(scope, document.number) if erase else []
-        redacted = store.tombstone(scope, document.number, erase=erase)
+        redacted = dict(store.tombstone(scope, document.number, erase=erase))
         refs = [ref for ref in store.retired(scope) if ref.document == document.number]
         gone = document.doc_id in store.deleted(scope)
         images = self.assets.remove(scope.world, document.doc_id) if gone else NO_FILES
         points, rows, waiting = (), Counter[str](), {}
+        rows.update({name: redacted.pop(name) for name in _DELETED_AT_ONCE if name in redacted})
         try:
             points = self._remove_points(scope, refs)
         except _RETRIED_LATER as error:
@@ -166,7 +176,7 @@ class Remover(Struct, frozen=True):
             name=document.name,
             deleted_at=self.clock.now(),
             rows=dict(sorted(rows.items())),
-            redacted=dict(redacted),
+            redacted=redacted,
             points=points,
             assets=images,
             uploads=uploads,
@@ -210,6 +220,33 @@ class Remover(Struct, frozen=True):
             points=tuple(points),
         )
         return self._erase_files(receipt, traces, erase=erase)
+
+    def conversations(
+        self,
+        authority: Authority,
+        world: World,
+        *,
+        conversation: str | None = None,
+        reader: str | None = None,
+        erase: bool,
+    ) -> Receipt:
+        """Delete one conversation, all of a reader, or all of a world, as far as they belong to
+        the token of the authority."""
+        rows = self.store.delete_conversations(
+            authority, world.id, conversation=conversation, reader=reader, erase=erase
+        )
+        receipt = Receipt(
+            world=world.name,
+            world_id=world.id,
+            number=None,
+            doc_id=None,
+            name=conversation or reader or world.name,
+            deleted_at=self.clock.now(),
+            rows=dict(sorted(rows.items())),
+            conversation=conversation,
+            reader=reader,
+        )
+        return self._erase_files(receipt, [], erase=erase)
 
     def finish_erasures(
         self, *, urgent: bool = False, kinds: Collection[ErasureKind] = frozenset(ErasureKind)

@@ -283,6 +283,15 @@ class Settings:
     usage_records: Count = 10_000
     """Requests per world in the usage log; 0 for none."""
 
+    conversations: bool = True
+    """Whether conversations are kept, so that questions can follow up on earlier ones."""
+    conversation_days: Annotated[int, Meta(ge=1, le=36500)] = 90
+    """Days that a turn of a conversation is kept."""
+    conversation_turns: Annotated[int, Meta(ge=1, le=10_000)] = 200
+    """Turns of a conversation; the oldest are deleted first."""
+    conversation_history_tokens: Annotated[int, Meta(ge=0, le=100_000)] = 1000
+    """Tokens of earlier turns that a chat model gets with a question; 0 for none."""
+
     metrics: bool = False
     """Whether to collect Prometheus metrics."""
     tracing: bool = False

@@ -14,6 +14,7 @@ from __future__ import annotations
 from truespan.protocols import Clock
 from truespan.store.catalog import Catalogs
 from truespan.store.chunks import Chunks
+from truespan.store.conversations import Conversations
 from truespan.store.documents import Documents
 from truespan.store.erasure import Erasures
 from truespan.store.jobs import Jobs
@@ -28,7 +29,18 @@ from truespan.store.worlds import Worlds
 
 
 class Store(
-    Worlds, Documents, Revisions, Catalogs, Chunks, Readers, Records, Jobs, Shares, Erasures, Scrub
+    Worlds,
+    Documents,
+    Revisions,
+    Catalogs,
+    Chunks,
+    Readers,
+    Conversations,
+    Records,
+    Jobs,
+    Shares,
+    Erasures,
+    Scrub,
 ):
     """Everything that is believed, in one database."""
 

@@ -137,6 +137,17 @@ class Alignment:
             chains[place] = (size + matched[run.new_end] - matched[run.new], end)
         return -follow(_Run(0, 0, 0), enumerate(runs))[1]
 
+    def move_all(self, sid: int) -> int | None:
+        """Return the position up to which the new revision has every sentence that the earlier one
+        has up to `sid`; None if there is none.
+
+        What was said of the text up to `sid` tells a reader there nothing that is still to come.
+        Like `move`, it depends on nothing after that position in the new revision.
+        """
+        moved = self.move(sid)
+        known = set(self._new[: moved + 1])
+        return moved if known.issuperset(self._old[: sid + 1]) else None
+
     def _runs(self, sid: int, last: int) -> list[_Run]:
         """Return the runs of read sentences among the first `last` new ones, in their order.
 

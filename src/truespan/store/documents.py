@@ -15,8 +15,9 @@ from truespan.store.checksums import (
     revision_checksum,
     vector_checksum,
 )
+from truespan.store.conversations import delete_turns_of
 from truespan.store.erasure import queue_files, redact
-from truespan.store.readers import move_positions, read_revised
+from truespan.store.readers import Moves, move_positions, read_revised
 from truespan.store.revisions import write_revision
 from truespan.store.rows import (
     REVISION,
@@ -171,7 +172,9 @@ class Documents(Part):
         moves = {ref: book.moves() for ref, book in revised.items()}
         with self._db.write(scope, shared=True) as session:
             activated = [
-                ref for ref in revisions if _activate(session, scope.world, ref, moves.get(ref, {}))
+                ref
+                for ref in revisions
+                if _activate(session, scope.world, ref, moves.get(ref, Moves()))
             ]
             session.touch_world()
         return activated
@@ -223,7 +226,11 @@ class Documents(Part):
 
     @retry_on_conflict
     def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:
-        """Hide a document from every reader at once."""
+        """Hide a document from every reader at once, and delete what conversations have of it.
+
+        Returns:
+            How many rows of each kind were deleted or redacted.
+        """
         with self._db.write(scope, document=document, erase=erase) as session:
             hidden = session.execute(
                 """UPDATE documents SET deleted_at = :now, erase = :erase
@@ -232,7 +239,8 @@ class Documents(Part):
             )
             if not hidden:
                 raise DocumentNotFound(str(document))
-            changed = redact(session, document) if erase else {}
+            changed = delete_turns_of(session, document)
+            changed |= redact(session, document) if erase else {}
             with changing_revisions(session, scope.world, document):
                 session.execute(
                     """UPDATE revisions SET state = 'retired' WHERE document = (SELECT key
@@ -343,9 +351,7 @@ class Documents(Part):
         return data.decode()
 
 
-def _activate(
-    session: Session, world: WorldId, ref: RevisionRef, moves: Mapping[tuple[int, int], int]
-) -> bool:
+def _activate(session: Session, world: WorldId, ref: RevisionRef, moves: Moves) -> bool:
     """Activate a revision if it is still staged, its document exists, and nothing is pending. That
     holds for every generation that readers are sent to: no document may vanish from one of them
     while it is replaced in another."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from truespan.errors import DocumentNotFound, StoreDamaged
 from truespan.store.alignment import Alignment
@@ -22,6 +22,7 @@ from truespan.store.checksums import (
     vector_checksum,
     verify_places,
 )
+from truespan.store.conversations import move_turns, turn_places
 from truespan.store.rows import (
     OUTLINE,
     REVISION,
@@ -400,20 +401,37 @@ class RevisedBook(Struct, frozen=True):
 
     positions: Sequence[tuple[int, int, int]]
     """The earlier revision, the position in it, and how far it is the same in the new one."""
+    turns: Sequence[tuple[int, int, int]]
+    """The same for the turns of conversations."""
     earlier: Mapping[int, Sequence[str] | None]
     new: Sequence[str] | None
 
-    def moves(self) -> dict[tuple[int, int], int]:
-        """Return the new position for each earlier revision and position in it."""
+    def moves(self) -> Moves:
+        """Return where each earlier revision and position in it goes."""
         aligned = {
             key: Alignment(sentences, self.new)
             for key, sentences in self.earlier.items()
             if sentences is not None and self.new is not None
         }
-        return {
+        positions = {
             (key, sid): aligned[key].move(sid) if same < sid and key in aligned else same
             for key, sid, same in self.positions
         }
+        turns = {
+            (key, sid): sid
+            if same >= sid
+            else (aligned[key].move_all(sid) if key in aligned else None)
+            for key, sid, same in self.turns
+        }
+        return Moves(positions, turns)
+
+
+class Moves(Struct, frozen=True):
+    """New positions by the earlier revision and the position in it."""
+
+    positions: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    turns: Mapping[tuple[int, int], int | None] = field(default_factory=dict)
+    """None where no new position has all that a turn may tell of."""
 
 
 def read_revised(session: Session, key: int) -> RevisedBook:
@@ -425,8 +443,9 @@ def read_revised(session: Session, key: int) -> RevisedBook:
            WHERE new.key = :key ORDER BY 1, 2""",
         key=key,
     )
-    positions = list[tuple[int, int, int]]()
-    for old, sid in rows:
+    turns = turn_places(session, key)
+    same = dict[tuple[int, int], int]()
+    for old, sid in dict.fromkeys([*((old, sid) for old, sid in rows), *turns]):
         changed = session.value(
             """SELECT min(o.sid) FROM sentences o
                LEFT JOIN sentences n ON n.revision = :new AND n.sid = o.sid
@@ -436,21 +455,20 @@ def read_revised(session: Session, key: int) -> RevisedBook:
             old=old,
             sid=sid,
         )
-        positions.append((old, sid, sid if changed is None else changed - 1))
-    changed_in = {old for old, sid, same in positions if same < sid}
+        same[old, sid] = sid if changed is None else changed - 1
+    changed_in = {old for (old, sid), last in same.items() if last < sid}
     return RevisedBook(
-        positions,
+        [(old, sid, same[old, sid]) for old, sid in rows],
+        [(old, sid, same[old, sid]) for old, sid in turns],
         {old: _read_sentences(session, old) for old in changed_in},
         _read_sentences(session, key) if changed_in else None,
     )
 
 
-def move_positions(
-    session: Session, world: WorldId, key: int, moves: Mapping[tuple[int, int], int]
-) -> None:
-    """Move every position in a document to the revision that is about to be seen. `moves` was
-    computed before the transaction, which it would hold up; a position set since is computed here.
-    """
+def move_positions(session: Session, world: WorldId, key: int, moves: Moves) -> None:
+    """Move every position in a document to the revision that is about to be seen, and the turns
+    about it. `moves` was computed before the transaction, which it would hold up; a position set
+    since is computed here, and a turn asked since."""
     rows = session.all(
         """SELECT e.name, d.number, p.updated_at, p.checksum, old.number, new.number, p.reader,
              p.document, old.key, p.sid
@@ -462,14 +480,16 @@ def move_positions(
            WHERE new.key = :key""",
         key=key,
     )
-    if any(tuple(row[-2:]) not in moves for row in rows):
+    known = all(tuple(row[-2:]) in moves.positions for row in rows)
+    if not known or not moves.turns.keys() >= set(turn_places(session, key)):
         moves = read_revised(session, key).moves()
+    move_turns(session, world, key, moves.turns)
     for name, book, updated_at, recorded, before, number, reader, document, old, sid in rows:
         ref = RevisionRef(book, before)
         if recorded != position_checksum(world, name, ref, sid, updated_at):
             # A damaged position stays one, until it is set again.
             continue
-        moved = moves[old, sid]
+        moved = moves.positions[old, sid]
         ref = RevisionRef(book, number)
         session.execute(
             """UPDATE positions SET revision = :number, sid = :sid, checksum = :checksum

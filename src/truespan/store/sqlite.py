@@ -69,6 +69,7 @@ WORLD_TABLES: Final = frozenset(
     {
         *("generations", "documents", "states", "vectors", "repairs", "query_cache", "readers"),
         *("probes", "jobs", "aliases", "alias_moves", "usage", "words", "calibrations"),
+        *("conversations", "turns"),
     }
 )
 """Tables with a `world_id`. Rows of the others belong to a row of these, by its key."""

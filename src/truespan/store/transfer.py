@@ -45,10 +45,11 @@ _NAMES: Final = {
     "jobs": ("id",),
     "readers": ("name",),
     "tokens": ("id",),
+    "conversations": ("id",),
 }
 """Tables whose rows others refer to by key, and the columns that name a row in every store."""
-_TEXTS: Final = frozenset({"text", "overlap_text", "description"})
-"""Columns of document text, which are copied as bytes."""
+_TEXTS: Final = frozenset({"text", "overlap_text", "description", "content"})
+"""Columns of document text and of answers from it, which are copied as bytes."""
 _FLAGS: Final = frozenset(
     {
         "erase", "language_declared", "language_stated", "redacted", "cancel", "background",

@@ -16,6 +16,7 @@ from truespan.types.decision import (
     RECOMMENDED_COVERAGE,
     AnswerMode,
     DecisionSettings,
+    RewrittenBy,
     SourcesUsed,
     UsedModel,
 )
@@ -160,6 +161,20 @@ class RetrievedNote(SourceLabels, frozen=True):
     parent_chunk_local_index: int | None = None
 
 
+class ConversationNote(Struct, frozen=True):
+    """The turn of a conversation that an answer became.
+
+    `standalone` is the question that was searched for; `history` counts the earlier turns that the
+    model got.
+    """
+
+    id: str
+    turn: str
+    rewritten_by: RewrittenBy
+    standalone: str
+    history: int
+
+
 class Answer(Struct, frozen=True, omit_defaults=True):
     """What a question gets: words, what they rest on, and how that was decided.
 
@@ -181,6 +196,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     processing_time_ms: int
     support: Support | None = None
     """How far the passages support it; None where no model wrote it."""
+    conversation: ConversationNote | None = None
+    """None, and not in JSON, for a question outside a conversation."""
 
 
 class Started(Struct, frozen=True):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from truespan.errors import InvalidConfiguration, InvalidSettings
 from truespan.types.bundle import WhyNot
@@ -227,6 +227,25 @@ class ModelOutcome(StrEnum):
     NO_CONTEXT = "no_context"
 
 
+class RewrittenBy(StrEnum):
+    """What made a question of a conversation stand alone: nothing, the rule, or the chat model."""
+
+    NONE = "none"
+    RULE = "rule"
+    MODEL = "model"
+
+
+class FollowUp(Struct, frozen=True):
+    """How a question of a conversation was understood. It decides nothing.
+
+    `earlier_turns` could be used for it; `history_turns` of them fit into a prompt.
+    """
+
+    rewritten_by: RewrittenBy = RewrittenBy.NONE
+    earlier_turns: int = 0
+    history_turns: int = 0
+
+
 class UsedModel(StrEnum):
     """Whose words the answer is; none when no model ran, and when its reply was not taken."""
 
@@ -340,6 +359,8 @@ class Evidence(Struct, frozen=True):
     search_mode: Mode | None = None
     """How the candidates were found, for the record; None in records of earlier versions."""
     defaults: Defaults | None = None
+    conversation: FollowUp | None = None
+    """None for a question outside a conversation."""
 
     def __post_init__(self) -> None:
         words = self.query_words
@@ -467,6 +488,11 @@ class Decision(Struct, frozen=True):
                 )
                 if value is not None
             },
+            **(
+                {"conversation": to_builtins(evidence.conversation)}
+                if evidence.conversation is not None
+                else {}
+            ),
         }
 
 

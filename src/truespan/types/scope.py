@@ -86,6 +86,8 @@ class Authority(Struct, frozen=True):
     worlds: frozenset[WorldId] | Unlimited
     verbs: frozenset[Verb]
     readers: frozenset[str] | Unlimited = UNLIMITED
+    token: str | None = None
+    """The id of the token that it comes from; None for the owner. Conversations belong to it."""
 
     def __post_init__(self) -> None:
         # A caller bound to readers must not get around their positions.
@@ -103,7 +105,8 @@ class Authority(Struct, frozen=True):
         verbs = self.verbs & other.verbs
         if not isinstance(readers, Unlimited):
             verbs &= {Verb.FOLLOW}
-        return Authority(_both(self.worlds, other.worlds), verbs, readers)
+        token = self.token or other.token
+        return Authority(_both(self.worlds, other.worlds), verbs, readers, token)
 
     def as_reader(self, world: WorldId, reader: str) -> Authority:
         """Return an authority that can only ask as this reader of this world."""
@@ -111,6 +114,7 @@ class Authority(Struct, frozen=True):
             worlds=narrowed(self.worlds, [world]),
             verbs=narrowed(self.verbs, [Verb.FOLLOW]),
             readers=narrowed(self.readers, [reader]),
+            token=self.token,
         )
 
     def may(self, verb: Verb, world: WorldId) -> bool:

@@ -166,6 +166,7 @@ def open_library(
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),
             rerank=rerank,
             answers=rules,
+            conversations=providers.conversation_rules(settings),
             find_leftovers=partial(find_leftovers, own_files),
             uploads=UploadFolder(
                 folder / UPLOADS_FOLDER, reserve=settings.disk_reserve, max_bytes=max_bytes

@@ -31,6 +31,7 @@ from truespan.settings import model_cache
 from truespan.settings.catalogue import Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
 from truespan.types.chunk import ChunkKind
+from truespan.types.conversation import ConversationRules
 from truespan.types.decision import DecisionSettings, ScoreMode
 from truespan.types.profile import Calibration, Distance
 
@@ -342,6 +343,16 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
         log_queries=settings.usage_log_queries,
         usage_days=settings.usage_days,
         usage_records=settings.usage_records,
+    )
+
+
+def conversation_rules(settings: Settings) -> ConversationRules:
+    """Return whether conversations are kept, for how long, and how much of them a model gets."""
+    return ConversationRules(
+        enabled=settings.conversations,
+        days=settings.conversation_days,
+        turns=settings.conversation_turns,
+        history_tokens=settings.conversation_history_tokens,
     )
 
 

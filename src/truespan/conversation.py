@@ -1,0 +1,443 @@
+"""A conversation: questions that follow up on earlier ones, of a world or of one reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.answering import Answerer, Find, final_answer
+from truespan.answers.follow_up import (
+    ask_for_rewrite,
+    fit_history,
+    is_accepted,
+    rewrite_by_rule,
+    rewrite_messages,
+)
+from truespan.errors import (
+    ConversationNotFound,
+    ConversationsOff,
+    InvalidSettings,
+    NotAllowed,
+    PositionNotFound,
+    QueryTooLong,
+    StoreBusy,
+    StoreDamaged,
+    TruespanError,
+)
+from truespan.maintenance.delete import Receipt
+from truespan.observer import RequestTrace
+from truespan.retrieval.reading import find_position
+from truespan.store.conversations import new_id
+from truespan.types.answer import Answer, AnswerEvent, ConversationNote, Finished, Retrieved
+from truespan.types.bundle import Notice
+from truespan.types.conversation import (
+    MOST_CONVERSATIONS,
+    ConversationInfo,
+    ConversationRecord,
+    NewTurn,
+    Question,
+    ReadTo,
+    Turn,
+    title_of,
+    to_markdown,
+)
+from truespan.types.decision import FollowUp, ModelOutcome, RewrittenBy
+from truespan.types.reading import LAST_FIRST
+from truespan.types.request import Mode, QueryArguments, check_whole
+from truespan.types.scope import Scope, Verb
+from truespan.types.telemetry import Stage
+from truespan.world_access import WorldAccess
+
+NOT_STORED: Final = Notice(
+    "turn_not_stored", "This turn could not be added to the conversation just now."
+)
+DAMAGED: Final = "turn_damaged"
+_ATTEMPTS: Final = 5
+"""How often a question is understood again because its reader went back meanwhile."""
+
+
+class _Seen(Struct, frozen=True):
+    """What of a conversation may be used for a question."""
+
+    record: ConversationRecord
+    begins: bool
+    """Whether it is not stored yet."""
+    read_to: ReadTo | None
+    turns: tuple[Turn, ...]
+    damaged: int
+
+    def is_visible_in(self, scope: Scope | None) -> bool:
+        """Say whether a reader at the position of a search may see all that was used."""
+        if self.read_to is None:
+            return True
+        if scope is None or scope.position is None or scope.revision != self.read_to.revision:
+            return False
+        position = scope.position
+        return all(turn.sid is not None and turn.sid <= position for turn in self.turns)
+
+
+class Conversation:
+    """One conversation. What a reader gets of it depends on what was read, and on nothing else.
+
+    Its state is in the store: two objects for the same conversation see the same turns.
+    """
+
+    def __init__(
+        self,
+        access: WorldAccess,
+        prepare: Callable[..., Find],
+        id: str | None = None,
+        *,
+        reader: str | None = None,
+        book: str | None = None,
+    ) -> None:
+        """Open a conversation, or begin one without `id`; see `World.conversation`."""
+        self._access = access
+        self._prepare = prepare
+        self._reader = reader
+        self._book = book
+        self._new = id is None
+        self.id = new_id() if id is None else id
+        _require_on(access)
+        _require_access(access, reader)
+        if id is not None:
+            # A damaged one can be deleted; everything else raises the error again.
+            try:
+                self._record()
+            except StoreDamaged:
+                return
+
+    def ask(
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **options: Unpack[QueryArguments],
+    ) -> Answer:
+        """Answer a question that may follow up on the visible turns, and store both as a turn.
+
+        The options are those of `World.answer`, or those of `Reader.answer` without the book.
+
+        Raises:
+            PositionNotFound: the reader has no position in the book.
+            StoreDamaged: the record of the conversation does not match its checksum.
+            InvalidSettings, BlankQuery, QueryTooLong, ProviderUnavailable, ...: as `answer`.
+        """
+        return final_answer(self.ask_stream(query, mode=mode, rerank=rerank, **options))
+
+    def ask_stream(
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **options: Unpack[QueryArguments],
+    ) -> Iterator[AnswerEvent]:
+        """Answer piece by piece, as `World.answer_stream` does. A turn is stored when the answer is
+        complete: closing the iterator before stores nothing."""
+        find = self._prepare(query, mode=mode, rerank=rerank, **options)
+        return self._events(query.strip(), find)
+
+    def turns(self) -> list[Turn]:
+        """Return the visible turns, the oldest first. A damaged one says only that it is."""
+        record = self._record()
+        return [] if record is None else self._turns(record, self._read_to(record))
+
+    def info(self) -> ConversationInfo:
+        """Return what a list says of this conversation; without a visible turn it has no title."""
+        record = self._record()
+        if record is None:
+            now = self._access.components.clock.now()
+            return ConversationInfo(self.id, self._reader, None, "", now, now, 0)
+        return self._info(record, self._turns(record, self._read_to(record)))
+
+    def export(self) -> dict[str, Any]:
+        """Return the conversation and its visible turns as plain values for JSON."""
+        info, turns = self._export()
+        return {**info.to_json(), "turns": [turn.to_json() for turn in turns]}
+
+    def to_markdown(self) -> str:
+        """Return the conversation and its visible turns as Markdown."""
+        return to_markdown(*self._export())
+
+    def delete(self, *, erase: bool = True) -> Receipt:
+        """Delete the conversation with all its turns, also those that are not visible now.
+
+        With `erase`, the files that held it are rewritten too; see `Documents.delete`.
+
+        Raises:
+            ConversationNotFound: it is not stored, or was deleted meanwhile.
+        """
+        receipt = delete_conversations(
+            self._access, conversation=self.id, reader=self._reader, erase=erase
+        )
+        if not receipt.rows:
+            raise ConversationNotFound(self.id)
+        return receipt
+
+    # Asking
+
+    def _events(self, query: str, find: Find) -> Iterator[AnswerEvent]:
+        components, reading = self._access.components, self._reader is not None
+        answerer = Answerer(components, self._access.authority)
+        asked: list[tuple[_Seen, Question, Retrieved]] = []
+
+        def ask(trace: RequestTrace) -> tuple[Question, Retrieved]:
+            for _ in range(_ATTEMPTS):
+                seen = self._look()
+                question = self._understand(query, seen, trace)
+                book = str(seen.record.document) if seen.read_to else None
+                try:
+                    rules = answerer.rules_for(question.standalone)
+                    retrieved = find(trace, question.standalone, rules, book)
+                except QueryTooLong:
+                    if question.standalone == query:
+                        raise
+                    question = _unchanged(question)
+                    retrieved = find(trace, query, answerer.rules_for(query), book)
+                # A reader who went back meanwhile must not get what was said further on.
+                if seen.is_visible_in(retrieved.scope):
+                    if seen.damaged:
+                        retrieved = replace(
+                            retrieved, warnings=(*retrieved.warnings, _damage_notice(seen.damaged))
+                        )
+                    asked.append((seen, question, retrieved))
+                    return question, retrieved
+            raise StoreBusy
+
+        for event in answerer.events(ask, reading=reading):
+            if isinstance(event, Finished):
+                yield Finished(self._store(event.answer, *asked[-1]))
+            else:
+                yield event
+
+    def _look(self) -> _Seen:
+        """Return what may be used for a question asked now."""
+        record = self._record()
+        if record is not None:
+            read_to = self._read_to(record)
+            if self._reader is not None and read_to is None:
+                raise PositionNotFound
+            turns = self._turns(record, read_to)
+            intact = tuple(turn for turn in turns if not turn.damaged)
+            return _Seen(record, False, read_to, intact, len(turns) - len(intact))
+        read_to = self._find_book(self._book) if self._reader is not None else None
+        if self._reader is not None and read_to is None:
+            raise PositionNotFound
+        begun = ConversationRecord(
+            id=self.id,
+            reader=self._reader,
+            document=read_to.document if read_to else None,
+            token=self._access.authority.token,
+            created_at=self._access.components.clock.now(),
+        )
+        return _Seen(begun, True, read_to, (), 0)
+
+    def _understand(self, query: str, seen: _Seen, trace: RequestTrace) -> Question:
+        """Return a question with what it refers to: by the model, or by the rule."""
+        components, turns = self._access.components, seen.turns
+        budget, model = components.conversations.history_tokens, components.chat.primary
+        history = fit_history(turns, budget, components.counter.count)
+        standalone, by = query, RewrittenBy.NONE
+        rewritten = None
+        if history and model is not None and query:
+            with trace.stage(Stage.MODEL):
+                rewritten = ask_for_rewrite(model, rewrite_messages(query, history))
+        if rewritten is not None and is_accepted(rewritten, query, turns):
+            standalone, by = rewritten, RewrittenBy.MODEL
+        elif query:
+            standalone, by = rewrite_by_rule(query, turns), RewrittenBy.RULE
+        if standalone.casefold() == query.casefold():
+            standalone, by = query, RewrittenBy.NONE
+        follow_up = FollowUp(by, len(turns), len(history) if model is not None else 0)
+        return Question(query, standalone, follow_up, history)
+
+    def _store(
+        self, answer: Answer, seen: _Seen, question: Question, retrieved: Retrieved
+    ) -> Answer:
+        """Store the turn; return the answer with a note of it, or a warning that it is not kept."""
+        components, scope = self._access.components, retrieved.scope
+        used = set(answer.used_chunks)
+        documents = {chunk.document for chunk in retrieved.chunks if chunk.chunk_id in used}
+        follow_up = question.follow_up or FollowUp()
+        turn = Turn(
+            id=new_id(),
+            asked_at=components.clock.now(),
+            question=question.asked,
+            standalone=question.standalone,
+            rewritten_by=follow_up.rewritten_by,
+            answer=answer.answer,
+            mode=answer.mode,
+            citations=answer.citations,
+            quotes=answer.quotes,
+            support=answer.support,
+            record=answer.record,
+            document=seen.record.document,
+            sid=scope.position if scope and seen.read_to else None,
+        )
+        revision = scope.revision if scope and seen.read_to else None
+        rules, record = components.conversations, seen.record
+        try:
+            components.store.add_turn(
+                self._access.authority,
+                retrieved.world.id,
+                record,
+                NewTurn(turn, frozenset(documents), revision),
+                days=rules.days,
+                most=rules.turns,
+                begins=seen.begins,
+            )
+        except TruespanError:
+            # The answer is complete. No failure of the store may withhold it.
+            return replace(answer, warnings=(*answer.warnings, NOT_STORED))
+        self._new = False
+        asked_model = answer.decision_explain["models"]["primary"] not in (
+            ModelOutcome.NOT_RUN,
+            ModelOutcome.ABSENT,
+        )
+        note = ConversationNote(
+            id=self.id,
+            turn=turn.id,
+            rewritten_by=follow_up.rewritten_by,
+            standalone=question.standalone,
+            history=follow_up.history_turns if asked_model else 0,
+        )
+        return replace(answer, conversation=note)
+
+    # Reading
+
+    def _record(self) -> ConversationRecord | None:
+        """Return the stored record; None for a conversation that has not begun yet."""
+        access = self._access
+        _require_access(access, self._reader)
+        try:
+            record = access.components.store.conversation(
+                access.authority, access.record().id, self.id, reader=self._reader
+            )
+        except ConversationNotFound:
+            if self._new:
+                return None
+            raise
+        self._new = False
+        return record
+
+    def _read_to(self, record: ConversationRecord) -> ReadTo | None:
+        """Return how far the reader has read the book of a conversation; None for no reader."""
+        if self._reader is None:
+            return None
+        read_to = self._find_book(str(record.document))
+        if self._book is not None and read_to is not None:
+            wanted = self._find_book(self._book)
+            if wanted is None or wanted.document != read_to.document:
+                raise InvalidSettings(
+                    "This conversation is about another book.",
+                    advice="Leave the book out, or begin a new conversation.",
+                )
+        return read_to
+
+    def _find_book(self, book: str | None) -> ReadTo | None:
+        scope = self._access.scope()
+        if scope is None or self._reader is None:
+            return None
+        found = find_position(self._access.components.store.positions(scope, self._reader), book)
+        return None if found is None else ReadTo(found.document, found.revision, found.sid)
+
+    def _turns(self, record: ConversationRecord, read_to: ReadTo | None) -> list[Turn]:
+        components = self._access.components
+        days, world = components.conversations.days, self._access.record().id
+        return components.store.turns(world, record, read_to, days=days)
+
+    def _info(self, record: ConversationRecord, turns: list[Turn]) -> ConversationInfo:
+        return ConversationInfo(
+            id=record.id,
+            reader=record.reader,
+            book=record.document,
+            title=title_of(turns[0].question) if turns else "",
+            created_at=turns[0].asked_at if turns else record.created_at,
+            updated_at=max((turn.asked_at for turn in turns), default=record.created_at),
+            turns=len(turns),
+        )
+
+    def _export(self) -> tuple[ConversationInfo, list[Turn]]:
+        record = self._record()
+        if record is None:
+            raise ConversationNotFound(self.id)
+        turns = self._turns(record, self._read_to(record))
+        return self._info(record, turns), turns
+
+
+def list_conversations(
+    access: WorldAccess, reader: str | None, book: str | None, *, limit: int, offset: int
+) -> list[ConversationInfo]:
+    """Return the conversations of a world or a reader; see `Reader.conversations`."""
+    check_whole("limit", limit, 1, MOST_CONVERSATIONS)
+    check_whole("offset", offset, 0, LAST_FIRST)
+    _require_on(access)
+    _require_access(access, reader)
+    components, world = access.components, access.record().id
+    places: list[ReadTo | None] = [None]
+    if reader is not None:
+        scope = access.scope()
+        positions = components.store.positions(scope, reader) if scope else []
+        if book is not None:
+            positions = [found] if (found := find_position(positions, book)) else []
+        places = [ReadTo(one.document, one.revision, one.sid) for one in positions]
+    found = [
+        info
+        for place in places
+        for info in components.store.conversations(
+            access.authority,
+            world,
+            reader=reader,
+            read_to=place,
+            days=components.conversations.days,
+            limit=limit + offset,
+        )
+    ]
+    # Of one book they are sorted already; a stable sort keeps that order for equal times.
+    found.sort(key=lambda info: -info.updated_at)
+    return found[offset : offset + limit]
+
+
+def delete_conversations(
+    access: WorldAccess,
+    *,
+    conversation: str | None = None,
+    reader: str | None = None,
+    erase: bool,
+) -> Receipt:
+    """Delete conversations that are the caller's; see `World.delete_conversations`."""
+    _require_access(access, reader)
+    remover = access.components.remover()
+    return remover.conversations(
+        access.authority, access.record(), conversation=conversation, reader=reader, erase=erase
+    )
+
+
+def _require_on(access: WorldAccess) -> None:
+    if not access.components.conversations.enabled:
+        raise ConversationsOff
+
+
+def _require_access(access: WorldAccess, reader: str | None) -> None:
+    """Raise NotAllowed unless the caller may read as this reader, or the whole world."""
+    authority, world = access.authority, access.record().id
+    if reader is None and not authority.may(Verb.READ, world):
+        raise NotAllowed("read without a reader")
+    if reader is not None and not authority.may_follow(reader, world):
+        raise NotAllowed("read as this reader")
+
+
+def _unchanged(question: Question) -> Question:
+    """Return a question as it was asked, without what was added to it."""
+    follow_up = replace(question.follow_up or FollowUp(), rewritten_by=RewrittenBy.NONE)
+    return replace(question, standalone=question.asked, follow_up=follow_up)
+
+
+def _damage_notice(count: int) -> Notice:
+    turns = "One earlier turn does" if count == 1 else f"{count} earlier turns do"
+    return Notice(DAMAGED, f"{turns} not match the recorded checksum. Nothing of that was used.")
