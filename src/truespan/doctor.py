@@ -48,7 +48,7 @@ from truespan.protocols import Embedder
 from truespan.retrieval.query_vector import calibration_of
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
-from truespan.types.maintenance import Check, Verdict
+from truespan.types.maintenance import Check, Ownership, Verdict
 from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
 from truespan.types.telemetry import CounterName, RepairAction
 from truespan.world_access import WorldAccess
@@ -145,9 +145,11 @@ class Doctor(Struct, frozen=True):
                 if world.world in records:
                     self._apply_to_world(world, records[world.world], result)
             self._delete_leftovers(plan, result)
+            everything = bool(plan.leftovers) or len(plan) == len(self._find_worlds(None))
+            if everything and isinstance(self.authority.worlds, Unlimited):
+                self._claim_known()
         except KeyboardInterrupt:
             raise Interrupted from None
-        everything = bool(plan.leftovers) or len(plan) == len(self._find_worlds(None))
         result.left = self.examine(None if everything else list(plan))
         return result
 
@@ -189,7 +191,34 @@ class Doctor(Struct, frozen=True):
         # The index first: a world created in between must not look like a leftover.
         index = self.components.index
         held, collections = survey(index, self._all_scopes()), index.collections()
-        return list(unclaimed(collections, held, self._all_scopes()))
+        owners = {name: index.ownership(name) for name in collections}
+        return list(unclaimed(collections, held, self._all_scopes(), owners))
+
+    def claim_index(self) -> list[str]:
+        """Make this library the owner of the collections of its models; return their profiles.
+
+        Raises:
+            NotAllowed: the authority does not cover every world.
+        """
+        if not isinstance(self.authority.worlds, Unlimited):
+            raise NotAllowed("claim the index for every world")
+        index = self.components.index
+        profiles = sorted({scope.profile.id for scope in self._all_scopes()})
+        for profile in profiles:
+            index.claim(profile)
+        return profiles
+
+    def _claim_known(self) -> None:
+        """Become the owner of collections that have none, if all their points are this library's.
+
+        Earlier versions recorded no owner.
+        """
+        index, scopes = self.components.index, self._all_scopes()
+        tenants = {scope.tenant for scope in scopes}
+        for profile, held in survey(index, scopes).items():
+            known = sum(held.tenants.get(tenant, 0) for tenant in tenants)
+            if known == held.points and index.ownership(profile) is Ownership.UNKNOWN:
+                index.claim(profile)
 
     def _embed_sample(self, plan: Plan, world: WorldPlan, record: World, count: int | None) -> None:
         for scope in self._scopes(record):
@@ -296,12 +325,12 @@ class Doctor(Struct, frozen=True):
         """Delete what no world claims, if that is still so."""
         if not plan.leftovers:
             return
-        current = {(item.finding, item.subject) for item in self._leftovers()}
+        current = {(item.action, item.subject) for item in self._leftovers()}
         scopes = {scope.profile.id: scope for scope in self._all_scopes()}
         for item in plan.leftovers:
-            if item.action is Action.REBUILD:
+            if item.action in (Action.REBUILD, Action.CHECK_OWNER):
                 continue
-            if (item.finding, item.subject) not in current:
+            if (item.action, item.subject) not in current:
                 result.skipped.append(item)
             elif item.action is Action.DISCARD:
                 self.components.index.discard(item.subject)

@@ -677,6 +677,17 @@ class IndexKeyRefused(OperatorError):
         )
 
 
+class IndexNotOwned(OperatorError):
+    code = "index_not_owned"
+    advice = (
+        "Set another qdrant_prefix for this library. If the other library is gone, or this one is "
+        "a copy that replaces it, run 'truespan doctor --claim-index'."
+    )
+
+    def __init__(self) -> None:
+        super().__init__("The collection on the index server belongs to another library.")
+
+
 class CredentialsMissing(OperatorError):
     code = "credentials_missing"
     advice = "Set one in the environment or in a key file; see docs/providers.md."

@@ -354,6 +354,17 @@ class Library:
             self.erase()
         return plan
 
+    def claim_index(self) -> list[str]:
+        """Make this library the owner of the collections that its worlds use on a Qdrant server;
+        return the ids of their embedding profiles.
+
+        For a library that replaces another one with the same qdrant_prefix. Do nothing of the kind
+        while the other is in use.
+        """
+        from truespan.doctor import Doctor
+
+        return Doctor(self._components, self._authority).claim_index()
+
     def apply_plan(self, plan: Plan, *, on_progress: OnProgress | None = None) -> RepairResult:
         """Carry out a plan of `doctor`; return what was done and what is left.
 

@@ -12,7 +12,7 @@ from truespan.types.answer import Message
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
-from truespan.types.maintenance import BackupReport, FileFate, RemovedFiles
+from truespan.types.maintenance import BackupReport, FileFate, Ownership, RemovedFiles
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Source, Upload
@@ -280,6 +280,14 @@ class VectorIndex(Protocol):
 
     def discard(self, profile: str) -> None:
         """Remove the collection of an unused profile; an absent one is not an error."""
+        ...
+
+    def ownership(self, profile: str) -> Ownership:
+        """Return whose the collection of a profile is; an absent one is this library's."""
+        ...
+
+    def claim(self, profile: str) -> None:
+        """Record this library as the owner of the collection of a profile."""
         ...
 
     def count(self, scope: Scope) -> int: ...

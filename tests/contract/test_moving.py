@@ -78,6 +78,7 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     reader = world.reader("ada")
     reader.set("ferry.md", sid=1)
     reader.retrieve("key")
+    made.store.library_id()
     made.library.create_world("empty")
     made.library.tokens.create("app", worlds=["mysteries"], verbs=["read"])
     gone = made.world("gone", old__txt="Something that was deleted.")

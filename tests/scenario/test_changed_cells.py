@@ -50,6 +50,7 @@ FREE = {
     "token_worlds": "rights, not text",
     "replays": "sealed with the caller's key",
     "cooldowns": "times of provider keys",
+    "identity": "which collections on a server are used; another id is refused there",
     "paces": "times of requests",
     "erasures": "files to be rewritten",
     "tallies": "counts that are compared with the states; the checksum is checked as a whole",

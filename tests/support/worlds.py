@@ -33,7 +33,7 @@ from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemProcesses
 from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.maintenance import FileFate
+from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority, Scope, admits
@@ -239,6 +239,13 @@ class MemoryIndex:
     def discard(self, profile: str) -> None:
         for key in [key for key in self.points if key[0] == profile]:
             del self.points[key]
+
+    def ownership(self, profile: str) -> Ownership:
+        del profile
+        return Ownership.OWN
+
+    def claim(self, profile: str) -> None:
+        self.calls.append(f"claim {profile}")
 
     def count(self, scope: Scope) -> int:
         return len(self._of(scope))

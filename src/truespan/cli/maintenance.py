@@ -187,6 +187,13 @@ def doctor(
     background: Annotated[
         bool, Option("--background", help="Run as jobs on the workers, one per world.")
     ] = False,
+    claim_index: Annotated[
+        bool,
+        Option(
+            "--claim-index",
+            help="First make this library the owner of its collections on the Qdrant server.",
+        ),
+    ] = False,
     no_follow: cli.NoFollow = False,
     as_json: cli.Json = False,
 ) -> int:
@@ -197,6 +204,8 @@ def doctor(
 
     if apply and plan_file is not None and world is not None:
         raise InvalidSettings("A plan file names its worlds; leave --world out.")
+    if background and claim_index:
+        raise InvalidSettings("--claim-index cannot be combined with --background.")
     if background and plan_file is not None:
         raise InvalidSettings(
             "--plan-file cannot be combined with --background; see the log of the job."
@@ -216,6 +225,8 @@ def doctor(
             ]
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
     with cli.open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+        if claim_index:
+            opened.claim_index()
         if apply and plan_file is not None:
             try:
                 plan = plan_from_json(plan_file.read_bytes())

@@ -21,7 +21,7 @@ from truespan.index.filters import (
 )
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.maintenance import FileFate
+from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
@@ -166,6 +166,15 @@ class QdrantIndex(ABC):
         self._prepared.clear()
         with self._calls() as calls:
             calls.discard(profile)
+
+    def ownership(self, profile: str) -> Ownership:
+        """Return whose a collection is; one in the library's own folder is the library's."""
+        del profile
+        return Ownership.OWN
+
+    def claim(self, profile: str) -> None:
+        """Record the library as the owner; there is no other in its own folder."""
+        del profile
 
     def reset(self, scope: Scope) -> None:
         """Remove the profile's collection with the points of all worlds, and create it empty.

@@ -14,6 +14,7 @@ from msgspec.structs import asdict, replace
 
 from truespan.errors import (
     IndexKeyRefused,
+    IndexNotOwned,
     IndexRefused,
     IndexSchemaMismatch,
     IndexUnavailable,
@@ -104,7 +105,8 @@ def digest_of(receipt: Mapping[str, Any]) -> str:
 
 
 _RETRIED_LATER = (
-    *(IndexUnavailable, IndexRefused, IndexKeyRefused, IndexSchemaMismatch, StorageFull),
+    *(IndexUnavailable, IndexRefused, IndexKeyRefused, IndexNotOwned),
+    *(IndexSchemaMismatch, StorageFull),
     StoreBusy,
 )
 """Errors after which an erasure stays queued."""

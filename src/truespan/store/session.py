@@ -45,7 +45,7 @@ T = TypeVar("T")
 SHARED_TABLES = frozenset(
     {
         *("schema_steps", "directory", "aliases", "tokens", "token_worlds"),
-        *("cooldowns", "paces", "replays", "erasures"),
+        *("cooldowns", "paces", "replays", "erasures", "identity"),
     }
 )
 """Every table that belongs to no world, so that row security does not apply to it."""

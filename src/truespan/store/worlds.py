@@ -50,6 +50,20 @@ _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts
 
 
 class Worlds(Part):
+    def library_id(self) -> str:
+        """Return the random id of this library; it is created when it is first needed."""
+        wanted = "SELECT id FROM identity WHERE name = 'library'"
+        found = self._db.shared.value(wanted)
+        if found is None:
+            with self._db.write_shared() as session:
+                session.execute(
+                    """INSERT INTO identity (name, id) VALUES ('library', :id)
+                       ON CONFLICT DO NOTHING""",
+                    id=str(uuid4()),
+                )
+                found = session.value(wanted)
+        return found
+
     def create_world(
         self, authority: Authority, name: str, defaults: Defaults = Defaults.CONTRACT
     ) -> World:

@@ -164,6 +164,15 @@ class ErasureKind(StrEnum):
     STORE = "store"
 
 
+class Ownership(StrEnum):
+    """Whose a collection of the index is."""
+
+    OWN = "own"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+    """Created by an earlier version, or by another program."""
+
+
 class FileFate(StrEnum):
     """What became of files that held something deleted."""
 

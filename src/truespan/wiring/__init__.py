@@ -42,6 +42,7 @@ from truespan.sanitize.profile import Profile, parse_profile
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings
+from truespan.store import Store
 from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import FigureFlags
 from truespan.types.request import Defaults
@@ -103,7 +104,8 @@ def open_library(
     providers.chat_choices(settings)
     providers.check_rerank(settings)
     clock = SystemClock()
-    store, index = storage.open_store(folder, settings, clock), _index(folder, settings, clock)
+    store = storage.open_store(folder, settings, clock)
+    index = _index(folder, settings, clock, store)
     model = providers.local_model(settings)
     wordpiece = WordPieceCounter(model)
     assets = AssetFolder(storage.assets_folder(folder, settings), reserve=settings.disk_reserve)
@@ -235,10 +237,11 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
     )
 
 
-def _index(folder: Path, settings: Settings, clock: Clock) -> VectorIndex:
+def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:
     """Return the embedded index, or the one on the configured server."""
     if settings.index_url:
-        return QdrantServerIndex(storage.server_options(folder, settings), clock)
+        options = storage.server_options(folder, settings)
+        return QdrantServerIndex(options, clock, library_id=store.library_id)
     return EdgeIndex(
         folder / INDEX_FOLDER,
         reserve=settings.disk_reserve,

@@ -32,6 +32,7 @@ QUERY_ERRORS = (
     errors.IndexUnavailable,
     errors.IndexRefused,
     errors.IndexKeyRefused,
+    errors.IndexNotOwned,
     errors.ProfileMismatch,
     errors.GenerationNotFound,
 )

@@ -6,7 +6,7 @@ The client library is slow to import, so it is imported at the first call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from truespan.index.base import QdrantIndex, collection_of
 from truespan.index.filters import check_vector
 from truespan.index.server import NEWEST, OLDEST, ServerOptions
 from truespan.protocols import Clock
-from truespan.types.maintenance import FileFate
+from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class QdrantServerIndex(QdrantIndex):
     """The index on a Qdrant server or cluster, which many machines share.
 
     Nothing is imported or sent before the first call. A `client` may be given in place of one for
-    the URL in the options.
+    the URL in the options. Without a `library_id` collections have no owner.
     """
 
     _stale_per_request = 100
@@ -41,9 +41,15 @@ class QdrantServerIndex(QdrantIndex):
     _check_new = staticmethod(check_vector)
 
     def __init__(
-        self, options: ServerOptions, clock: Clock, *, client: QdrantClient | None = None
+        self,
+        options: ServerOptions,
+        clock: Clock,
+        *,
+        client: QdrantClient | None = None,
+        library_id: Callable[[], str] | None = None,
     ) -> None:
         super().__init__()
+        self._library_id = library_id
         self._options = options
         self._clock = clock
         self._client = client
@@ -68,6 +74,14 @@ class QdrantServerIndex(QdrantIndex):
         numbers = [int(part) for part in re.findall(r"[0-9]+", self.version())[:2]]
         return OLDEST <= tuple(numbers) <= NEWEST
 
+    def ownership(self, profile: str) -> Ownership:
+        with self._calls() as server:
+            return server.ownership(profile)
+
+    def claim(self, profile: str) -> None:
+        with self._calls() as server:
+            server.claim(profile)
+
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         with self._opening:
@@ -86,7 +100,8 @@ class QdrantServerIndex(QdrantIndex):
                     raise InvalidConfiguration(
                         "The setting index_url needs the package qdrant-client.", advice=INSTALL
                     ) from None
-                self._opened = Server(self._options, self._clock, self._client)
+                owner = self._library_id() if self._library_id else ""
+                self._opened = Server(self._options, self._clock, self._client, owner)
             server = self._opened
         try:
             yield server

@@ -15,6 +15,7 @@ from qdrant_client import QdrantClient, models
 
 from truespan.errors import (
     IndexKeyRefused,
+    IndexNotOwned,
     IndexRefused,
     IndexSchemaMismatch,
     IndexUnavailable,
@@ -44,6 +45,7 @@ from truespan.index.server.client import (
 )
 from truespan.protocols import Clock
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector, numbers_of
+from truespan.types.maintenance import Ownership
 from truespan.types.profile import float32
 
 _PROFILE = re.compile(r"[0-9a-f]{16}")
@@ -61,6 +63,8 @@ _USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_nu
 _FINISHED = models.CollectionStatus.GREEN
 _BEFORE_ERASING = "truespan_before_erasing"
 """Where the metadata of a collection keep the operator's settings while others are in force."""
+_OWNER = "truespan_library"
+"""Where the metadata of a collection keep the id of the library that created it."""
 _LOOK_AGAIN_SECONDS = 0.5
 _REWRITE_SECONDS = 60.0
 _RESTART_SECONDS = 5.0
@@ -107,9 +111,14 @@ class Server:
     """Implements `IndexCalls` for the collections of one library on a server."""
 
     def __init__(
-        self, options: ServerOptions, clock: Clock, client: QdrantClient | None = None
+        self,
+        options: ServerOptions,
+        clock: Clock,
+        client: QdrantClient | None = None,
+        owner: str = "",
     ) -> None:
         self._options = options
+        self._owner = owner
         self._clock = clock
         if client is None:
             with server_errors("be reached"):
@@ -130,8 +139,11 @@ class Server:
             if not self._client.collection_exists(name):
                 self._create(name, collection)
             found, points = self._read_when_ready(name)
+            self._check_owner(found)
             self._shapes[name] = found
             _check_shape(found, collection)
+            if points == 0 and self._ownership(found) is Ownership.UNKNOWN:
+                self._set_owner(name)
             self._complete(name, found)
             return points == 0
 
@@ -174,6 +186,7 @@ class Server:
                     hnsw_config=_GRAPH_PER_WORLD if graph else _NO_GRAPH,
                     quantization_config=_SMALL_NUMBERS if graph else None,
                     strict_mode_config=_STRICT,
+                    metadata={_OWNER: self._owner} if self._owner else None,
                 )
         except IndexRefused:
             # Another process may have created it a moment ago.
@@ -334,16 +347,48 @@ class Server:
         own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return sorted(profile for profile in own if _PROFILE.fullmatch(profile))
 
+    def ownership(self, profile: str) -> Ownership:
+        """Return whose a collection is; one that does not exist yet will be this library's."""
+        name = self._name(profile)
+        with server_errors("describe itself"):
+            if not self._client.collection_exists(name):
+                return Ownership.OWN
+            return self._ownership(self._client.get_collection(name))
+
+    def _ownership(self, found: models.CollectionInfo) -> Ownership:
+        noted = (found.config.metadata or {}).get(_OWNER)
+        if not self._owner:
+            return Ownership.OWN
+        if noted is None:
+            return Ownership.UNKNOWN
+        return Ownership.OWN if noted == self._owner else Ownership.OTHER
+
+    def _check_owner(self, found: models.CollectionInfo) -> None:
+        if self._ownership(found) is Ownership.OTHER:
+            raise IndexNotOwned
+
+    def claim(self, profile: str) -> None:
+        """Record this library as the owner of a collection, whoever was it before."""
+        name = self._name(profile)
+        with server_errors(CREATE):
+            if self._owner and self._client.collection_exists(name):
+                self._set_owner(name)
+
+    def _set_owner(self, name: str) -> None:
+        self._shapes.pop(name, None)
+        self._client.update_collection(name, metadata={_OWNER: self._owner})
+
     def reset(self, collection: Collection) -> None:
         self.discard(collection.name)
         self.prepare(collection)
 
     def discard(self, name: str) -> None:
-        """Remove a collection; an absent one is no error."""
+        """Remove a collection; an absent one is no error, one of another library is."""
         name = self._name(name)
         self._shapes.pop(name, None)
         with server_errors(REMOVE):
             if self._client.collection_exists(name):
+                self._check_owner(self._client.get_collection(name))
                 self._client.delete_collection(name)
 
     def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]:
@@ -419,6 +464,7 @@ class Server:
         if name not in self._shapes:
             with server_errors("describe itself"):
                 found = self._describe(name)
+            self._check_owner(found)
             _check_shape(found, collection)
             if self._options.approximate and not _has_graph(found):
                 # A read-only key may search too; then the search stays exact.

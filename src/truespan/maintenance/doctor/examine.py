@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from truespan.errors import (
     IndexKeyRefused,
+    IndexNotOwned,
     IndexRefused,
     IndexSchemaMismatch,
     IndexUnavailable,
@@ -32,6 +34,7 @@ from truespan.types.chunk import ChunkState, Holdings, IndexedPoint, PendingChun
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import (
     Check,
+    Ownership,
     RevisionFlaw,
     TallyFlaw,
     TextFlaw,
@@ -140,29 +143,37 @@ def survey(index: VectorIndex, scopes: Sequence[Scope]) -> dict[str, Holdings]:
     for scope in scopes:
         if scope.profile.id not in held:
             # One that cannot be read is reported already as an unreadable index.
-            with suppress(IndexRefused, IndexSchemaMismatch):
+            with suppress(IndexRefused, IndexSchemaMismatch, IndexNotOwned):
                 held[scope.profile.id] = index.tenants(scope, limit=MAX_TENANTS)
     return held
 
 
 def unclaimed(
-    collections: Sequence[str], holdings: Mapping[str, Holdings], scopes: Sequence[Scope]
+    collections: Sequence[str],
+    holdings: Mapping[str, Holdings],
+    scopes: Sequence[Scope],
+    owners: Mapping[str, Ownership] = MappingProxyType({}),
 ) -> Iterator[Item]:
     """Give what no generation claims. Read the scopes after the survey: otherwise a new world would
-    look like a deleted one."""
+    look like a deleted one. Only in collections of this library is anything to be deleted."""
+
+    def item(finding: Finding, action: Action, profile: str, subject: str, count: int = 1) -> Item:
+        own = owners.get(profile, Ownership.OWN) is Ownership.OWN
+        return Item(finding, action if own else Action.CHECK_OWNER, subject, count=count)
+
     profiles = {scope.profile.id for scope in scopes}
     tenants = {scope.tenant for scope in scopes}
     for name in collections:
-        if name not in profiles:
-            yield Item(Finding.UNUSED_COLLECTION, Action.DISCARD, name)
+        if name not in profiles and owners.get(name) is not Ownership.OTHER:
+            yield item(Finding.UNUSED_COLLECTION, Action.DISCARD, name, name)
     for profile, held in holdings.items():
         for tenant, points in held.tenants.items():
             if tenant not in tenants:
                 subject = f"{profile} {tenant}"
-                yield Item(Finding.UNKNOWN_WORLD, Action.DROP_WORLD, subject, count=points)
+                yield item(Finding.UNKNOWN_WORLD, Action.DROP_WORLD, profile, subject, count=points)
         without = held.points - sum(held.tenants.values())
         if without > 0 and len(held.tenants) < MAX_TENANTS:
-            yield Item(Finding.UNCLAIMED_POINTS, Action.REBUILD, profile, count=without)
+            yield item(Finding.UNCLAIMED_POINTS, Action.REBUILD, profile, profile, count=without)
 
 
 LEAST_SIMILARITY = 0.99
@@ -212,7 +223,9 @@ class AbsentEmbedder(Struct, frozen=True):
     count_query = embed_query
 
 
-NO_INDEX = frozenset({Finding.UNREADABLE_INDEX, Finding.UNREACHABLE_INDEX})
+NO_INDEX = frozenset(
+    {Finding.UNREADABLE_INDEX, Finding.UNREACHABLE_INDEX, Finding.FOREIGN_COLLECTION}
+)
 """Findings that say that the points of a generation could not be compared."""
 POINTS_PER_PASS = 250_000
 """Points compared at a time, about 60 MB of digests; larger generations take several passes."""
@@ -330,6 +343,10 @@ class Examiner(Struct, frozen=True):
                 self._compare(scope, plan, name, is_now, unplaced)
         except (IndexRefused, IndexSchemaMismatch):
             unread = Item(Finding.UNREADABLE_INDEX, Action.REBUILD, scope.profile.id)
+        except IndexNotOwned:
+            if needs_index:
+                raise
+            unread = Item(Finding.FOREIGN_COLLECTION, Action.CHECK_OWNER, scope.profile.id)
         except (IndexUnavailable, IndexKeyRefused):
             if needs_index:
                 raise

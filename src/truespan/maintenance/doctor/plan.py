@@ -63,11 +63,16 @@ class Action(StrEnum):
     DISCARD = "discard_collection", "remove the collection: no generation has its model"
     NOTHING = "nothing", "ingest its source again: the stored text is lost"
     CHECK_AGAIN = "check_again", "run the doctor again when the index server answers"
+    CHECK_OWNER = (
+        "check_owner",
+        "nothing is deleted: it may belong to another library. If it does, set another "
+        "qdrant_prefix; if not, run the doctor with --claim-index",
+    )
 
 
 CHUNK_ACTIONS = frozenset({Action.RESTORE, Action.SET_ASIDE, Action.WRITE, Action.DELETE})
 """Actions whose subject is a chunk."""
-MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING, Action.CHECK_AGAIN})
+MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING, Action.CHECK_AGAIN, Action.CHECK_OWNER})
 """Actions for the user; applying a plan at most makes them possible."""
 
 
@@ -106,9 +111,10 @@ class Finding(StrEnum):
     QUEUED_REPAIR = "queued_repair", Action.REPAIR
     UNREADABLE_INDEX = "unreadable_index", Action.REBUILD
     UNREACHABLE_INDEX = "unreachable_index", Action.CHECK_AGAIN
-    UNKNOWN_WORLD = "points_of_unknown_world", Action.DROP_WORLD
-    UNCLAIMED_POINTS = "points_without_world", Action.REBUILD
-    UNUSED_COLLECTION = "unused_collection", Action.DISCARD
+    UNKNOWN_WORLD = "points_of_unknown_world", Action.DROP_WORLD, Action.CHECK_OWNER
+    UNCLAIMED_POINTS = "points_without_world", Action.REBUILD, Action.CHECK_OWNER
+    UNUSED_COLLECTION = "unused_collection", Action.DISCARD, Action.CHECK_OWNER
+    FOREIGN_COLLECTION = "collection_of_other_library", Action.CHECK_OWNER
 
 
 VERSION = 1

@@ -1,0 +1,128 @@
+"""Two libraries on one Qdrant server: neither uses nor empties the collections of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.support.qdrant_loopback import QdrantLoopback
+from tests.support.worlds import WordCounter, WordEmbedder
+from truespan.errors import IndexNotOwned
+from truespan.library import Library
+from truespan.maintenance.doctor.plan import Action, Finding
+from truespan.wiring import open_library
+
+OWNER = "truespan_library"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[QdrantLoopback]:
+    with QdrantLoopback() as made:
+        monkeypatch.setenv("TRUESPAN_INDEX_URL", made.url)
+        monkeypatch.setenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS", "5")
+        yield made
+
+
+def opened(folder: Path) -> Library:
+    return open_library(folder, create=True, embedder=WordEmbedder(), counter=WordCounter())
+
+
+def fill(library: Library, folder: Path, name: str = "harbour") -> None:
+    (folder / "note.txt").write_text("The otter swims by night.", encoding="utf-8")
+    library.create_world(name).ingest(str(folder / "note.txt"))
+
+
+def make_old(server: QdrantLoopback) -> None:
+    """Leave the collections as earlier versions did, without an owner."""
+    for name, made in server.made.items():
+        server.made[name] = made.model_copy(update={"metadata": None})
+        server.changed[name] = [one for one in server.changed[name] if not one.metadata]
+
+
+def owner_of(server: QdrantLoopback) -> str | None:
+    [(name, made)] = server.made.items()
+    found = dict(made.metadata or {})
+    for change in server.changed[name]:
+        found |= change.metadata or {}
+    return found.get(OWNER)
+
+
+def points(server: QdrantLoopback) -> int:
+    return sum(server.local.count(name).count for name in server.made)
+
+
+@proves("index.owner")
+def test_a_second_library_is_refused_and_can_empty_nothing(
+    server: QdrantLoopback, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    with opened(first) as library:
+        fill(library, first)
+        assert owner_of(server) == library._components.store.library_id()
+    with opened(second) as other:
+        with pytest.raises(IndexNotOwned, match="belongs to another library"):
+            fill(other, second)
+        plan = other.doctor()
+        other.apply_plan(plan)
+    with opened(first) as library:
+        found = library.world("harbour").search("otter", floor=0.0)
+
+    assert points(server) == len(found.results) == 1
+    assert Action.DROP_WORLD not in {item.action for item in plan.all_items()}
+    assert Finding.FOREIGN_COLLECTION in {item.finding for item in plan.all_items()}
+    assert owner_of(server) is not None
+
+
+@proves("index.owner")
+def test_points_of_unknown_worlds_stay_while_the_owner_is_unknown(
+    server: QdrantLoopback, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        with opened(folder) as library:
+            make_old(server)
+            fill(library, folder)
+    with opened(second) as other:
+        plan = other.doctor()
+        other.apply_plan(plan)
+        unowned = points(server), owner_of(server)
+        # What is planned otherwise, for instance in an older plan file, is not done either.
+        for item in plan.leftovers:
+            plan.leftovers[plan.leftovers.index(item)] = type(item)(
+                item.finding, Action.DROP_WORLD, item.subject
+            )
+        other.apply_plan(plan)
+        still = points(server)
+        assert len(other.claim_index()) == 1
+        other.apply_plan(other.doctor())
+        claimed = points(server), owner_of(server)
+        own = other._components.store.library_id()
+    with opened(first) as library, pytest.raises(IndexNotOwned):
+        library.world("harbour").search("otter", floor=0.0)
+
+    assert [item.action for item in plan.leftovers] == [Action.DROP_WORLD]
+    assert (unowned, still) == ((2, None), 2)
+    assert claimed == (1, own)
+
+
+@proves("index.owner")
+def test_a_collection_of_an_earlier_version_gets_its_owner_when_all_worlds_are_known(
+    server: QdrantLoopback, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        fill(library, tmp_path)
+        own = library._components.store.library_id()
+    make_old(server)
+    with opened(tmp_path) as library:
+        before = library.world("harbour").search("otter", floor=0.0).results, owner_of(server)
+        library.apply_plan(library.doctor())
+
+    assert len(before[0]) == 1
+    assert before[1] is None
+    assert owner_of(server) == own
