@@ -144,7 +144,7 @@ def authenticate_token(components: Components, within: Authority, text: object) 
         raise Unauthorized
     record = found[0]
     authority = record.authority(within)
-    if authority != OWNER:
+    if record.authority() != OWNER:
         # A token for everything acts as the owner, who sees all conversations.
         authority = replace(authority, token=record.id)
     return Principal(record.id, authority, record.name)
