@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import PurePath
 from typing import TypeAlias, TypeVar
 
@@ -14,19 +14,33 @@ from msgspec.structs import replace
 from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, ServiceError, TruespanError
 from truespan.evaluation.calibrate import (
     CalibrationReport,
+    Curve,
     Unrelated,
+    calibrate,
     curves_of,
     propose,
     unrelated,
 )
 from truespan.evaluation.compare import (
+    ALLOWED_DROP,
     SEED,
     Comparison,
     ModeComparison,
+    Verdict,
+    check_drop,
     compare,
     compare_modes,
+    gate,
 )
-from truespan.evaluation.evaluate import NDCG_CUT, Evaluation, Found, evaluate
+from truespan.evaluation.evaluate import (
+    NDCG_CUT,
+    Evaluation,
+    Found,
+    QueryResult,
+    judge_each,
+    scored_hits,
+    summarize,
+)
 from truespan.evaluation.golden import (
     GOLDEN_TOP_K,
     DocumentNames,
@@ -41,6 +55,7 @@ from truespan.reader import Reader
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
 from truespan.retrieval.search import search_documents
+from truespan.retrieval.snapshot import require_world
 from truespan.types.bundle import Notice
 from truespan.types.document import Document
 from truespan.types.ids import ChunkId
@@ -61,6 +76,40 @@ PAUSES = (0.5, 2.0)
 SAMPLED_PASSAGES = 200
 SAMPLED_QUERIES = 100
 """So many passages are compared with so many queries to see how unrelated pairs score."""
+
+
+class EvaluationProgress(Struct, frozen=True):
+    """How many searches of an evaluation are done, and how many there are."""
+
+    done: int
+    searches: int
+
+
+class EvaluationReport(Struct, frozen=True):
+    """Golden queries as asked once or several times, and every two of the times compared.
+
+    `evaluations` are in the order of the modes, or the old generation before the new one.
+    `comparisons` are in the order of their pairs: the first with the second, the first with the
+    third, and so on.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+    comparisons: tuple[Comparison, ...]
+    verdict: Verdict | None
+    """Whether the new generation may replace the old; None without an old one."""
+    curve: Curve
+    """Precision and recall over the threshold, in the last evaluation."""
+
+
+class _Run(Struct, frozen=True):
+    """One evaluation of which nothing was asked yet; each step asks a query."""
+
+    name: str
+    steps: Iterator[QueryResult]
+    warnings: tuple[Notice, ...]
+
+    def finish(self, results: Iterable[QueryResult]) -> Evaluation:
+        return replace(summarize(self.name, tuple(results)), warnings=self.warnings)
 
 
 class WorldEvaluation(Struct, frozen=True):
@@ -98,6 +147,56 @@ class WorldEvaluation(Struct, frozen=True):
         target = self._with_target(domain if generation is None else generation)
         return target._evaluate(golden, name, mode=check_mode(mode), rerank=rerank, reader=reader)
 
+    def report_stream(
+        self,
+        golden: Golden,
+        *,
+        modes: Sequence[Mode | str] = (),
+        generation: int | None = None,
+        against: int | None = None,
+        allowed_drop: float = ALLOWED_DROP,
+        rerank: bool | None = None,
+        reader: str | None = None,
+    ) -> Iterator[EvaluationProgress | EvaluationReport]:
+        """Evaluate step by step: progress after each query, and at the end the report.
+
+        The same queries are asked in each of the `modes`, or of the generation `against` and of
+        `generation`; the other arguments are those of `run`. The first progress comes once the
+        arguments are checked and before anything is asked. Closing the iterator ends it.
+
+        Raises:
+            InvalidSettings: several modes and `against` are given.
+            GoldenInvalid, GenerationNotFound, NotAllowed: as `run`.
+        """
+        wanted = _check_modes(modes) or [None]
+        if against is not None and len(wanted) > 1:
+            raise InvalidSettings("Modes and generations cannot be compared at once.")
+        check_drop(allowed_drop)
+        queries, target = self.queries(golden), self._with_target(generation)
+        old = [] if against is None else [self._with_target(against)]
+        runs = [
+            evaluation._prepare(queries, mode=mode, rerank=rerank, reader=reader)
+            for evaluation in (*old, target)
+            for mode in wanted
+        ]
+        done, searches = 0, len(queries) * len(runs)
+        yield EvaluationProgress(done, searches)
+        evaluations: list[Evaluation] = []
+        for run in runs:
+            results: list[QueryResult] = []
+            for result in run.steps:
+                results.append(result)
+                done += 1
+                yield EvaluationProgress(done, searches)
+            evaluations.append(run.finish(results))
+        comparisons = tuple(compare(old, new) for old, new in combinations(evaluations, 2))
+        yield EvaluationReport(
+            tuple(evaluations),
+            comparisons,
+            None if against is None else gate(comparisons[0], allowed_drop),
+            calibrate(scored_hits(evaluations[-1])),
+        )
+
     def compare_modes(
         self,
         golden: Golden,
@@ -113,11 +212,9 @@ class WorldEvaluation(Struct, frozen=True):
 
         The other arguments are those of `run`; `seed` is that of the randomisation tests.
         """
-        if isinstance(modes, str):
-            raise InvalidSettings("modes must be a list.")
-        wanted = [mode for mode in map(check_mode, modes) if mode is not None]
-        if len(wanted) < max(2, len(modes)) or len(set(wanted)) < len(wanted):
-            raise InvalidSettings("Give at least two different modes to compare.")
+        wanted = _check_modes(modes)
+        if len(wanted) < 2:
+            raise InvalidSettings(_TWO_MODES)
         queries = self.queries(golden)
         evaluations = {
             mode: self.run(
@@ -286,28 +383,43 @@ class WorldEvaluation(Struct, frozen=True):
         rerank: bool | None = None,
         reader: str | None = None,
     ) -> Evaluation:
-        queries, scope = self.queries(golden), self._scope()
-        components = self._access.components
+        run = self._prepare(self.queries(golden), name, mode=mode, rerank=rerank, reader=reader)
+        return run.finish(run.steps)
+
+    def _prepare(
+        self,
+        queries: Sequence[GoldenQuery],
+        name: str | None = None,
+        *,
+        mode: Mode | None,
+        rerank: bool | None,
+        reader: str | None,
+    ) -> _Run:
+        """Check who asks and for whom; nothing is asked before the first step is taken."""
+        scope, components = self._scope(), self._access.components
         label = f"{self._access.record().name}, generation {scope.generation.number}"
         search = partial(self._search, mode=mode, rerank=rerank)
         if reader is not None:
             label += f", reader {reader}"
             queries = self._read_queries(reader, queries)
             search = partial(self._search_as_reader, reader, mode=mode, rerank=rerank)
-        evaluation = evaluate(
-            name or label + (f", {mode}" if mode else "") + (", reranked" if rerank else ""),
+        steps = judge_each(
             queries,
             search,
             identify=self._names(scope).key_of,
             clock=components.clock.monotonic,
         )
+        label += (f", {mode}" if mode else "") + (", reranked" if rerank else "")
         is_approximate = components.index.approximate(scope)
-        return replace(evaluation, warnings=(APPROXIMATE,) if is_approximate else ())
+        return _Run(name or label, steps, (APPROXIMATE,) if is_approximate else ())
 
     def _scope(self) -> Scope:
-        record = self._access.record()
-        if not self._access.authority.may(Verb.READ, record.id):
+        access = self._access
+        # Before the generation is looked at: readers do not learn which generations there are.
+        world = require_world(access.components.store, access.authority, access.world)
+        if not access.authority.may(Verb.READ, world.id):
             raise NotAllowed("evaluate without a reader")
+        record = access.record()
         if record.generation is None:
             raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
         return Scope(self._access.authority, record.id, record.generation)
@@ -418,3 +530,15 @@ class WorldEvaluation(Struct, frozen=True):
                 if documents[number].doc_id not in expected
             )
         return unrelated(scores) if scores else None
+
+
+_TWO_MODES = "Give at least two different modes to compare."
+
+
+def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
+    if isinstance(modes, str):
+        raise InvalidSettings("modes must be a list.")
+    wanted = [mode for mode in map(check_mode, modes) if mode is not None]
+    if len(set(wanted)) < len(modes):
+        raise InvalidSettings(_TWO_MODES)
+    return wanted

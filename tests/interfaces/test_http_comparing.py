@@ -103,6 +103,8 @@ def test_a_reader_can_choose_neither_generation_nor_position(here: Place, client
                 client.json("POST", f"{ADA}/{call}?sid={sid}", body, token=key).body
                 for sid in (-1, 0, LAST_READ, 3, 999)
             }
+            current = body_of(call)
+            replies.add(client.json("POST", f"{ADA}/{call}?sid=3", current, token=key).body)
             assert len(replies) == 2, replies
             assert all(b'"code":"not_allowed"' in one for one in replies)
             assert not any(b"Wrenfield" in one for one in replies)

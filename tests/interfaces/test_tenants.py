@@ -35,7 +35,7 @@ NEEDS = {
     "read": {
         "listDocuments", "showDocument", "countFacets", "readSentences", "showChunk", "showImage",
         "listJobs", "showJob", "followJob", "search", "retrieve", "whyNot", "answer", "listUsage",
-        "explain",
+        "explain", "evaluate",
     },
     "follow": {
         "listBooks", "readPosition", "retrieveAsReader", "answerAsReader", "whyNotAsReader",

@@ -193,12 +193,17 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
         )
 
 
+def check_drop(allowed_drop: float) -> None:
+    """Raise InvalidSettings unless it is a share."""
+    if not 0.0 <= allowed_drop <= 1.0:
+        raise InvalidSettings("The allowed drop must lie between 0.0 and 1.0.")
+
+
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
     """Judge whether no mean falls by more than `allowed_drop` and nothing escaped comparison."""
     # Only the size of a drop counts, not its significance: a significant drop within the allowance
     # passes, and one beyond it fails even if it may be chance.
-    if not 0.0 <= allowed_drop <= 1.0:
-        raise InvalidSettings("The allowed drop must lie between 0.0 and 1.0.")
+    check_drop(allowed_drop)
     left_out = {
         "only in the old": comparison.only_old,
         "only in the new": comparison.only_new,

@@ -11,7 +11,7 @@ documents without a judgement count as irrelevant.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum, log2
@@ -157,7 +157,18 @@ def evaluate(
     identify: Identify = str,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Evaluation:
-    """Run every golden query and judge the results; `clock` returns monotonic seconds.
+    """Run every golden query and judge the results; see `judge_each`."""
+    return summarize(name, tuple(judge_each(golden, search, identify=identify, clock=clock)))
+
+
+def judge_each(
+    golden: Sequence[GoldenQuery],
+    search: Search,
+    *,
+    identify: Identify = str,
+    clock: Callable[[], float] = lambda: 0.0,
+) -> Iterator[QueryResult]:
+    """Run golden queries one after another; `clock` returns monotonic seconds.
 
     A query whose search fails is counted as failed, and the others still run.
 
@@ -168,7 +179,12 @@ def evaluate(
     ids = {query.id for query in golden}
     if not golden or len(ids) < len(golden):
         raise InvalidSettings("Golden queries must be at least one, and have different ids.")
-    results = tuple(_evaluate_query(query, search, identify, clock) for query in golden)
+    for query in golden:
+        yield _evaluate_query(query, search, identify, clock)
+
+
+def summarize(name: str, results: tuple[QueryResult, ...]) -> Evaluation:
+    """Return the counts and means of judged queries."""
     judged = [result.metrics for result in results if result.judged]
     totals = Totals(
         queries=len(results),

@@ -232,6 +232,7 @@ def _schemas(operations: tuple[Operation, ...]) -> tuple[dict[Any, Schema], dict
     bodies = {operation.body_type for operation in operations} - {None}
     types = [
         *(kind for operation in operations for kind in (operation.reply_type, operation.body_type)),
+        *(kind for operation in operations for kind in (operation.events or {}).values()),
         *_ANSWER_EVENTS.values(),
         *_JOB_EVENTS.values(),
     ]
@@ -317,8 +318,9 @@ def _properties(kind: type) -> dict[str, Schema]:
 
 def _success(operation: Operation, references: dict[Any, Schema]) -> Schema:
     headers = ["Location"] if operation.status in (201, 202) else []
-    headers += ["X-Answer-Mode"] if operation.streams else []
-    headers += ["X-RAG-Domain"] if operation.streams and operation.domains else []
+    answers = operation.streams and operation.events is None
+    headers += ["X-Answer-Mode"] if answers else []
+    headers += ["X-RAG-Domain"] if answers and operation.domains else []
     if operation.media_type == EVENTS:
         content = {EVENTS: {"schema": _events_schema(_JOB_EVENTS, references)}}
     elif operation.reply_type is bytes:
@@ -326,7 +328,10 @@ def _success(operation: Operation, references: dict[Any, Schema]) -> Schema:
     else:
         content = {JSON: {"schema": references[operation.reply_type]}}
     if operation.streams:
-        content[EVENTS] = {"schema": _events_schema(_ANSWER_EVENTS, references)}
+        events = _ANSWER_EVENTS
+        if operation.events is not None:
+            events = {**operation.events, "problem": ProblemDetails}
+        content[EVENTS] = {"schema": _events_schema(events, references)}
     links = {
         name: {"operationId": name, "parameters": parameters}
         for name, parameters in operation.links.items()

@@ -112,6 +112,8 @@ class Operation:
     """Runs before a large body is read, to refuse it early."""
     example: Mapping[str, Any] | None = None
     """An example of the body."""
+    events: Mapping[str, type] | None = None
+    """The events of a stream by name, besides `problem`; None for those of an answer."""
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
     """Operations that take their parameters from the reply, for the OpenAPI document."""
     body_type: Any = field(init=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict
 
 from truespan.arguments import (
@@ -21,6 +21,7 @@ from truespan.arguments import (
     SearchMode,
 )
 from truespan.errors import InvalidSettings
+from truespan.evaluation.compare import ALLOWED_DROP
 from truespan.maintenance.delete import PointsRemoved
 from truespan.serialize import members, record_data
 from truespan.strict_json import JsonError, parse_json
@@ -53,6 +54,9 @@ WorldDefaults = Annotated[
     Meta(description="What the requests of the world do unless they say otherwise."),
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
+GenerationNumber = Annotated[
+    int, Meta(ge=0, le=LARGEST_GENERATION, description="The number of a generation.")
+]
 DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
 LastRead = Annotated[
     int, Meta(ge=-1, le=LAST_FIRST, description="The last sentence read; -1 for none.")
@@ -160,6 +164,30 @@ class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
     """A chunk, and the reader's request that did not return it."""
 
     chunk_id: ChunkName
+
+
+class EvaluationRequest(Arguments, frozen=True, kw_only=True):
+    """Golden queries, and how to ask them: in several modes, or of two generations."""
+
+    golden: Annotated[
+        str, Meta(min_length=1, description="Golden queries as YAML or JSON Lines, as in a file.")
+    ]
+    modes: Annotated[
+        list[SearchMode],
+        Meta(description="Modes to compare; none for the default of the world.", max_length=3),
+    ] = field(default_factory=list)
+    generation: GenerationNumber | None = None
+    against: (
+        Annotated[GenerationNumber, Meta(description="Compare with this one, as the old.")] | None
+    ) = None
+    allowed_drop: Annotated[
+        float, Meta(ge=0.0, le=1.0, description="How far a mean may fall below the old one.")
+    ] = ALLOWED_DROP
+    rerank: Rerank | None = None
+    reader: Annotated[Label, Meta(description="Ask as this reader of the current book.")] | None = (
+        None
+    )
+    stream: Annotated[bool, Meta(description="Send progress as server-sent events.")] = False
 
 
 class NewPosition(Arguments, frozen=True, kw_only=True):

@@ -1,0 +1,163 @@
+"""Golden queries over HTTP: the same figures as the library, with progress, and for whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.interfaces.clients import settled
+from tests.interfaces.http_client import Client, serve_library
+from tests.support.worlds import Place, place
+from truespan.evaluation.compare import compare, gate
+from truespan.evaluation.evaluate import Evaluation
+from truespan.world_evaluation import EvaluationProgress, EvaluationReport
+
+GOLDEN = """
+- id: key
+  query: Where does the spare key hang?
+  expected: [keys.txt]
+- id: lamp
+  query: When did the lamp in the saloon go out?
+  expected: [lamp.txt, gone.txt]
+  phrases: ["a quarter past one"]
+"""
+EVALUATE = "/v1/worlds/w/evaluate"
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    made = place(tmp_path_factory.mktemp("evaluation") / "library")
+    world = made.world(
+        "w",
+        lamp__txt="The lamp in the saloon went out at a quarter past one.",
+        keys__txt="The spare key to the hut hangs on hook seven at the inn.",
+    )
+    made.library.create_world("empty")
+    world.generations.reindex(chunking="sentences")
+    world.reader("ada").set("lamp.txt", sid=0)
+    yield made
+    made.library.close()
+
+
+@pytest.fixture(scope="module")
+def client(here: Place) -> Iterator[Client]:
+    with serve_library(here.library) as asking:
+        yield asking
+
+
+def evaluated(client: Client, **body: Any) -> Any:
+    reply = client.json("POST", EVALUATE, {"golden": GOLDEN} | body)
+    assert reply.status == 200, reply.content
+    return reply.content
+
+
+def timeless(evaluation: Evaluation | Any) -> Any:
+    found = settled(evaluation)
+    for result in [*found["results"], found["totals"]]:
+        del result["seconds"]
+    return found
+
+
+def test_the_figures_are_those_of_the_library(here: Place, client: Client) -> None:
+    world = here.library.world("w")
+    one = evaluated(client)
+    assert timeless(one["evaluations"][0]) == timeless(world.evaluate(GOLDEN.encode()))
+    assert (one["comparisons"], one["verdict"]) == ([], None)
+    assert one["evaluations"][0]["totals"]["absent_documents"] == 1
+    assert one["curve"]["relevant"] > 0
+
+    modes = ["meaning", "words", "auto"]
+    several = evaluated(client, modes=modes)
+    whole = world.evaluation.compare_modes(GOLDEN.encode(), modes)
+    assert [timeless(one) for one in several["evaluations"]] == [
+        timeless(one) for one in whole.evaluations
+    ]
+    assert several["comparisons"] == settled(whole.comparisons)
+
+    two = evaluated(client, generation=2, against=1)
+    old, new = (world.evaluate(GOLDEN.encode(), generation=number) for number in (1, 2))
+    assert two["comparisons"] == settled([compare(old, new)])
+    assert two["verdict"] == settled(gate(compare(old, new)))
+
+    reader = evaluated(client, reader="ada", modes=["meaning"])
+    [asked] = reader["evaluations"]
+    assert [result["judged"] for result in asked["results"]] == [False, True]
+
+
+def test_progress_comes_after_each_query_and_then_the_report(client: Client) -> None:
+    body = {"golden": GOLDEN, "modes": ["meaning", "words"], "stream": True}
+    reply = client.json("POST", EVALUATE, body)
+
+    blocks = [block.split("\n") for block in reply.body.decode().strip().split("\n\n")]
+    events = [(head.partition(": ")[2], json.loads(data[6:])) for head, data in blocks]
+    assert [event for event in events if event[0] == "progress"] == [
+        ("progress", {"done": done, "searches": 4}) for done in range(5)
+    ]
+    name, report = events[-1]
+    assert name == "finished"
+    assert len(events) == 6
+    whole = evaluated(client, modes=["meaning", "words"])
+    assert report["comparisons"] == whole["comparisons"]
+    msgspec.convert(report, EvaluationReport)
+    assert report["evaluations"][0]["totals"]["judged"] == 2
+
+
+def test_an_evaluation_that_is_closed_asks_nothing_more(here: Place) -> None:
+    steps = here.library.world("w").evaluation.report_stream(GOLDEN.encode())
+    asked = here.embedder.calls
+
+    assert next(steps) == EvaluationProgress(0, 2)
+    assert here.embedder.calls == asked
+    assert next(steps) == EvaluationProgress(1, 2)
+    steps.close()  # type: ignore[attr-defined]
+    assert list(steps) == []
+
+
+def test_wrong_arguments_are_refused_before_anything_is_asked(
+    here: Place, client: Client, tmp_path: Path
+) -> None:
+    (file := tmp_path / "golden.yaml").write_text(GOLDEN)
+    rows = [
+        ({"golden": "- query: Who?\n"}, "golden_invalid"),
+        ({"golden": " \n"}, "golden_invalid"),
+        # A path is no golden query: no file of the server is read.
+        ({"golden": str(file)}, "golden_invalid"),
+        ({"modes": ["meaning", "meaning"]}, "invalid_settings"),
+        ({"modes": ["fuzzy"]}, "invalid_settings"),
+        ({"modes": ["meaning", "words"], "against": 1}, "invalid_settings"),
+        ({"generation": 9}, "generation_not_found"),
+        ({"against": 9}, "generation_not_found"),
+        ({"against": 1, "allowed_drop": 2}, "invalid_settings"),
+        ({"reader": "nobody"}, "no_reading_position"),
+        ({"no_such": 1}, "invalid_settings"),
+    ]
+    asked = here.embedder.calls
+    for stream in (False, True):
+        for body, code in rows:
+            reply = client.json("POST", EVALUATE, {"golden": GOLDEN, "stream": stream} | body)
+            assert reply.content["code"] == code, body
+    empty = client.json("POST", "/v1/worlds/empty/evaluate", {"golden": GOLDEN})
+    assert empty.content["code"] == "invalid_settings"
+    assert here.embedder.calls == asked
+
+
+def test_only_who_may_read_the_whole_world_may_evaluate(here: Place, client: Client) -> None:
+    tokens = here.library.tokens
+    keys = [
+        tokens.create("t", worlds="w", readers="ada")[1].reveal(),
+        tokens.create("t", worlds="w", verbs=("follow", "write"))[1].reveal(),
+    ]
+    for key in keys:
+        for more in ({}, {"reader": "ada"}, {"generation": 2}, {"against": 9}, {"stream": True}):
+            refused = client.json("POST", EVALUATE, {"golden": GOLDEN} | more, token=key)
+            assert refused.content["code"] == "not_allowed", more
+    reading = tokens.create("t", worlds="w", verbs=("read",))[1].reveal()
+    assert client.json("POST", EVALUATE, {"golden": GOLDEN}, token=reading).status == 200
+    elsewhere = tokens.create("t", worlds="empty")[1].reveal()
+    hidden = client.json("POST", EVALUATE, {"golden": GOLDEN}, token=elsewhere)
+    assert hidden.content["code"] == "world_not_found"
