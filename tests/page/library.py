@@ -137,14 +137,16 @@ class Served:
 
 
 @contextmanager
-def served(library: Path) -> Iterator[Served]:
-    """Serve a library from a process of its own, at a port that is free."""
+def served(library: Path, **settings: str) -> Iterator[Served]:
+    """Serve a library from a process of its own, at a port that is free, with these settings."""
     command = [sys.executable, "-m", "truespan", "serve", "--port", "0", "--json"]
     with subprocess.Popen(
         [*command, "--library", str(library)],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | PICTURES,
+        env=os.environ
+        | PICTURES
+        | {f"TRUESPAN_{name.upper()}": settings[name] for name in settings},
     ) as process:
         try:
             yield Served(library, address_of(process), process)

@@ -179,7 +179,7 @@ def test_the_whole_way_can_be_gone_by_keyboard(visit: Visit) -> None:
 
     keys.press("/")
     keys.type(QUESTION)
-    keys.press("Enter")
+    keys.press("Control+Enter")
     visit.settled()
     reached = tabbed_to(visit, "[data-show]")
     keys.press("Enter")

@@ -4,6 +4,7 @@ import "./common/markup.js";
 import { get, keepToken, token } from "./common/api.js";
 import * as asking from "./ask/asking.js";
 import * as compareView from "./compare/view.js";
+import "./ask/history.js";
 import { byId, fill, make } from "./common/dom.js";
 import * as evaluateView from "./evaluate/view.js";
 import "./library/intake.js";
@@ -105,6 +106,8 @@ async function followRoute() {
   const world = state.worlds.find((one) => one.id === wanted.world);
   if (world && world !== state.world) await library.choose(world, wanted.document);
   else if (wanted.document && String(state.document?.number) !== wanted.document) await library.loadDocuments(wanted.document);
+  await opening;
+  await asking.restore();
 }
 
 async function start() {
@@ -116,6 +119,7 @@ async function start() {
     clear();
     await opening;
     showRoute({ enter: true });
+    await asking.restore();
   } catch (problem) {
     byId("caller").textContent = "";
     complain(problem, start);
@@ -134,6 +138,7 @@ async function opened() {
   listChapters();
   try {
     await position.locate();
+    emit("located");
     listChapters();
     await paneOfText.open();
   } catch (problem) {
@@ -149,12 +154,13 @@ async function modeChanged() {
   // Otherwise a number entered now would be sent for the reader before.
   position.leave();
   showMode();
-  const again = byId("question").value.trim();
+  const again = asking.asked();
   asking.forget();
+  go({ conversation: null, q: null });
   try {
     await library.loadDocuments();
     await opening;
-    if (again) await asking.ask({ quietly: true });
+    if (again) asking.askAgain(again);
   } catch (problem) {
     complain(problem);
   }
@@ -252,6 +258,7 @@ on("address", () => {
 });
 on("route", () => followRoute().catch(complain));
 on("settings", openSettings);
+on("welcome", welcome);
 on("moved", listChapters);
 on("opened", () => {
   opening = opened();

@@ -1,11 +1,14 @@
-// The answer: its text as it arrives, citations that link into the document, and checked quotes.
+// The answer of a turn: its text as it arrives, citations that link into the document, checked
+// quotes, and how far the passages support it.
 
-import { events, Problem } from "../common/api.js";
-import { button, byId, fill, make, say, tick } from "../common/dom.js";
+import { button, fill, make, tick } from "../common/dom.js";
 import { markdown } from "../common/markdown.js";
-import { showIn } from "./passage.js";
 import { emit } from "../common/state.js";
+import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
+import { copyAnswer } from "./copying.js";
+import { showIn } from "./passage.js";
+import { figure, markUnsupported } from "./support.js";
 
 const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
 
@@ -18,40 +21,38 @@ function linkCitations(text, citations) {
     from = found.index + found[0].length;
     parts.push("[", found[1].split(/(\d+)/).map((piece) => mark(piece, known.get(piece))), "]");
   }
-  return [...parts, text.slice(from)];
+  return [...parts, text.slice(from)].flat(Infinity).filter((part) => part !== "");
 }
 
 function mark(piece, citation) {
   if (!citation) return piece;
   const link = showIn(citation.document, citation.first_sid, citation.last_sid, piece);
   link.classList.add("cite");
-  link.setAttribute("aria-label", `Source ${piece}: ${words.trail(citation.title, citation.chapter).join(", ")}`);
+  link.setAttribute("aria-label", texts.ask.sourceNumber(piece, words.trail(citation.title, citation.chapter).join(", ")));
   return link;
 }
 
-function renderText(text, citations) {
-  return markdown(text, (part) => linkCitations(part, citations));
-}
+const textOf = (text, citations) => markdown(text, (part) => linkCitations(part, citations));
 
 function sources(citations) {
   if (!citations.length) return null;
   return [
-    make("h3", {}, "Sources"),
+    make("h3", {}, texts.ask.sources),
     make("ol", { class: "sources" }, citations.map((one) =>
       make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
-        ? [words.trail(one.title, one.chapter, one.section).join(" › "), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`, one.page !== null && `, page ${one.page}`)]
-        : make("span", { class: "bad" }, tick(false), `[${one.number}] is cited, but there is no such source`)))),
+        ? [words.trail(one.title, one.chapter, one.section).join(" › "), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`, one.page !== null && one.page !== undefined && texts.ask.onPage(one.page))]
+        : make("span", { class: "bad" }, tick(false), texts.ask.noSource(one.number))))),
   ];
 }
 
 function quotes(list) {
   if (!list.length) return null;
   return [
-    make("h3", {}, "Quotes, checked against the text"),
+    make("h3", {}, texts.ask.quotes),
     make("ul", { class: "quotes" }, list.map((one) =>
       make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), make("q", {}, one.text), " ", one.verified
-        ? [make("span", { class: "verified" }, "verbatim in "), showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
-        : "not found verbatim in the sources"))),
+        ? [make("span", { class: "verified" }, texts.ask.verbatim), showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
+        : texts.ask.notVerbatim))),
   ];
 }
 
@@ -59,44 +60,87 @@ function badge(mode) {
   return make("p", { class: "decided" }, make("b", { class: `mode ${mode}` }, mode), ` ${words.mode(mode)}`);
 }
 
-function renderAnswer(answer) {
-  return make(
-    "article",
-    { class: "answer", "aria-busy": "false" },
-    badge(answer.mode),
-    make("div", { class: "spoken md" }, renderText(answer.answer, answer.citations)),
+function note(answer) {
+  const used = answer.decision_explain?.used_llm;
+  const spoken = used && !(used === "none" && answer.mode === "fallback");
+  const parts = [spoken && words.speaker(used), answer.processing_time_ms !== undefined && texts.ask.took(answer.processing_time_ms)];
+  return make("span", { class: "hint" }, parts.filter(Boolean).join("; "));
+}
+
+function finished(turn) {
+  const { answer } = turn;
+  const spoken = make("div", { class: "spoken md" }, textOf(answer.answer, answer.citations));
+  if (answer.support) markUnsupported(spoken, answer.support, answer.answer);
+  const warnings = answer.warnings || [];
+  return [
+    make("div", { class: "answer-head" }, badge(answer.mode), answer.support && figure(answer.support)),
+    spoken,
     quotes(answer.quotes),
     sources(answer.citations),
-    answer.warnings.length > 0 && make("ul", { class: "notes" }, answer.warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
-    make("p", { class: "hint" }, `${words.speaker(answer.decision_explain.used_llm)}; ${answer.processing_time_ms} ms. `, button("Why this mode?", () => emit("tab", "why"), { class: "link" })),
-  );
+    warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
+    make("div", { class: "answer-foot" },
+      navigator.clipboard && copyButton(turn),
+      button(texts.ask.whyMode, () => emit("turn-tab", { turn, tab: "why" }), { class: "small quiet why-mode" }),
+      note(answer)),
+  ];
 }
 
-/** Request an answer, show its text as it arrives, and return the complete answer. */
-export async function ask(where, body, signal) {
-  const panel = byId("panel-answer");
-  const started = make("div", {}, make("p", { class: "waiting" }, "Looking for sources to answer from …"));
-  const text = make("div", { class: "spoken md" });
-  fill(panel, make("article", { class: "answer", "aria-busy": "true" }, started, text));
-  let received = "";
-  for await (const { event, data } of events("POST", where, { body: { ...body, stream: true }, signal })) {
-    if (event === "problem") throw new Problem(data);
-    if (event === "started") fill(started, badge(data.mode));
-    else if (event === "piece") fill(text, renderText((received += data.text), []));
-    else if (event === "finished") {
-      const answer = typeof data.answer === "object" ? data.answer : data;
-      fill(panel, renderAnswer(answer));
-      say(`Answered: ${words.mode(answer.mode)}.`);
-      return answer;
-    }
-  }
-  throw new Problem({ detail: "The answer was interrupted.", code: "broken_off", retryable: true });
+function copyButton(turn) {
+  const press = button(texts.ask.copy, async () => {
+    press.textContent = (await copyAnswer(turn)) ? texts.ask.copied : texts.ask.notCopied;
+    setTimeout(() => (press.textContent = texts.ask.copy), 2500);
+  }, { class: "small quiet copy", title: texts.ask.copyTitle });
+  return press;
 }
 
-/** Show that there is no answer to the current question yet. */
-export function invite(does, stale = false) {
-  fill(
-    byId("panel-answer"),
-    make("div", { class: "empty" }, make("p", {}, stale ? "The reading position has changed since the last answer." : "No answer yet. Without a chat model, the answer quotes and cites the best passages."), button("Answer the question", does, { class: "small" })),
-  );
+/** Show what arrived of an answer that did not come to its end, and why. */
+function broken(turn, again) {
+  const stopped = turn.state === "stopped";
+  return [
+    turn.received && make("div", { class: "spoken md partial" }, textOf(turn.received, [])),
+    make("div", { class: `broken ${turn.state}`, role: stopped ? null : "alert", "data-code": turn.problem?.code },
+      make("p", {},
+        make("strong", {}, stopped ? texts.ask.stopped : turn.problem.message), " ",
+        turn.received ? texts.ask.unchecked : "",
+        !stopped && turn.problem.advice && !turn.problem.message.includes(turn.problem.advice) && ` ${turn.problem.advice}`),
+      make("p", { class: "row" },
+        button(texts.ask.askAgain, again, { class: "small" }),
+        turn.problem && make("code", {}, turn.problem.code))),
+  ];
+}
+
+function invitation(again) {
+  return make("div", { class: "empty" }, make("p", {}, texts.ask.noAnswer), button(texts.ask.answerIt, again, { class: "small" }));
+}
+
+/** Fill the article of a turn with its answer, or with what there is instead. */
+export function render(turn, again) {
+  const { article } = turn;
+  turn.parts = null;
+  article.setAttribute("aria-busy", String(turn.state === "asking"));
+  article.dataset.state = turn.state;
+  article.classList.toggle("answer", turn.state !== "context");
+  if (turn.state === "asking") {
+    turn.parts = { head: make("div", { class: "answer-head" }, make("p", { class: "waiting" }, texts.ask.looking)), text: make("div", { class: "spoken md" }) };
+    fill(article, turn.parts.head, turn.parts.text);
+  } else if (turn.state === "done") fill(article, finished(turn));
+  else if (turn.state === "context") fill(article, invitation(again));
+  else if (turn.state === "damaged") fill(article, make("p", { class: "empty bad" }, texts.ask.damagedTurn));
+  else fill(article, broken(turn, again));
+}
+
+/** Show that the answer has begun. */
+export function begin(turn, mode) {
+  if (turn.parts) fill(turn.parts.head, badge(mode), make("span", { class: "waiting" }, texts.ask.writing));
+}
+
+/** Show one more piece of the answer, at most once in a frame. */
+export function extend(turn, text) {
+  turn.received += text;
+  if (turn.painting) return;
+  turn.painting = true;
+  requestAnimationFrame(() => {
+    turn.painting = false;
+    if (turn.parts) fill(turn.parts.text, textOf(turn.received, []));
+  });
 }

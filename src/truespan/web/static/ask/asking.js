@@ -1,55 +1,60 @@
-// Asking: sends a question as owner or reader, and shows the context and the answer.
+// Asking: the form, its options, and the requests for context and answers of the turns.
 
-import * as answers from "./answer.js";
-import { post } from "../common/api.js";
-import * as context from "./context.js";
+import { post, Problem } from "../common/api.js";
 import { button, byId, fill, make, say } from "../common/dom.js";
-import { ofBundle, ofSearch, parted } from "./found.js";
 import { clear, complain } from "../common/notices.js";
-import * as position from "../reading/position.js";
+import { go, route } from "../common/route.js";
 import { asReader, emit, may, on, readerPath, state, worldPath } from "../common/state.js";
+import { texts } from "../common/texts.js";
+import { many, mode as modeWords } from "../common/words.js";
+import * as position from "../reading/position.js";
+import * as answers from "./answer.js";
+import * as context from "./context.js";
+import * as conversations from "./conversations.js";
+import { ofBundle, ofSearch, parted } from "./found.js";
+import * as thread from "./thread.js";
 import * as why from "./why.js";
-import { many } from "../common/words.js";
 
 const LONGEST = { question: 1000, selection: 5000 };
-let asked = "";
-let running = null;
+/** Options in the route: the name there, and the field. What has its default value is left out. */
+const OPTIONS = { way: "way", reach: "reach", top_k: "top-k", chapter: "chapter", language: "language", version: "version", mode: "search-mode" };
+const DEFAULTS = { way: "retrieve", reach: "world", top_k: "5" };
+let loading = null;
 let answering = null;
-let answered = false;
 const whole = { key: "", found: null };
 
 const question = () => byId("question").value.trim();
-const number = () => Math.min(20, Math.max(1, byId("top-k").valueAsNumber || 5));
 const book = () => String(state.document.number);
+const positionNow = () => (state.position === null ? -1 : state.position);
 
-const mode = () => byId("search-mode").value || null;
-const searching = () => byId("way").value === "search";
-
-/** Return the chosen filters, the same for context, search and answers. */
-function filters() {
+/** Return everything that determines a result, so that it can be requested again. */
+function request(query) {
   const text = (id) => byId(id).value.trim() || null;
   return {
-    documents: byId("reach").value === "document" && state.document ? [book()] : null,
-    chapter_filter: text("chapter"),
-    language_constraint: text("language"),
-    version_constraint: text("version"),
-    mode: mode(),
+    query,
+    selection: state.selection,
+    searching: byId("way").value === "search",
+    top_k: Math.min(20, Math.max(1, byId("top-k").valueAsNumber || 5)),
+    filters: {
+      documents: byId("reach").value === "document" && state.document ? [book()] : null,
+      chapter_filter: text("chapter"),
+      language_constraint: text("language"),
+      version_constraint: text("version"),
+      mode: byId("search-mode").value || null,
+    },
   };
 }
 
-/** Return everything that determines the result, to detect a repeated question. */
-const wording = () => JSON.stringify([question(), state.selection, filters(), number(), searching()]);
-
 function missing() {
-  if (!state.world) return "Create a world first: documents are added to a world.";
-  if (asReader() && !state.document) return "Choose a book first: a reader asks about one book.";
-  if (!question() && !(state.selection && !asReader())) return "Type a question, or select text and ask about it.";
+  if (!state.world) return texts.ask.needsWorld;
+  if (asReader() && !state.document) return texts.ask.needsBook;
+  if (!question() && !(state.selection && !asReader())) return texts.ask.needsQuestion;
   return "";
 }
 
 /** Return the context without a position, cached while question and document stay the same. */
-async function unbounded(query, signal) {
-  const body = { query, documents: [book()], top_k: number(), mode: mode(), language_constraint: null, version_constraint: null };
+async function unbounded({ query, top_k, filters }, signal) {
+  const body = { query, documents: [book()], top_k, mode: filters.mode, language_constraint: null, version_constraint: null };
   const key = JSON.stringify([state.world.id, body]);
   if (whole.key !== key) {
     whole.found = ofBundle(await post(`${worldPath()}/retrieve`, body, signal));
@@ -58,96 +63,204 @@ async function unbounded(query, signal) {
   return whole.found;
 }
 
-async function asOwner(signal) {
-  const query = question() || null;
-  if (searching() && query) {
-    const body = { ...filters(), query, top_k: number() };
-    return { found: ofSearch(await post(`${worldPath()}/search`, body, signal)), whole: null };
+async function asOwner({ query, selection, searching, top_k, filters }, signal) {
+  if (searching && query) {
+    return { found: ofSearch(await post(`${worldPath()}/search`, { ...filters, query, top_k }, signal)), whole: null };
   }
-  const body = { ...filters(), query, selected_text: state.selection || null, top_k: number(), near_misses: true };
+  const body = { ...filters, query: query || null, selected_text: selection || null, top_k, near_misses: true };
   return { found: ofBundle(await post(`${worldPath()}/retrieve`, body, signal)), whole: null };
 }
 
-async function asAReader(signal) {
-  const body = { query: question(), book: book(), top_k: number(), mode: mode() };
+async function asAReader(wanted, signal) {
+  const { query, top_k, filters } = wanted;
   const [bundle, all] = await Promise.all([
-    post(`${readerPath()}/retrieve`, body, signal),
-    may("read") ? unbounded(question(), signal) : null,
+    post(`${readerPath()}/retrieve`, { query, book: book(), top_k, mode: filters.mode }, signal),
+    may("read") ? unbounded(wanted, signal) : null,
   ]);
   return { found: ofBundle(bundle), whole: all };
 }
 
 function marks(result) {
   if (!asReader() || !result) return position.mark([], []);
-  const at = state.position === null ? -1 : state.position;
+  const at = positionNow();
   const ahead = result.whole ? parted(result.whole.passages, at).ahead : [];
   return position.mark(parted(result.found.passages, at).given, ahead);
 }
 
-/** Retrieve context as owner or reader. A new question cancels the previous one. */
-export async function ask({ quietly = false } = {}) {
-  const lack = missing();
-  if (lack) return hint(lack);
-  running?.abort();
-  running = new AbortController();
-  const { signal } = running;
+/** Show the context and the explanation of a turn, as far as they are loaded. */
+function showResult(turn) {
+  why.forget();
+  why.explainAnswer(turn.answer?.decision_explain ? turn.answer : null);
+  if (turn.result) {
+    context.show(turn.result);
+    why.explain(turn.result.found);
+  } else {
+    context.forget();
+    fill(byId("panel-context"), make("p", { class: "empty" }, texts.ask.loading));
+    fill(byId("panel-why"), make("p", { class: "empty" }, texts.ask.loading));
+  }
+  marks(turn.result);
+}
+
+/** Load the context of a turn; a turn that is selected meanwhile cancels it. */
+async function load(turn) {
+  loading?.abort();
+  loading = new AbortController();
+  const { signal } = loading;
   const panel = byId("panel-context");
   panel.setAttribute("aria-busy", "true");
-  byId("result").classList.add("asked");
-  asked = wording();
-  counted();
-  if (!quietly) {
-    forgetAnswer(false);
-    byId("ask").scrollTop = 0;
-  }
   try {
-    const result = { ...(await (asReader() ? asAReader(signal) : asOwner(signal))), signal };
+    const found = await (asReader() ? asAReader(turn.request, signal) : asOwner(turn.request, signal));
+    turn.result = { ...found, signal, position: positionNow() };
     clear();
-    context.show(result);
-    why.explain(result.found);
-    marks(result);
-    panel.removeAttribute("aria-busy");
-    if (!quietly) say(`${many(result.found.passages.length, "passage")} found.`);
+    if (turn === thread.current()) showResult(turn);
+    if (turn.announce) say(texts.ask.found(many(found.found.passages.length, "passage")));
+    turn.announce = false;
   } catch (problem) {
-    if (problem.name === "AbortError") return null;
-    panel.removeAttribute("aria-busy");
-    complain(problem, problem.retryable ? () => ask({ quietly }) : null);
-    if (problem.bundle) why.explain(ofBundle(problem.bundle));
+    if (problem.name === "AbortError") return;
+    complain(problem, problem.retryable ? () => load(turn) : null);
+    fill(panel, make("p", { class: "empty" }, texts.ask.notLoaded));
+    if (problem.bundle && turn === thread.current()) why.explain(ofBundle(problem.bundle));
   }
-  return null;
+  if (!signal.aborted) panel.removeAttribute("aria-busy");
 }
 
-function forgetAnswer(stale) {
-  answering?.abort();
-  answered = false;
-  byId("count-answer").textContent = "";
-  why.explainAnswer(null);
-  answers.invite(answer, stale);
+/** Write the question and the options that differ from their defaults into the address. */
+function remember(query) {
+  const changes = { q: query, conversation: conversations.open.id };
+  for (const [name, id] of Object.entries(OPTIONS)) {
+    const value = byId(id).value.trim();
+    changes[name] = value === (DEFAULTS[name] || "") ? null : value;
+  }
+  go(changes);
 }
 
-/** Request an answer, and its context if the question is new. */
-export async function answer() {
-  const query = question() || (state.selection.length <= LONGEST.question ? state.selection : "");
-  const lack = missing() || (query ? "" : "Type a question: the selection is too long to be one.");
+/** Retrieve context for the question, or quietly again for the selected turn. */
+export async function ask({ quietly = false } = {}) {
+  if (quietly && thread.current()) return load(thread.current());
+  const lack = missing();
+  if (lack) return quietly ? null : hint(lack);
+  const turn = thread.newTurn({ question: question(), request: request(question()), state: "context", announce: !quietly });
+  // It is selected, so its context is loaded.
+  thread.add(turn, "context");
+  resize();
+  if (quietly) return null;
+  thread.reveal(turn);
+  return remember(turn.question);
+}
+
+/** Return the question that is typed, else that of the selected turn. */
+export const asked = () => question() || thread.current()?.question || "";
+
+/** Find context for a question as another reader, or as the owner. */
+export function askAgain(query) {
+  byId("question").value = query;
+  resize();
+  return ask({ quietly: true });
+}
+
+/** Return the turn of a question: the one that found its context before, or a new one. */
+function turnFor(query) {
+  const wanted = request(query);
+  const found = thread.draft();
+  const same = found && JSON.stringify(found.request) === JSON.stringify(wanted);
+  const turn = same ? found : thread.newTurn({ question: query, request: wanted, state: "asking" });
+  if (!same) thread.add(turn, "answer");
+  return turn;
+}
+
+/** Request an answer to what was typed, as the next turn of the conversation. */
+export function answer() {
+  const typed = question();
+  const query = typed || (state.selection.length <= LONGEST.question ? state.selection : "");
+  const lack = missing() || (query ? "" : texts.ask.selectionTooLong);
   if (lack) return hint(lack);
-  emit("tab", "answer");
-  if (asked !== wording()) ask();
+  const turn = turnFor(query);
+  byId("question").value = "";
+  state.selection = "";
+  showSelection();
+  resize();
+  return answerTurn(turn);
+}
+
+function busy(now) {
+  byId("stop").hidden = !now;
+  byId("ask").classList.toggle("answering", now);
+}
+
+/** Stop the answer that is being written; what arrived stays. */
+export function stop() {
   answering?.abort();
-  answering = new AbortController();
-  const where = asReader() ? `${readerPath()}/answer` : `${worldPath()}/answer`;
-  const body = asReader() ? { query, book: book(), mode: mode() } : { query, ...filters() };
+}
+
+/** Ask the question of a turn; an answer that is being written stops. */
+async function answerTurn(turn) {
+  stop();
+  const own = new AbortController();
+  answering = own;
+  const first = !thread.shown().some((one) => one !== turn && one.state === "done");
+  Object.assign(turn, { state: "asking", received: "", problem: null, answer: null, askedAt: Date.now() / 1000, sid: asReader() ? positionNow() : null, book: asReader() ? state.document.number : null });
+  thread.update(turn);
+  thread.select(turn, "answer");
+  thread.reveal(turn);
+  busy(true);
+  remember(turn.question);
+  // A follow-up is searched for as a question of its own, which is known with the answer.
+  if (first && !turn.result) load(turn);
   try {
-    const given = await answers.ask(where, body, answering.signal);
+    await receive(turn, own.signal);
     clear();
-    answered = true;
-    byId("count-answer").textContent = "✓";
-    why.explainAnswer(given);
   } catch (problem) {
-    if (problem.name === "AbortError") return null;
-    answers.invite(answer);
-    complain(problem, answer);
+    turn.state = problem.name === "AbortError" ? "stopped" : "failed";
+    turn.problem = problem.name === "AbortError" ? null : known(problem);
+    if (turn.state === "stopped") say(texts.ask.stopped);
   }
-  return null;
+  if (answering === own) {
+    answering = null;
+    busy(false);
+  }
+  if (own.signal.reason === "left") return;
+  thread.update(turn);
+  if (turn === thread.current()) follow(turn);
+}
+
+/** Return a problem of the server as it is; an error of the page is written to the console. */
+function known(problem) {
+  if (problem.name === "Problem") return problem;
+  console.error(problem);
+  return new Problem({ detail: texts.ask.pageFailed, code: "page" });
+}
+
+async function receive(turn, signal) {
+  const { query, filters } = turn.request;
+  const body = asReader() ? { query, book: book(), mode: filters.mode } : { query, ...filters };
+  for await (const { event, data } of conversations.ask(body, signal)) {
+    if (event === "problem") throw new Problem(data);
+    if (event === "started") answers.begin(turn, data.mode);
+    else if (event === "piece") answers.extend(turn, data.text);
+    else if (event === "finished") {
+      const given = typeof data.answer === "object" ? data.answer : data;
+      Object.assign(turn, { state: "done", answer: given, ...conversations.note(given) });
+      say(texts.ask.answered(modeWords(given.mode)));
+      if (conversations.open.id && signal.reason !== "left") go({ conversation: conversations.open.id }, { replace: true });
+      emit("stored");
+      return;
+    }
+  }
+  throw new Problem({ detail: texts.ask.interrupted, code: "broken_off", retryable: true });
+}
+
+/** Show the results of the selected turn, and load its context if there is none for this position. */
+function follow(turn) {
+  const searched = turn.standalone || turn.question;
+  if (turn.request === null) turn.request = request(searched);
+  if (turn.standalone && turn.request.query && turn.request.query !== searched) {
+    turn.request = { ...turn.request, query: searched };
+    turn.result = null;
+  }
+  if (turn.result && asReader() && turn.result.position !== positionNow()) turn.result = null;
+  showResult(turn);
+  if (!turn.result && turn.state !== "asking") load(turn);
 }
 
 /** Show a hint below the question. */
@@ -156,10 +269,10 @@ function hint(words) {
   byId("question").focus();
 }
 
-function counted() {
-  const length = byId("question").value.length;
-  byId("question-hint").textContent = length > LONGEST.question - 200 ? `${length} of ${LONGEST.question} characters` : "";
+function resize() {
   const box = byId("question");
+  const { length } = box.value;
+  byId("question-hint").textContent = length > LONGEST.question - 200 ? texts.ask.length(length, LONGEST.question) : "";
   box.style.height = "auto";
   box.style.height = `${Math.min(180, box.scrollHeight + 2)}px`;
 }
@@ -171,7 +284,7 @@ function showSelection() {
   const characters = new Intl.Segmenter(undefined, { granularity: "grapheme" });
   const plain = state.selection.replace(/\s+/g, " ");
   const start = plain.length > 160 ? [...characters.segment(plain.slice(0, 400))].slice(0, 160).map((one) => one.segment).join("") : plain;
-  fill(box, make("span", {}, "About ", make("q", {}, start === plain ? start : `${start}…`)), button("×", dropSelection, { class: "icon small", "aria-label": "Ask without the selection" }));
+  fill(box, make("span", {}, `${texts.ask.about} `, make("q", {}, start === plain ? start : `${start}…`)), button("×", dropSelection, { class: "icon small", "aria-label": texts.ask.dropSelection }));
 }
 
 function dropSelection() {
@@ -183,56 +296,110 @@ function dropSelection() {
 function askSelection(words) {
   const most = asReader() ? LONGEST.question : LONGEST.selection;
   emit("pane", "ask");
-  if (words.length > most) {
-    const whose = asReader() ? "The selection becomes the question of a reader, which" : "A selection";
-    return hint(`${whose} may have ${most.toLocaleString("en")} characters; this one has ${words.length.toLocaleString("en")}. Select less.`);
-  }
+  if (words.length > most) return hint((asReader() ? texts.ask.readerSelectionLong : texts.ask.selectionLong)(most, words.length));
   state.selection = asReader() ? "" : words;
   if (asReader()) byId("question").value = words;
   showSelection();
-  counted();
+  resize();
   return ask();
+}
+
+/** Leave the conversation: nothing of it stays on the page. */
+function leave() {
+  answering?.abort("left");
+  loading?.abort();
+  conversations.leave();
+  context.forget();
+  why.forget();
+  thread.clear();
+  emit("tab", "context");
+  marks(null);
+}
+
+/** Begin a new conversation. */
+export function begin() {
+  leave();
+  go({ conversation: null, q: null });
+  emit("welcome");
+  byId("question").focus();
 }
 
 /** Clear everything after another world, reader or token was chosen. */
 export function forget() {
-  running?.abort();
   state.selection = "";
   whole.key = "";
-  asked = "";
   showSelection();
-  context.forget();
-  why.forget();
-  forgetAnswer(false);
-  marks(null);
-  byId("result").classList.remove("asked");
+  leave();
+  thread.limitTo(null);
+}
+
+/** Open a stored conversation; its last turn is selected, or the one with this question. */
+export async function open(id, query = null) {
+  leave();
+  const turns = await conversations.load(id);
+  thread.limitTo(asReader() ? positionNow() : null);
+  thread.show(turns.map(thread.newTurn));
+  const wanted = query && thread.shown().findLast((turn) => turn.question === query);
+  if (wanted) thread.select(wanted);
+  if (thread.current()) thread.reveal(thread.current());
+}
+
+/** Show what the route names: its options, its conversation, and its question. */
+export async function restore() {
+  const wanted = route();
+  for (const [name, id] of Object.entries(OPTIONS)) byId(id).value = wanted[name] ?? DEFAULTS[name] ?? "";
+  const id = wanted.conversation || null;
+  try {
+    if (id && id !== conversations.open.id) await open(id, wanted.q);
+  } catch (problem) {
+    complain(problem);
+    go({ conversation: null }, { replace: true });
+  }
+  if (!id && conversations.open.id) leave();
+  if (!wanted.q) return;
+  const found = thread.shown().findLast((turn) => turn.question === wanted.q);
+  if (found) return thread.select(found);
+  byId("question").value = wanted.q;
+  resize();
+  await ask({ quietly: !thread.current() });
 }
 
 byId("ask-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  emit("tab", "context");
-  ask();
+  answer();
 });
-byId("go-answer").addEventListener("click", answer);
-byId("question").addEventListener("input", counted);
+byId("go").addEventListener("click", () => ask());
+byId("stop").addEventListener("click", () => {
+  stop();
+  byId("question").focus();
+});
+byId("question").addEventListener("input", resize);
 byId("question").addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && answering) stop();
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  if (event.ctrlKey || event.metaKey) answer();
-  else byId("ask-form").requestSubmit();
+  if (event.ctrlKey || event.metaKey) ask();
+  else answer();
 });
+thread.onAgain(answerTurn);
+on("turn", follow);
 on("ingested", () => {
   whole.key = "";
 });
 on("ask-selection", askSelection);
 on("moved", () => {
+  if (!asReader()) return;
+  thread.limitTo(positionNow());
   context.showAgain();
   marks(context.shown());
 });
 on("settled", () => {
-  if (!asked || !question()) return;
-  const had = answered;
-  ask({ quietly: true });
-  if (had) forgetAnswer(true);
+  const turn = thread.current();
+  if (turn && turn.state !== "asking") load(turn);
 });
 on("boundary", context.showAgain);
+on("located", () => {
+  // A reader's conversation is about one book.
+  if (asReader() && thread.shown().some((turn) => turn.state !== "context" && turn.book !== state.document?.number)) leave();
+  thread.limitTo(asReader() ? positionNow() : null);
+});

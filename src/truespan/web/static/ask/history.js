@@ -1,0 +1,198 @@
+// The list of conversations in the left pane, and the head of the open one: title, export, delete.
+
+import { button, byId, fill, make, say } from "../common/dom.js";
+import { complain } from "../common/notices.js";
+import { go } from "../common/route.js";
+import { asReader, emit, on, state } from "../common/state.js";
+import { texts } from "../common/texts.js";
+import { many } from "../common/words.js";
+import * as library from "../library/library.js";
+import * as asking from "./asking.js";
+import * as conversations from "./conversations.js";
+import * as thread from "./thread.js";
+import { clock } from "./times.js";
+
+const FIRST = 8;
+const MOST = 1000;
+let limit = FIRST;
+let listed = [];
+let turn = 0;
+/** The position for which the list was loaded: before it, titles could tell what comes. */
+let loadedAt = -1;
+let located = [];
+
+const positionNow = () => state.position ?? -1;
+
+function titleOf(number) {
+  const found = state.documents.find((one) => one.number === number);
+  return found ? found.title || found.name : "";
+}
+
+function entry(info) {
+  const other = info.book !== null && state.document && info.book !== state.document.number ? titleOf(info.book) : "";
+  const current = info.id === conversations.open.id;
+  return make(
+    "li",
+    {},
+    make(
+      "button",
+      { type: "button", class: "conversation", "data-id": info.id, "aria-current": current ? "true" : null, onclick: () => choose(info).catch(complain) },
+      make("span", { class: "conversation-title" }, info.damaged ? texts.ask.damaged : info.title),
+      make("small", {}, [clock(info.updated), many(info.turns, texts.ask.turn, texts.ask.turns), other].filter(Boolean).join(" · ")),
+    ),
+    button("×", () => confirm(info), { class: "icon drop-conversation", "aria-label": texts.ask.deleteNamed(info.title), title: texts.ask.delete }),
+  );
+}
+
+function render() {
+  const visible = asReader() && positionNow() < loadedAt ? [] : listed;
+  const more = visible.length > limit;
+  const shown = visible.slice(0, limit);
+  byId("history").hidden = !state.world || (!visible.length && conversations.areStored() && !asReader());
+  fill(byId("conversations"), shown.map(entry));
+  byId("more-conversations").hidden = !more;
+  const note = conversations.areStored() ? (asReader() ? texts.ask.upToPosition : "") : texts.ask.notStored;
+  byId("history-note").textContent = note;
+  byId("history-note").hidden = !note;
+}
+
+/** Load the list, unless another world, reader or position was chosen meanwhile. */
+export async function refresh() {
+  const own = (turn += 1);
+  if (!state.world) return render();
+  const at = positionNow();
+  try {
+    const found = await conversations.list(Math.min(MOST, limit + 1));
+    if (own !== turn) return;
+    listed = found;
+    loadedAt = at;
+  } catch (problem) {
+    if (own !== turn) return;
+    listed = [];
+    if (problem.code !== "not_allowed") complain(problem, refresh);
+  }
+  render();
+}
+
+/** Open a conversation, with the book that it is about. */
+async function choose(info) {
+  const book = info.book !== null && state.documents.find((one) => one.number === info.book);
+  if (book && book.number !== state.document?.number) {
+    const opened = new Promise((settle) => located.push(settle));
+    await library.openDocument(book);
+    await opened;
+  }
+  await asking.open(info.id);
+  emit("pane", "ask");
+  go({ conversation: info.id, q: null });
+  render();
+}
+
+function showHead() {
+  const first = thread.shown()[0];
+  byId("talk-head").hidden = !first;
+  if (!first) return;
+  byId("talk-title").textContent = first.question || texts.ask.aboutSelection;
+  for (const id of ["export-conversation", "delete-conversation"]) byId(id).hidden = !conversations.open.id;
+}
+
+// Deleting: a question, then the receipt in the same dialog.
+
+function confirm(info) {
+  const dialog = byId("conversation-dialog");
+  fill(
+    dialog,
+    make("h2", { id: "conversation-dialog-title" }, texts.ask.deleteTitle),
+    make("p", {}, make("q", {}, info.title)),
+    make("p", { class: "hint" }, texts.ask.deleteHint),
+    make("div", { class: "row end" },
+      button(texts.common.cancel, () => dialog.close(), { class: "quiet" }),
+      button(texts.ask.delete, () => remove(info), { class: "danger", id: "confirm-delete" })),
+  );
+  dialog.showModal();
+}
+
+async function remove(info) {
+  const dialog = byId("conversation-dialog");
+  try {
+    const receipt = await conversations.remove(info.id);
+    if (info.id === conversations.open.id) asking.begin();
+    showReceipt(dialog, receipt);
+    say(texts.ask.deleted);
+    await refresh();
+  } catch (problem) {
+    dialog.close();
+    complain(problem);
+    if (problem.code === "conversation_not_found") refresh();
+  }
+}
+
+function rows(receipt) {
+  return Object.entries(receipt)
+    .filter(([, value]) => ["string", "number"].includes(typeof value))
+    .flatMap(([name, value]) => [make("dt", {}, texts.ask.receipt[name] ?? name.replaceAll("_", " ")), make("dd", {}, String(value))]);
+}
+
+function showReceipt(dialog, receipt) {
+  const done = button(texts.common.close, () => dialog.close(), { id: "close-receipt" });
+  fill(
+    dialog,
+    make("h2", { id: "conversation-dialog-title" }, texts.ask.deleted),
+    make("p", { class: "hint" }, texts.ask.receiptHint),
+    make("dl", { class: "receipt" }, rows(receipt)),
+    make("div", { class: "row end" }, done),
+  );
+  done.focus();
+}
+
+// Exporting
+
+function save(content, kind, name) {
+  const link = make("a", { href: URL.createObjectURL(new Blob([content], { type: kind })), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+async function exportAs(format) {
+  const { id } = conversations.open;
+  byId("export-conversation").open = false;
+  try {
+    if (format === "json") save(await conversations.jsonOf(id), "application/json", `conversation-${id.slice(0, 8)}.json`);
+    else save(await conversations.markdownOf(id), "text/markdown", `conversation-${id.slice(0, 8)}.md`);
+    say(texts.ask.exported);
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+for (const one of document.querySelectorAll("[data-new-conversation]")) one.addEventListener("click", () => asking.begin());
+byId("more-conversations").addEventListener("click", () => {
+  limit = Math.min(MOST, limit * 4);
+  refresh();
+});
+byId("export-conversation").addEventListener("click", (event) => {
+  const { format } = event.target.dataset;
+  if (format) exportAs(format);
+});
+byId("delete-conversation").addEventListener("click", () => {
+  const { id } = conversations.open;
+  confirm(listed.find((info) => info.id === id) || { id, title: byId("talk-title").textContent });
+});
+on("world", () => {
+  limit = FIRST;
+  listed = [];
+  refresh();
+});
+on("located", () => {
+  for (const settle of located) settle();
+  located = [];
+  refresh();
+});
+on("thread", () => {
+  showHead();
+  render();
+});
+on("stored", refresh);
+// Titles are questions: those asked past the position leave at once, and come from the server again.
+on("moved", render);
+on("settled", refresh);

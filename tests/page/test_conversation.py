@@ -1,0 +1,245 @@
+"""Conversations on the page: turns that stream, marks, stop, copies, and what a reader sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.page.library import LAST_READ, QUESTION, UNREAD, Served, served
+from tests.page.visit import Visit
+from tests.support.providers.chat import OpenAiChatServer
+from tests.support.providers.loopback import Answer, Asked
+
+BOOK = "The Copper Heron"
+TRUE = "It was **Wrenfield**, the stationmaster, who had taken the key of the boathouse [1]. "
+FALSE = "He sold it to Admiral Quist in 1921 [1]. "
+QUOTES = "It was “hidden it under the lever” [1], but not “thrown into the sea”."
+DESK = {"width": 1440, "height": 900}
+
+
+@dataclass
+class Model:
+    """A chat model that says `pieces`; it waits where an event is among them."""
+
+    server: OpenAiChatServer
+    pieces: list[str | Event | Exception] = field(default_factory=list)
+
+    def say(self, *pieces: str | Event | Exception) -> None:
+        self.pieces = list(pieces)
+
+    def answer(self, asked: Asked) -> Answer:
+        return self.server.saying(self._speak(), ended=True)
+
+    def _speak(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            if isinstance(piece, Event):
+                piece.wait(30)
+            elif isinstance(piece, Exception):
+                yield self.server.trouble(str(piece))
+                return
+            else:
+                yield self.server.piece(piece)
+        yield self.server.end()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with OpenAiChatServer() as server:
+        made = Model(server)
+        server.fault = made.answer
+        yield made
+
+
+@pytest.fixture(scope="module")
+def answering(harbour: Served, model: Model) -> Iterator[Served]:
+    """The library of the other tests, served with a chat model."""
+    settings = {
+        "chat_provider": "openai",
+        "chat_model": model.server.model,
+        "chat_openai_base_url": model.server.base,
+        "chat_openai_keyless": "1",
+    }
+    with served(harbour.library, **settings) as running:
+        yield running
+
+
+@pytest.fixture
+def desk(visits: Callable[..., Visit], answering: Served) -> Visit:
+    """A visit to the server that has a chat model."""
+    return visits(
+        answering.address, viewport=DESK, permissions=["clipboard-read", "clipboard-write"]
+    )
+
+
+def ask(visit: Visit, question: str) -> Any:
+    """Ask for an answer, and return the turn when it is complete."""
+    turns = visit.find("#thread > .turn").count()
+    visit.find("#question").fill(question)
+    visit.find("#question").press("Enter")
+    turn = visit.find("#thread > .turn").nth(turns)
+    expect(turn.locator(".answer[aria-busy=false]")).to_be_attached()
+    return turn
+
+
+def test_answer_streams_and_is_then_linked_checked_marked_and_copied(
+    desk: Visit, model: Model
+) -> None:
+    rest = Event()
+    model.say(TRUE, rest, FALSE, QUOTES)
+    desk.find("#question").fill(QUESTION)
+    desk.find("#question").press("Enter")
+    turn = desk.find(".turn")
+    expect(turn.locator(".answer[aria-busy=true] strong")).to_have_text("Wrenfield")
+    expect(desk.find("#stop")).to_be_visible()
+    expect(desk.find("#question")).to_have_value("")
+    expect(desk.find("#question")).to_be_focused()
+
+    rest.set()
+    expect(turn.locator(".answer[aria-busy=false] .mode")).to_have_text("rag")
+    expect(desk.find("#stop")).to_be_hidden()
+    assert "q=Who" in desk.page.url
+
+    expect(turn.locator(".support")).to_contain_text(re.compile(r"Support 0\.\d\d: \d of \d"))
+    marked = turn.locator(".unsupported").filter(has_text="Admiral Quist")
+    tip = turn.locator(".doubt .tip").first
+    expect(tip).to_be_hidden()
+    marked.first.hover()
+    expect(tip).to_be_visible()
+    expect(tip).to_contain_text("Quist")
+    desk.find("#question").hover()
+    expect(tip).to_be_hidden()
+    turn.locator(".doubt-mark").first.focus()
+    expect(tip).to_be_visible()
+    expect(turn.locator(".unsupported").filter(has_text="Wrenfield")).to_have_count(0)
+
+    expect(turn.locator(".quotes .bad")).to_contain_text("thrown into the sea")
+    turn.locator(".copy").click()
+    expect(turn.locator(".copy")).to_have_text("Copied")
+    copied = desk.page.evaluate("navigator.clipboard.readText()")
+    assert "who had taken the key of the boathouse [1]" in copied
+    assert re.search(
+        r"Sources\n\[1\] The Copper Heron › .*\(sentences \d+–\d+, .*heron\.md\)", copied
+    )
+    assert "Not found verbatim in the sources: “thrown into the sea”" in copied
+    assert "Not supported by the sources: He sold it to Admiral Quist" in copied
+
+    turn.locator(".cite").first.click()
+    expect(desk.find("#text .s.lit").first).to_be_in_viewport()
+
+
+def test_each_turn_keeps_its_own_context_and_explanation(desk: Visit, model: Model) -> None:
+    model.say(TRUE)
+    first = ask(desk, QUESTION)
+    model.say("The sluice gate of the mill is lifted by a crank [1].")
+    second = ask(desk, "How is the sluice gate of the mill lifted?")
+    expect(second).to_have_attribute("aria-current", "true")
+    expect(first.locator(".spoken")).to_contain_text("Wrenfield")
+
+    second.get_by_role("tab", name="Context").click()
+    expect(second.locator("#panel-context .card").filter(has_text="crank")).not_to_have_count(0)
+    first.locator("[data-peek=context]").click()
+    expect(first).to_have_attribute("aria-current", "true")
+    expect(desk.find("#tab-context")).to_be_focused()
+    expect(first.locator("#panel-context .card").filter(has_text="Wrenfield")).to_have_count(1)
+    expect(second.locator(".spoken")).to_contain_text("crank")
+    second.locator("[data-peek=why]").click()
+    expect(second.locator("#panel-why")).to_contain_text("written by a chat model")
+
+    desk.page.go_back()
+    expect(first).to_have_attribute("aria-current", "true")
+    desk.find("#talk-head [data-new-conversation]").click()
+    expect(desk.find(".turn")).to_have_count(0)
+    expect(desk.find("#panel-context .welcome")).to_be_visible()
+    expect(desk.find("#question")).to_be_focused()
+
+
+def test_stopped_answer_keeps_what_arrived_and_a_second_question_stops_the_first(
+    desk: Visit, model: Model
+) -> None:
+    silent = Event()
+    model.say(TRUE, silent)
+    for stop in (lambda: desk.find("#stop").click(), lambda: desk.page.keyboard.press("Escape")):
+        desk.find("#question").fill(QUESTION)
+        desk.find("#question").press("Enter")
+        last = desk.find(".turn").last
+        expect(last.locator(".answer[aria-busy=true] strong")).to_be_visible()
+        stop()
+        expect(last.locator(".broken.stopped")).to_contain_text("was not checked")
+        expect(last.locator(".spoken")).to_contain_text("Wrenfield")
+        expect(desk.find("#stop")).to_be_hidden()
+
+    desk.find("#question").fill("Who had taken the key of the boathouse?")
+    desk.find("#question").press("Enter")
+    expect(desk.find(".turn")).to_have_count(3)
+    model.say(TRUE)
+    third = ask(desk, QUESTION)
+    silent.set()
+    expect(third.locator(".answer .mode")).to_have_text("rag")
+    expect(desk.find(".turn").nth(2).locator(".broken.stopped")).to_be_visible()
+    desk.find(".turn").nth(0).get_by_role("button", name="Ask again").click()
+    expect(desk.find(".turn").nth(0).locator(".answer .mode")).to_have_text("rag")
+    expect(desk.find("#alerts")).to_be_empty()
+
+
+def test_answer_that_breaks_off_is_told_in_its_turn_and_can_be_asked_again(
+    desk: Visit, model: Model
+) -> None:
+    model.say(TRUE, RuntimeError("out of memory"))
+    turn = ask(desk, QUESTION)
+    expect(turn.locator(".broken.failed code")).not_to_be_empty()
+    expect(turn.locator(".spoken")).to_contain_text("Wrenfield")
+    expect(turn.locator(".cite")).to_have_count(0)
+
+    desk.failures_expected = True
+    desk.page.route(re.compile(r"/(answer|turns|conversations)$"), lambda route: route.abort())
+    turn.get_by_role("button", name="Ask again").click()
+    expect(turn.locator(".broken.failed")).to_contain_text("The server does not respond")
+    desk.page.unroute_all()
+    model.say(TRUE)
+    turn.get_by_role("button", name="Ask again").click()
+    expect(turn.locator(".answer .mode")).to_have_text("rag")
+
+
+def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Model) -> None:
+    desk.open(BOOK)
+    desk.as_reader("chatting")
+    desk.read_to(LAST_READ)
+    model.say("Marten searched the net loft [1].")
+    early = ask(desk, "Where did Marten search?")
+    expect(early).to_contain_text(f"asked at sentence {LAST_READ}")
+    desk.read_to(16)
+    model.say(TRUE)
+    ask(desk, QUESTION)
+    expect(desk.find("#ask")).to_contain_text(UNREAD[0])
+
+    held: list[Route] = []
+    desk.page.route("**/position", lambda route: held.append(route), times=1)
+    with desk.page.expect_request("**/position"):
+        desk.find("#position-number").fill(str(LAST_READ))
+        desk.find("#position-number").press("Enter")
+
+    expect(desk.find(".turn")).to_have_count(1)
+    expect(desk.find(".turn")).to_contain_text("net loft")
+    for word in UNREAD:
+        expect(desk.find("#ask")).not_to_contain_text(word)
+    expect(desk.find("#ask")).not_to_contain_text(QUESTION)
+    with desk.page.expect_response("**/position"):
+        held[0].continue_()
+    desk.read_to(3)
+    expect(desk.find(".turn")).to_have_count(0)
+    desk.read_to(16)
+    expect(desk.find(".turn")).to_have_count(2)
+
+
+def test_without_a_chat_model_the_passages_are_the_answer(visit: Visit) -> None:
+    turn = ask(visit, QUESTION)
+
+    expect(turn.locator(".spoken blockquote").first).to_contain_text("boathouse")
+    expect(turn).to_contain_text("no chat model was used: these are the passages themselves")
+    expect(turn.locator(".support")).to_have_count(0)
