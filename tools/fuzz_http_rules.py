@@ -17,7 +17,7 @@ ACCEPTED, REJECTED = "ST201", "ST202"
 
 WRITES = {
     "createWorld", "deleteWorld", "uploadDocuments", "addSample", "updateDocument",
-    "deleteDocument", "cancelJob", "resumeJob",
+    "deleteDocument", "reingestDocument", "cancelJob", "resumeJob",
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
     "examineWorld", "setDefaults",
 }  # fmt: skip
@@ -37,12 +37,14 @@ BY_STATE: dict[str, set[str]] = {
     "golden_invalid": {"evaluate"},
     # Names of worlds and files that cannot be printed, or are all the same; names of models and
     # chunkings that the library has not, worlds that hold nothing yet, sentences past the end of a
-    # book, a domain of another world; labels that are no URL or code, JSON in a query string.
+    # book, a domain of another world; labels that are no URL or code, JSON in a query string; a
+    # document that was uploaded, and has no file to read again.
     "invalid_settings": {
         "createWorld", "uploadDocuments", "updateDocument", "countFacets", "reindex", "rollback",
         "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
-        "evaluate",
+        "listDocuments", "reingestDocument", "evaluate",
     },
+    "source_missing": {"reingestDocument"},
 }  # fmt: skip
 
 NO_RERANKER = "No reranker is configured."

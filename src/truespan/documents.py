@@ -22,22 +22,30 @@ from truespan.maintenance.delete import Receipt
 from truespan.retrieval.pages import active_pages
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import (
+    PAGE_DOCUMENTS,
     AuditEntry,
     Derived,
     Document,
+    DocumentPage,
+    DocumentSort,
+    DocumentStatus,
     OutlineEntry,
     RevisionRef,
     document_references,
 )
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
+    LAST_FIRST,
+    MOST_PAGE_CHUNKS,
+    PAGE_CHUNKS,
     PAGE_SENTENCES,
+    ChunkPage,
     PageRequest,
     SentencePage,
     StoredImage,
     wanted_image,
 )
-from truespan.types.request import DEFAULT_VERSION
+from truespan.types.request import DEFAULT_VERSION, FilterArguments, check_whole
 from truespan.types.scope import Scope, Verb
 from truespan.types.source import LabelArguments
 from truespan.world_access import WorldAccess
@@ -60,6 +68,43 @@ class Documents(Struct, frozen=True):
         """Return the world's documents, by number."""
         scope = self._access.readable_scope()
         return self._access.components.store.documents(scope) if scope else []
+
+    def find(
+        self,
+        search: str | None = None,
+        *,
+        status: DocumentStatus | str | None = None,
+        sort: DocumentSort | str = DocumentSort.NUMBER,
+        descending: bool = False,
+        first: int = 0,
+        count: int | None = PAGE_DOCUMENTS,
+        **filters: Unpack[FilterArguments],
+    ) -> DocumentPage:
+        """Return documents with all words of `search` in their names, tags, URL or metadata.
+
+        Filters by document are those of `facets`: what is not complete yet matches none of them.
+        With `count` None, all of them are returned, from the one at `first` on.
+
+        Raises:
+            InvalidSettings: before anything is read.
+        """
+        from truespan.retrieval.document_list import DocumentQuery
+
+        query = DocumentQuery.from_arguments(
+            search, status, sort, descending, first, count, filters
+        )
+        scope, store = self._access.readable_scope(), self._access.components.store
+        if scope is None:
+            return query.page(())
+
+        def read() -> DocumentPage:
+            documents = store.documents(scope)
+            if filters:
+                catalog = store.document_catalog(scope, self._access.record())
+                return query.page(documents, catalog)
+            return query.page(documents)
+
+        return self._access.with_stable_snapshot(read)
 
     def get(self, reference: str | int) -> Document:
         """Return one document.
@@ -95,6 +140,43 @@ class Documents(Struct, frozen=True):
             if revision is None:
                 raise DocumentNotFound(str(reference))
             return active_pages(store, scope, revision).page(wanted)
+
+        self._access.readable_scope()
+        return self._access.with_stable_snapshot(read)
+
+    def chunks(
+        self, reference: str | int, *, first: int = 0, count: int | None = PAGE_CHUNKS
+    ) -> ChunkPage:
+        """Return chunks of a document's active revision, in reading order.
+
+        A chunk that does not match its checksum is listed without its text. With `count` None, all
+        are returned from the one at `first` on; past the end there are none.
+
+        Raises:
+            InvalidSettings: `first` is negative, or `count` is not between 1 and 500.
+            DocumentNotFound: there is no such document, or it is not complete yet.
+        """
+        check_whole("first", first, 0, LAST_FIRST)
+        if count is not None:
+            check_whole("count", count, 1, MOST_PAGE_CHUNKS)
+        store = self._access.components.store
+
+        def read() -> ChunkPage:
+            scope, document = self._find(reference)
+            revision = store.in_force(scope, document.number)
+            if revision is None:
+                raise DocumentNotFound(str(reference))
+            profile = scope.generation.chunking
+            chunking = profile.name if profile else revision.chunking
+            total, chunks = store.list_chunks(
+                scope, revision.ref, first=first, count=LAST_FIRST if count is None else count
+            )
+            return ChunkPage(
+                *(document.number, revision.doc_id, revision.title, revision.name, revision.path),
+                *(revision.ref.revision, revision.created_at, revision.source_hash),
+                *(revision.text_hash, revision.recipe, scope.generation.number),
+                *(str(chunking), revision.characters, first, total, tuple(chunks)),
+            )
 
         self._access.readable_scope()
         return self._access.with_stable_snapshot(read)

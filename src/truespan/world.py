@@ -56,6 +56,7 @@ from truespan.types.request import (
 from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.source import (
+    UPLOAD,
     DocumentArguments,
     DocumentOptions,
     IngestArguments,
@@ -529,6 +530,38 @@ class World:
         checked = IngestOptions.from_arguments(**options)
         jobs = self._ingest_jobs(self.access.writable_scope())
         return self._submit(jobs.queue(jobs.request(paths, manifest, checked)))
+
+    def submit_reingest(self, reference: str | int) -> Job:
+        """Read the file of a document again in the background; return the queued job.
+
+        Labels stay as they are. The file must still be where it was ingested from, and no link.
+
+        Raises:
+            NotAllowed: the caller may not administer the world: a file of this machine is read.
+            InvalidSettings: the document was uploaded, or named by a manifest.
+            SourceMissing, SourceOutside: the file is gone, or has become a link to elsewhere.
+            DocumentNotFound, DocumentAmbiguous, Overloaded: as elsewhere.
+        """
+        from truespan.ingest.pipeline import IngestRequest
+
+        document, access = self.documents.get(reference), self.access
+        access.require_writable()
+        if not access.authority.may(Verb.ADMINISTER, access.record().id):
+            raise NotAllowed("read files of the server")
+        if document.path.startswith(UPLOAD):
+            raise InvalidSettings(
+                f"{document.name} was uploaded, and uploaded files are not kept.",
+                advice="Upload it again: the same name makes a new revision.",
+            )
+        if document.origin:
+            raise InvalidSettings(
+                f"{document.name} is named by a manifest, which describes it.",
+                advice="Ingest the manifest again.",
+            )
+        jobs = self._ingest_jobs(access.writable_scope())
+        folder = str(PurePath(document.path).parent)
+        options = IngestOptions(DocumentOptions(), within=(folder,))
+        return self._submit(jobs.queue(IngestRequest((document.path,), None, options=options)))
 
     def submit_uploads(
         self, uploads: Sequence[Upload], **options: Unpack[DocumentArguments]

@@ -15,6 +15,7 @@ from truespan.errors import InvalidConfiguration
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.server import check_names
+from truespan.ingest.pipeline import IngestRequest
 from truespan.settings.catalogue import Settings
 
 TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."
@@ -117,6 +118,40 @@ def test_the_sample_book_is_ingested_by_a_job_for_callers_who_may_write(
     assert refused.status == 404
     (book,) = [one for one in here.library.world("w").documents.list() if one.kind == "book"]
     assert (book.title, book.name) == ("The Glass Ferry", "the-glass-ferry.md")
+
+
+def test_a_file_of_the_server_is_read_again_for_administrators_only(
+    here: Place, client: Client
+) -> None:
+    target = "/v1/worlds/w/documents/a.txt/ingest"
+    for verbs in (("read",), ("write",), ("write", "read"), ("administer", "read"), ("follow",)):
+        refused = client.json("POST", target, token=token(here, *verbs))
+        assert refused.status in (403, 404), (verbs, refused.content)
+    assert len(here.library.world("w").jobs.list()) == 1
+
+    asked = client.json("POST", target, token=token(here, "administer", "read", "write"))
+
+    assert asked.status == 202
+    place_of_job = asked.header("location") or ""
+    until(lambda: client.json("GET", place_of_job).content["job"]["state"] == "done")
+    done = client.json("GET", place_of_job).content
+    assert [one["state"] for one in done["documents"]] == ["unchanged"]
+    assert done["job"]["resumable"] is False
+
+
+def test_a_cancelled_job_says_whether_it_can_be_resumed(here: Place, client: Client) -> None:
+    world, components = here.library.world("w"), here.library._components
+    store, scope = components.store, world.access.writable_scope()
+    request = IngestRequest((here.write("b.txt", TEXT),)).to_json()
+    gone = "a process that has ended"
+    job = store.queue_job(scope, "ingest", request, gone)
+    uploads = IngestRequest(uploads="a-batch-that-is-gone").to_json()
+    other = store.queue_job(scope, "ingest", uploads, gone)
+    for queued in (job, other):
+        world.jobs.cancel(queued.id)
+    listed = client.json("GET", "/v1/worlds/w/jobs").content["jobs"]
+
+    assert {one["id"]: one["resumable"] for one in listed[:2]} == {job.id: True, other.id: False}
 
 
 def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: Client) -> None:

@@ -41,6 +41,7 @@ from truespan.http.routes import OPERATIONS, ROUTES
 from truespan.http.schemas import NewWorld, PageQuery, WorldEntry
 from truespan.serialize import status_of
 from truespan.types.decision import AnswerMode
+from truespan.types.document import DocumentSort, DocumentStatus
 from truespan.types.request import Defaults
 
 EVERY = (*OPERATIONS, document_operation(OPERATIONS))
@@ -273,6 +274,14 @@ def test_header_lists_the_answer_modes(document: Any) -> None:
     modes = document["components"]["headers"]["X-Answer-Mode"]["schema"]["enum"]
 
     assert sorted(modes) == sorted(AnswerMode)
+
+
+def test_list_of_documents_takes_every_status_and_order(document: Any) -> None:
+    parameters = document["paths"]["/v1/worlds/{world}/documents"]["get"]["parameters"]
+    schemas = {one["name"]: one["schema"] for one in parameters if "schema" in one}
+
+    assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["status"]))) >= {*DocumentStatus}
+    assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["sort"]))) >= {*DocumentSort}
 
 
 def test_rules_of_the_fuzzer_name_existing_operations() -> None:

@@ -29,13 +29,16 @@ from truespan.http.routes import OPERATIONS
 ALL_VERBS = "administer+follow+read+write"
 OPEN = {"health", "ready"}
 """Public operations, which reveal nothing about callers."""
-FREE = {"me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld"}
+FREE = {
+    "me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld",
+    "reingestDocument",
+}  # fmt: skip
 """What is not decided by one verb in one world; each is looked at by itself."""
 NEEDS = {
     "read": {
-        "listDocuments", "showDocument", "countFacets", "readSentences", "showChunk", "showImage",
-        "listJobs", "showJob", "followJob", "search", "retrieve", "whyNot", "answer", "listUsage",
-        "explain", "evaluate",
+        "listDocuments", "showDocument", "countFacets", "readSentences", "listChunks", "showChunk",
+        "showImage", "listJobs", "showJob", "followJob", "search", "retrieve", "whyNot", "answer",
+        "listUsage", "explain", "evaluate",
     },
     "follow": {
         "listBooks", "readPosition", "retrieveAsReader", "answerAsReader", "whyNotAsReader",

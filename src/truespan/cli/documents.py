@@ -82,12 +82,18 @@ def show(
     world: cli.WorldName = None,
     library: cli.Folder = None,
     text: Annotated[bool, Option("--text", help="Print the document's text.")] = False,
+    chunks: Annotated[
+        bool, Option("--chunks", help="List its chunks: places, states and texts.")
+    ] = False,
     as_json: cli.Json = False,
 ) -> None:
     """Show a document or a chunk as the store holds it."""
     from uuid import UUID
 
-    from truespan.cli.output import show_chunk, show_document
+    from truespan.cli.output import show_chunk, show_chunks, show_document
+
+    if text and chunks:
+        raise InvalidSettings("--text cannot be combined with --chunks.")
 
     with cli.open_world(library, world) as chosen:
         documents = chosen.documents
@@ -105,6 +111,10 @@ def show(
             echo(
                 to_json({"document": document_data(document), "text": whole}) if as_json else whole
             )
+            return
+        if chunks:
+            page = documents.chunks(reference, count=None)
+            echo(to_json(record_data(page)) if as_json else show_chunks(page))
             return
         outline, metadata = documents.outline(reference), documents.metadata(reference)
         audit = documents.audit(reference)

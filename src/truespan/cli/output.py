@@ -19,13 +19,13 @@ from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece, UsageRecord
 from truespan.types.bundle import ContextBundle, Notice, RerankReport, SearchResult
-from truespan.types.chunk import ChunkRecord
+from truespan.types.chunk import ChunkKind, ChunkRecord, ChunkState
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.types.facet import Facet, Facets, FacetValue
 from truespan.types.graphemes import shorten
 from truespan.types.metadata import ValueKind, parse_value, read_metadata
-from truespan.types.reading import ReadingPosition
+from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
 from truespan.types.support import SupportReason
@@ -426,6 +426,44 @@ def show_chunk(record: ChunkRecord) -> str:
             chunk.data.decode(errors="replace") if intact else "(not shown)",
         ]
     )
+
+
+_CHUNK_REASONS = {
+    "damaged_text": "its text does not match its hash",
+    "too_long": "longer than the model reads",
+    "index_lost": "the index was empty",
+    "vector_lost": "its vector was lost",
+    "stale": "changed since it was embedded",
+    "missing": "missing in the index",
+}
+
+
+def show_chunks(page: ChunkPage) -> str:
+    """Show where each chunk of a document begins and ends, its state, and the start of its text."""
+    lines = [
+        f"{page.title}  (document {page.document}, {page.doc_id})",
+        f"{pluralize(page.total, 'chunk')} by {page.chunking!r}, revision {page.revision}, "
+        f"generation {page.generation}",
+        f"text {page.text_hash}",
+    ]
+    past = 0
+    for chunk in page.chunks:
+        shared = max(past - chunk.start, chunk.start - chunk.context_start, 0)
+        past = max(past, chunk.end)
+        marks = [str(chunk.chunk_type)] if chunk.chunk_type is not ChunkKind.TEXT else []
+        marks += [f"overlap {shared}"] if shared and chunk.chunk_type is ChunkKind.TEXT else []
+        if chunk.state is not ChunkState.EMBEDDED:
+            reason = chunk.reason and _CHUNK_REASONS.get(chunk.reason, chunk.reason)
+            marks.append(f"{chunk.state}{f': {reason}' if reason else ''}")
+        marks += [] if chunk.intact else ["✗ bytes do not match their hash"]
+        lines += [
+            "",
+            f"{chunk.index}  {chunk.chunk_id}",
+            f"   characters {chunk.start}-{chunk.end}, {_name_sentences(chunk)}, "
+            + ", ".join([pluralize(chunk.tokens, "token"), *marks]),
+            f"   {shorten(' '.join(chunk.text.split()), _QUOTE_SHOWN) if chunk.text else '-'}",
+        ]
+    return "\n".join(lines)
 
 
 def show_labels(document: Document) -> str:

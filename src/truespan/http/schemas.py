@@ -20,16 +20,21 @@ from truespan.arguments import (
     RetrievalArguments,
     SearchMode,
 )
+from truespan.documents import Documents
 from truespan.errors import InvalidSettings
 from truespan.evaluation.compare import ALLOWED_DROP
+from truespan.jobs.world_jobs import Jobs
 from truespan.maintenance.delete import PointsRemoved
 from truespan.serialize import members, record_data
 from truespan.strict_json import JsonError, parse_json
 from truespan.types import decision as decisions
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.document import (
+    LONGEST_DOCUMENT_SEARCH,
+    MOST_PAGE_DOCUMENTS,
     AuditEntry,
     Document,
+    DocumentStatus,
     DomainRecord,
     OutlineEntry,
     WorldStatus,
@@ -38,7 +43,15 @@ from truespan.types.facet import DEFAULT_FACET_VALUES, MOST_FACET_VALUES
 from truespan.types.job import Job, JobCounts, JobDocument, JobState, Phase
 from truespan.types.metadata import read_metadata
 from truespan.types.profile import Distance
-from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES, ReadingPosition
+from truespan.types.reading import (
+    LAST_FIRST,
+    MOST_PAGE_CHUNKS,
+    MOST_PAGE_SENTENCES,
+    PAGE_CHUNKS,
+    PAGE_SENTENCES,
+    ListedChunk,
+    ReadingPosition,
+)
 from truespan.types.request import (
     MOST_TOP_K,
     RETRIEVAL_TOP_K,
@@ -46,6 +59,7 @@ from truespan.types.request import (
     Mode,
 )
 from truespan.types.scope import LARGEST_GENERATION, Generation, World
+from truespan.types.source import UPLOAD
 from truespan.types.timestamp import IsoTime
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
@@ -216,11 +230,9 @@ class PageQuery(Arguments, frozen=True, kw_only=True):
 _LIST_AS_JSON = "A JSON array of strings."
 
 
-class FacetQuery(Arguments, frozen=True, kw_only=True):
-    """What to count, and the filters that choose the documents."""
+class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
+    """Filters that choose documents, in a query string."""
 
-    keys: Annotated[str, Meta(description=f"Labels and keys. {_LIST_AS_JSON}")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=MOST_FACET_VALUES)] = DEFAULT_FACET_VALUES
     language_constraint: Label | None = None
     version_constraint: Label | None = None
     source_pattern: Label | None = None
@@ -233,7 +245,8 @@ class FacetQuery(Arguments, frozen=True, kw_only=True):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that were given, with what is JSON read; raises InvalidSettings."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
+        left_out = (None, UNSET)
+        values = {name: value for name, value in asdict(self).items() if value not in left_out}
         for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata_filter"}:
             try:
                 values[name] = parse_json(values[name])
@@ -243,6 +256,48 @@ class FacetQuery(Arguments, frozen=True, kw_only=True):
                 kind = "object" if name == "metadata_filter" else "array"
                 raise InvalidSettings(f"The argument {name!r} is wrong: it is no JSON {kind}.")
         return values
+
+
+class FacetQuery(DocumentFilterQuery, frozen=True, kw_only=True):
+    """What to count, and the filters that choose the documents."""
+
+    keys: Annotated[str, Meta(description=f"Labels and keys. {_LIST_AS_JSON}")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_FACET_VALUES)] = DEFAULT_FACET_VALUES
+
+
+class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
+    """Which documents to list, in which order, and how many; all of them without `count`."""
+
+    search: (
+        Annotated[
+            str,
+            Meta(
+                max_length=LONGEST_DOCUMENT_SEARCH,
+                description="Words in title, path, id, tags, URL or metadata.",
+            ),
+        ]
+        | None
+    ) = None
+    status: Literal["ready", "ingesting", "updating", "incomplete", "damaged"] | UnsetType = UNSET
+    sort: Literal[
+        "number",
+        "title",
+        "path",
+        "status",
+        "kind",
+        "language",
+        "version",
+        "characters",
+        "chunks",
+    ] = "number"
+    descending: bool = False
+    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    count: Annotated[int, Meta(ge=1, le=MOST_PAGE_DOCUMENTS)] | None = None
+
+
+class ChunkQuery(Arguments, frozen=True, kw_only=True):
+    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    count: Annotated[int, Meta(ge=1, le=MOST_PAGE_CHUNKS)] = PAGE_CHUNKS
 
 
 class BookQuery(Arguments, frozen=True, kw_only=True):
@@ -352,12 +407,46 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
     path: str
     visible: bool
     """Whether it can be searched yet."""
+    status: DocumentStatus
+    revision: int | None
+    """The active revision."""
+    uploaded: bool
+    """Whether it is an upload, and not a file of the server."""
+    manifest: bool
+    """Whether a manifest named it."""
 
 
 class DocumentList(Struct, frozen=True, kw_only=True):
-    """The documents of a world."""
+    """Documents of a world, from the one at `first` on.
+
+    `total` counts all that match, `statuses` those of each status, whichever was asked for.
+    """
 
     documents: list[DocumentEntry]
+    first: int
+    total: int
+    statuses: dict[DocumentStatus, int]
+
+
+class ChunkList(Struct, frozen=True, kw_only=True):
+    """Chunks of a document in reading order, and the revision and generation they belong to."""
+
+    document: int
+    doc_id: str
+    title: str
+    source: str
+    path: str
+    revision: int
+    created_at: IsoTime
+    source_hash: str
+    text_hash: str
+    recipe: str
+    generation: int
+    chunking: str
+    characters: int
+    first: int
+    total: int
+    chunks: tuple[ListedChunk, ...]
 
 
 class LabelChanges(Arguments, frozen=True, kw_only=True):
@@ -402,6 +491,8 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     finished_at: IsoTime | None
     counts: JobCounts
     error: str | None
+    resumable: bool
+    """Whether it can be resumed: it did not complete, and its files are still there."""
 
 
 class AcceptedJob(Struct, frozen=True, kw_only=True):
@@ -627,14 +718,31 @@ def decision_detail(decision: decisions.Decision) -> Decision:
 
 def document_entry(document: Document) -> DocumentEntry:
     """Convert a document. Where on the server its file is, is for the operator only."""
-    *names, _path, _visible = DocumentEntry.__struct_fields__
+    *names, _visible, _status, _revision, _uploaded, _manifest = DocumentEntry.__struct_fields__
     values = members(document, *names)
     values["path"] = document.shown_path
+    values["uploaded"] = document.path.startswith(UPLOAD)
+    values["manifest"] = bool(document.origin)
+    values["status"], values["revision"] = document.status, document.active
     values["tags"] = list(document.tags)
     values["metadata"] = read_metadata(document.metadata)
     return DocumentEntry(**values, visible=document.active is not None)
 
 
-def job_summary(job: Job) -> JobSummary:
+def document_list(documents: Documents, query: DocumentQuery) -> DocumentList:
+    """Return the documents that a query asks for."""
+    arguments = query.arguments()
+    arguments["count"] = query.count
+    found = documents.find(**arguments)
+    return DocumentList(
+        documents=[document_entry(document) for document in found.documents],
+        first=found.first,
+        total=found.total,
+        statuses=found.statuses,
+    )
+
+
+def job_summary(job: Job, jobs: Jobs) -> JobSummary:
     """Convert a job, leaving out its request and its worker."""
-    return JobSummary(**record_data(job, *JobSummary.__struct_fields__))
+    *names, _resumable = JobSummary.__struct_fields__
+    return JobSummary(**record_data(job, *names), resumable=jobs.is_resumable(job))

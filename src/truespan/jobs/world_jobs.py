@@ -124,11 +124,17 @@ class Jobs(Struct, frozen=True):
         found = self.get(job)
         if found.state in (JobState.DONE, *_ACTIVE):
             raise JobNotResumable(job, found.state)
-        batch, uploads = upload_batch(found), self.components.uploads
-        if batch and not (uploads and uploads.exists(self._scope_of(job).world, batch)):
+        if not self.is_resumable(found):
             raise JobNotResumable(job, f"{found.state} and without its uploads")
         self.record_interruption(found)
         return self.get(job)
+
+    def is_resumable(self, job: Job) -> bool:
+        """Say whether a job stopped before it was done, and the files it needs are still there."""
+        if self.scope is None or job.state in (JobState.DONE, *_ACTIVE):
+            return False
+        batch, uploads = upload_batch(job), self.components.uploads
+        return not batch or bool(uploads and uploads.exists(self.scope.world, batch))
 
     def _scope_of(self, job: str) -> Scope:
         if self.scope is None:

@@ -39,6 +39,7 @@ from truespan.types.chunk import (
 )
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
+from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, NamedPlace, Place
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
@@ -135,6 +136,62 @@ class Chunks(Part):
                     whole = record.intact and bool(own)
                     records[chunk_id] = replace(record, chunk=chunk, intact=whole)
         return records
+
+    def list_chunks(
+        self, scope: Scope, revision: RevisionRef, *, first: int, count: int
+    ) -> tuple[int, list[ListedChunk]]:
+        """Return how many chunks a revision has, and some of them in reading order.
+
+        A chunk whose rows or text do not match their checksum is listed without its text.
+        """
+        with self._db.read(scope) as session:
+            key = revision_key(session, revision)
+            total = session.value(
+                """SELECT count(*) FROM states WHERE world_id = :world AND revision = :revision
+                     AND generation = :generation""",
+                revision=key,
+            )
+            rows = session.all(
+                """SELECT position, chunk_id, kind, state, warning, context_start, start, finish,
+                     first_sid, last_sid, tokens, text_hash
+                   FROM states WHERE world_id = :world AND revision = :revision
+                     AND generation = :generation
+                   ORDER BY start, position LIMIT :count OFFSET :first""",
+                revision=key,
+                count=count,
+                first=first,
+            )
+        records = self.read_chunks(scope, [ChunkId(row[1]) for row in rows])
+        listed: list[ListedChunk] = []
+        for row in rows:
+            index, chunk_id, kind, state, warning, context, start, end, *rest = row
+            first_sid, last_sid, tokens, text_hash = rest
+            record = records.get(chunk_id)
+            chunk = record.chunk if record is not None else None
+            intact = record is not None and record.is_intact()
+            listed.append(
+                ListedChunk(
+                    index=index,
+                    chunk_id=chunk_id,
+                    chunk_type=ChunkKind(kind) if kind in _KINDS else ChunkKind.TEXT,
+                    state=ChunkState(state) if state in _STATES else ChunkState.QUARANTINED,
+                    reason=warning,
+                    context_start=context,
+                    start=start,
+                    end=end,
+                    first_sid=first_sid,
+                    last_sid=last_sid,
+                    tokens=tokens,
+                    text_hash=text_hash,
+                    chapter=chunk.chapter if chunk else None,
+                    section=chunk.section if chunk else None,
+                    page=chunk.page if chunk else None,
+                    figure=chunk.figure if chunk else None,
+                    intact=intact,
+                    text=chunk.data.decode() if chunk and intact else None,
+                )
+            )
+        return total or 0, listed
 
     def locate_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
         """Return the key of the revision and the index of each id, in the scope's world and

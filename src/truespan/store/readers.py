@@ -334,7 +334,9 @@ class Readers(Part):
             raise damaged_labels(cells.document)
         token = assets_token(cells.source_hash, cells.recipe)
         names = cells.doc_id, cells.name, cells.title, document_label(cells).path
-        return InForce(cells.ref, *names, token, cells.sentences)
+        made = cells.created_at, cells.source_hash, cells.text_hash, cells.recipe
+        sizes = cells.chunking, cells.characters
+        return InForce(cells.ref, *names, token, cells.sentences, *made, *sizes)
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
         """Return a part of a revision's text in one read; None when the revision is gone."""

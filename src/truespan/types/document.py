@@ -8,6 +8,7 @@ import struct
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
@@ -28,6 +29,39 @@ T = TypeVar("T")
 
 PAIR = struct.Struct("<IH")
 """In packed postings, a chunk's index and how often a term is in it."""
+
+
+class DocumentStatus(StrEnum):
+    """How much of a document can be found."""
+
+    READY = "ready"
+    INGESTING = "ingesting"
+    """Its first revision is not complete, so that nothing of it can be found yet."""
+    UPDATING = "updating"
+    """A new revision is not complete; the earlier one is found until then."""
+    INCOMPLETE = "incomplete"
+    """Some of its chunks are not embedded, or are longer than the model reads."""
+    DAMAGED = "damaged"
+    """Labels do not match their checksum, or chunks are quarantined."""
+
+
+class DocumentSort(StrEnum):
+    """What a list of documents can be sorted by."""
+
+    NUMBER = "number"
+    TITLE = "title"
+    PATH = "path"
+    STATUS = "status"
+    KIND = "kind"
+    LANGUAGE = "language"
+    VERSION = "version"
+    CHARACTERS = "characters"
+    CHUNKS = "chunks"
+
+
+PAGE_DOCUMENTS = 100
+MOST_PAGE_DOCUMENTS = 1000
+LONGEST_DOCUMENT_SEARCH = 200
 
 
 class RevisionRef(Struct, frozen=True):
@@ -139,6 +173,17 @@ class Document(Struct, frozen=True):
     """What results show of its path: from the folder that was ingested on; an upload's name."""
 
     @property
+    def status(self) -> DocumentStatus:
+        """Return how much of it can be found; what is worst counts."""
+        if self.damaged or self.quarantined:
+            return DocumentStatus.DAMAGED
+        if self.active is None:
+            return DocumentStatus.INGESTING
+        if self.staged is not None:
+            return DocumentStatus.UPDATING
+        return DocumentStatus.READY if self.embedded == self.chunks else DocumentStatus.INCOMPLETE
+
+    @property
     def declared(self) -> DocumentOptions:
         """Return what was declared of the document when it was last taken in."""
         is_declared = self.language_declared and not self.language_stated
@@ -152,6 +197,18 @@ class Document(Struct, frozen=True):
             source_url=self.source_url,
             metadata=self.metadata,
         )
+
+
+class DocumentPage(Struct, frozen=True):
+    """Some documents of a list, from the one at `first` on, and how many the whole list has.
+
+    `statuses` counts the documents of each status, whichever status was asked for.
+    """
+
+    documents: tuple[Document, ...]
+    first: int
+    total: int
+    statuses: dict[DocumentStatus, int]
 
 
 class CatalogEntry(Struct, frozen=True):

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from truespan.errors import InvalidSettings
-from truespan.types.chunk import DocumentLabel, ImageFile, Vector, image_file
+from truespan.types.chunk import (
+    ChunkKind,
+    ChunkState,
+    DocumentLabel,
+    FigureMark,
+    ImageFile,
+    Vector,
+    image_file,
+)
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
@@ -99,6 +107,8 @@ class Anchor(Struct, frozen=True):
 
 PAGE_SENTENCES = 200
 MOST_PAGE_SENTENCES = 1000
+PAGE_CHUNKS = 50
+MOST_PAGE_CHUNKS = 500
 LAST_FIRST = 2**31 - 1
 """No document has that many sentences."""
 
@@ -161,6 +171,49 @@ class SentencePage(PageHead, frozen=True):
     figures: tuple[PageFigure, ...]
 
 
+class ListedChunk(Struct, frozen=True):
+    """A chunk of a document, its place in the canonical text, and its text if that is intact.
+
+    From `context_start` to `start` lies the overlap that is kept beside it. `reason` is why it is
+    quarantined or has to be embedded again; None if there is none.
+    """
+
+    index: int
+    chunk_id: ChunkId
+    chunk_type: ChunkKind
+    state: ChunkState
+    reason: str | None
+    context_start: int
+    start: int
+    end: int
+    first_sid: int
+    last_sid: int
+    tokens: int
+    text_hash: TextHash
+    chapter: str | None
+    section: str | None
+    page: int | None
+    figure: FigureMark | None
+    intact: bool
+    text: str | None
+
+
+class ChunkPage(PageHead, frozen=True):
+    """Chunks of a document in reading order, and the revision and generation they belong to."""
+
+    revision: int
+    created_at: float
+    source_hash: str
+    text_hash: str
+    recipe: str
+    generation: int
+    chunking: str
+    characters: int
+    first: int
+    total: int
+    chunks: tuple[ListedChunk, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredImage:
     """The bytes of a picture as they were taken in, and what to call them."""
@@ -182,6 +235,12 @@ class InForce(Struct, frozen=True):
     path: str
     images: str
     sentences: int
+    created_at: float
+    source_hash: str
+    text_hash: str
+    recipe: str
+    chunking: str
+    characters: int
 
 
 class StoredFigure(Struct, frozen=True):

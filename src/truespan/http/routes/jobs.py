@@ -42,7 +42,8 @@ def accept_job(world: World, job: Job) -> Reply[schemas.AcceptedJob]:
     The location has the world's id because a name may contain characters that headers cannot.
     """
     location = f"/v1/worlds/{world.id}/jobs/{job.id}"
-    return Reply(schemas.AcceptedJob(job=schemas.job_summary(job)), 202, (("location", location),))
+    summary = schemas.job_summary(job, world.jobs)
+    return Reply(schemas.AcceptedJob(job=summary), 202, (("location", location),))
 
 
 @jobs.get(_JOBS)
@@ -51,8 +52,8 @@ def list_jobs(context: CallContext) -> schemas.JobList:
 
     Returns the jobs of a world, newest first.
     """
-    found = context.world().jobs.list()
-    return schemas.JobList(jobs=[schemas.job_summary(job) for job in found])
+    jobs = context.world().jobs
+    return schemas.JobList(jobs=[schemas.job_summary(job, jobs) for job in jobs.list()])
 
 
 @jobs.get(_JOBS + "/{job}")
@@ -63,7 +64,7 @@ def show_job(context: CallContext) -> schemas.JobDetail:
     """
     found, job = context.world().jobs, context.path["job"]
     return schemas.JobDetail(
-        job=schemas.job_summary(found.get(job)),
+        job=schemas.job_summary(found.get(job), found),
         documents=found.documents(job),
         lines=[schemas.LogLine(**record_data(line)) for line in found.lines(job)],
     )
@@ -80,7 +81,7 @@ def follow_job(context: CallContext) -> JobStream[schemas.JobSummary]:
 
     def poll() -> tuple[Event, bool]:
         found = world.jobs.get(job)
-        return Event("job", schemas.job_summary(found)), found.state.is_over
+        return Event("job", schemas.job_summary(found, world.jobs)), found.state.is_over
 
     return JobStream(poll, poll())
 

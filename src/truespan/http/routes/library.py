@@ -12,7 +12,7 @@ from truespan.http import schemas
 from truespan.http.bodies import Form
 from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
-from truespan.serialize import allowed_names, chunk_data
+from truespan.serialize import allowed_names, chunk_data, record_data
 from truespan.types.facet import Facets
 from truespan.types.reading import SentencePage
 from truespan.types.request import Defaults
@@ -132,13 +132,14 @@ def list_domains(context: CallContext) -> schemas.DomainList:
 
 
 @documents.get(_DOCUMENTS, errors=_READ_ERRORS)
-def list_documents(context: CallContext) -> schemas.DocumentList:
+def list_documents(context: CallContext, query: schemas.DocumentQuery) -> schemas.DocumentList:
     """List the documents of a world.
 
-    Returns the documents ordered by number, with how much of each can be searched already.
+    Returns the documents ordered by number, with how much of each can be searched already. With
+    `count` it returns that many from `first` on; words to search for, a status and filters choose
+    documents. Lists and objects in the query string are JSON.
     """
-    found = context.world().documents.list()
-    return schemas.DocumentList(documents=[schemas.document_entry(document) for document in found])
+    return schemas.document_list(context.world().documents, query)
 
 
 @documents.get("/v1/worlds/{world}/facets", errors=_READ_ERRORS)
@@ -222,6 +223,28 @@ def update_document(context: CallContext, body: schemas.LabelChanges) -> schemas
     return schemas.document_entry(found)
 
 
+@documents.post(
+    _DOCUMENTS + "/{document}/ingest",
+    status=202,
+    writes=True,
+    errors=(
+        errors.NotAllowed,
+        errors.SourceMissing,
+        errors.SourceOutside,
+        errors.ProfileMismatch,
+    ),
+    links=JOB_LINKS,
+)
+def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Start a job that reads the file of a document again.
+
+    Only for a file of the server that was ingested there, by a caller who may administer the world.
+    An uploaded document is replaced by another upload of the same name.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_reingest(context.path["document"]))
+
+
 @documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
 def delete_document(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a document.
@@ -240,6 +263,18 @@ def read_sentences(context: CallContext, query: schemas.PageQuery) -> SentencePa
     sentence does not match, the whole page is refused.
     """
     return context.world().documents.sentences(context.path["document"], **asdict(query))
+
+
+@documents.get(_DOCUMENTS + "/{document}/chunks", errors=_READ_ERRORS)
+def list_chunks(context: CallContext, query: schemas.ChunkQuery) -> schemas.ChunkList:
+    """List the chunks of a document.
+
+    Returns the chunks of the active revision in reading order: where each begins and ends in the
+    text, the overlap beside it, its state, and why it is quarantined. A text that does not match
+    its hash is not returned.
+    """
+    page = context.world().documents.chunks(context.path["document"], **asdict(query))
+    return schemas.ChunkList(**record_data(page))
 
 
 @documents.get("/v1/worlds/{world}/chunks/{chunk}", errors=_READ_ERRORS)

@@ -1,0 +1,197 @@
+"""The documents of a world chosen, sorted and paged; their chunks; and files read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.http_client import until
+from tests.promises import proves
+from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
+from tests.support.worlds import Place, place
+from truespan.errors import (
+    DocumentNotFound,
+    InvalidSettings,
+    NotAllowed,
+    SourceMissing,
+    SourceOutside,
+)
+from truespan.ingest.draft import Preparation
+from truespan.types.chunk import ChunkKind, ChunkState
+from truespan.types.document import DocumentSort, DocumentStatus
+from truespan.types.scope import Authority, Verb
+from truespan.types.source import Upload
+from truespan.world import World
+
+TEXT = " ".join(f"Lamp {number} of the quay burned until the morning came." for number in range(60))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path / "library", preparation=Preparation(figures=ALL))
+    yield made
+    made.library.close()
+
+
+def shelf(here: Place) -> World:
+    world = here.library.create_world("shelf")
+    world.ingest(here.write("quay/Lamps.txt", TEXT), tags=["light"], title="Zebra lamps")
+    world.ingest(here.write("quay/boats.txt", "The boats are in."), metadata={"team": "Grün"})
+    world.ingest(here.write("hut.txt", "The hut is cold."), kind="book", language="de")
+    world.ingest_uploads([Upload("👩🏽‍🚀 log.txt", b"An upload about the moon.")], version="2.0")
+    return world
+
+
+@proves("documents.listed")
+def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
+    world = shelf(here)
+
+    def names(*args: str, **arguments: object) -> list[str]:
+        page = world.documents.find(*args, **arguments)  # type: ignore[arg-type]
+        return [document.name for document in page.documents]
+
+    everything = ["Lamps.txt", "boats.txt", "hut.txt", "👩🏽‍🚀 log.txt"]
+    rows: list[tuple[tuple[str, ...], dict[str, object], list[str]]] = [
+        ((), {}, everything),
+        (("QUAY",), {}, everything[:2]),
+        (("zebra light",), {}, everything[:1]),
+        (("zebra moon",), {}, []),
+        (("grün",), {}, everything[1:2]),
+        (("👩🏽‍🚀",), {}, everything[3:]),
+        ((), {"sort": "title"}, ["boats.txt", "hut.txt", "Lamps.txt", "👩🏽‍🚀 log.txt"]),
+        ((), {"sort": "characters", "descending": True, "count": 1}, ["Lamps.txt"]),
+        ((), {"sort": "kind", "descending": True, "first": 2}, ["👩🏽‍🚀 log.txt", "hut.txt"]),
+        ((), {"first": 4}, []),
+        ((), {"first": 1, "count": None}, everything[1:]),
+        ((), {"tags": ["light"]}, everything[:1]),
+        ((), {"kinds": ["book"], "language_constraint": "de"}, ["hut.txt"]),
+        ((), {"metadata_filter": {"team": {"exists": True}}}, ["boats.txt"]),
+        (("hut",), {"version_constraint": "2.0"}, []),
+        ((), {"status": "ready"}, everything),
+        ((), {"status": "damaged"}, []),
+    ]
+    found = [names(*args, **arguments) for args, arguments, _ in rows]
+    assert found == [expected for *_, expected in rows]
+    page = world.documents.find(count=1, first=2)
+    assert (page.first, page.total, page.statuses) == (2, 4, {DocumentStatus.READY: 4})
+    for sort in DocumentSort:
+        assert sorted(names(sort=sort)) == sorted(everything)
+    wrong = [
+        {"first": -1}, {"count": 0}, {"count": 1001}, {"sort": "size"}, {"status": "done"},
+        {"chapter_filter": "One"}, {"search": "x" * 201}, {"search": 5},
+    ]  # fmt: skip
+    for arguments in wrong:
+        with pytest.raises(InvalidSettings):
+            names(**arguments)
+
+
+@proves("documents.listed")
+def test_an_empty_world_lists_nothing(here: Place) -> None:
+    page = here.library.create_world("empty").documents.find("x", tags=["y"])
+
+    assert (page.documents, page.total, page.statuses) == ((), 0, {})
+
+
+@proves("documents.listed")
+def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> None:
+    world = shelf(here)
+    path = Path(here.write("tower.docx", ""))
+    path.write_bytes(
+        docx(
+            paragraph("The tower stands on the hill."),
+            paragraph("Here ", drawing("rId1", "A tall tower"), " it is."),
+            paragraph(TEXT),
+            media={"image1.png": PNG},
+        )
+    )
+    world.ingest(str(path))
+    text = world.documents.text("tower.docx")
+
+    whole = world.documents.chunks("tower.docx", count=500)
+
+    assert whole.total == len(whole.chunks) == world.documents.get("tower.docx").chunks
+    assert [chunk.start for chunk in whole.chunks] == sorted(chunk.start for chunk in whole.chunks)
+    assert {chunk.chunk_type for chunk in whole.chunks} == {ChunkKind.TEXT, ChunkKind.FIGURE}
+    assert whole.chunks[-1].chunk_type is ChunkKind.TEXT, "a figure is where it stands"
+    for chunk in whole.chunks:
+        assert (chunk.state, chunk.reason, chunk.intact) == (ChunkState.EMBEDDED, None, True)
+        if chunk.chunk_type is ChunkKind.TEXT:
+            assert chunk.text == text[chunk.start : chunk.end]
+            assert chunk.context_start <= chunk.start
+        else:
+            assert chunk.figure
+            assert "tower" in (chunk.text or "")
+    record = world.documents.chunk(whole.chunks[0].chunk_id)
+    assert (whole.revision, whole.generation) == (record.document.revision, 1)
+    assert whole.source_hash == world.documents.get("tower.docx").source_hash
+    parts = [world.documents.chunks("tower.docx", first=at, count=1) for at in range(whole.total)]
+    assert [part.chunks[0] for part in parts] == [*whole.chunks]
+    assert world.documents.chunks("tower.docx", first=whole.total).chunks == ()
+    for arguments in ({"first": -1}, {"count": 0}, {"count": 501}):
+        with pytest.raises(InvalidSettings):
+            world.documents.chunks("tower.docx", **arguments)
+    with pytest.raises(DocumentNotFound):
+        world.documents.chunks("absent.txt")
+
+
+@proves("documents.listed")
+def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(here: Place) -> None:
+    world = shelf(here)
+    first = world.documents.chunks(1).chunks[0]
+    here.sql("UPDATE chunks SET text = 'A lie.' WHERE position = 0 AND revision = 1")
+
+    damaged = world.documents.chunks(1).chunks[0]
+
+    assert (damaged.chunk_id, damaged.intact, damaged.text) == (first.chunk_id, False, None)
+    here.sql("UPDATE states SET state = 'quarantined', warning = 'damaged_text'")
+    assert world.documents.chunks(1).chunks[0].reason == "damaged_text"
+    assert world.documents.chunks(1).chunks[0].state is ChunkState.QUARANTINED
+
+
+@proves("documents.listed")
+def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(here: Place) -> None:
+    world = shelf(here)
+    world.reader("ada").set("hut.txt", sid=0)
+    bound = Authority(frozenset([world.access.record().id]), frozenset([Verb.FOLLOW]))
+    mine = here.library.under(bound).world("shelf")
+    calls = (lambda: mine.documents.find(), lambda: mine.documents.chunks("hut.txt"))
+    for call in calls:
+        with pytest.raises(NotAllowed):
+            call()
+
+
+@proves("documents.read-again")
+def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
+    world = shelf(here)
+    here.write("quay/Lamps.txt", "There is but one lamp now.")
+
+    job = world.submit_reingest("Lamps.txt")
+    until(lambda: world.jobs.get(job.id).state.is_over)
+
+    document = world.documents.get("Lamps.txt")
+    assert (document.active, document.tags, document.title) == (2, ("light",), "Zebra lamps")
+    assert document.shown_path == "quay/Lamps.txt"
+    assert "one lamp" in world.documents.text("Lamps.txt")
+
+
+@proves("documents.read-again")
+def test_what_cannot_be_read_again_says_what_to_do(here: Place, tmp_path: Path) -> None:
+    world = shelf(here)
+    with pytest.raises(InvalidSettings, match="Upload it again"):
+        world.submit_reingest("👩🏽‍🚀 log.txt")
+    secret = tmp_path / "elsewhere" / "secret.txt"
+    secret.parent.mkdir()
+    secret.write_text("Nobody was given this.")
+    path = Path(world.documents.get("hut.txt").path)
+    path.unlink()
+    with pytest.raises(SourceMissing):
+        world.submit_reingest("hut.txt")
+    path.symlink_to(secret)
+    with pytest.raises(SourceOutside):
+        world.submit_reingest("hut.txt")
+    every = frozenset({Verb.READ, Verb.WRITE})
+    writer = Authority(frozenset([world.access.record().id]), every)
+    with pytest.raises(NotAllowed):
+        here.library.under(writer).world("shelf").submit_reingest("boats.txt")
