@@ -11,7 +11,7 @@ BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
 DOCS := .venv-docs
 
-.PHONY: help demo test test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
+.PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
 	bench bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve package lock clean
 
 help: ## list the targets
@@ -58,6 +58,12 @@ test-page: $(VENV)/.dev chromium ## test the web page in Chromium
 	$(BIN)/python -m pytest tests/page -m page -rs || { \
 		echo "running the failed tests again, one at a time:"; \
 		$(BIN)/python -m pytest tests/page -m page $(AGAIN); }
+
+# QDRANT_URL (QDRANT_API_KEY, QDRANT_GRPC_PORT), DATABASE_URL, OLLAMA_BASE_URL, OPENAI_BASE_URL name the servers.
+# Everything is created under names of its own and removed again. What no variable names is listed as not tested.
+test-real: $(VENV)/.dev ## test against the real servers that the environment names
+	$(BIN)/python -m pytest -m "not page" tests/real tests/contract/test_qdrant_index.py \
+		tests/contract/test_ollama_embedder.py tests/contract/test_ollama_chat.py
 
 # The conformance suite needs a recent Node.js, so it is installed with it.
 NPM := $(VENV)/npm

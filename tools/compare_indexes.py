@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from uuid import UUID
 
 import numpy as np
@@ -26,6 +27,7 @@ from truespan.index.edge.client import EdgeIndex
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import VectorIndex
+from truespan.system import SystemClock
 from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.profile import Distance, EmbeddingProfile
@@ -173,18 +175,26 @@ def difference(hits: Sequence[Hit], true: Mapping[ChunkId, float], limit: int) -
 class Agreement:
     """The indexes that must agree."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: Mapping[str, ServerOptions]) -> None:
         warnings.filterwarnings("ignore", _QUIETLY, UserWarning)
         self.edge = EdgeIndex(folder / "index", reserve=0, idle_seconds=60)
         self.local = QdrantServerIndex(
             ServerOptions("http://127.0.0.1:6333"), HandClock(), client=QdrantClient(":memory:")
         )
-        self.indexes: dict[str, VectorIndex] = {"Edge": self.edge, "local mode": self.local}
+        self.real = {
+            name: QdrantServerIndex(options, SystemClock()) for name, options in servers.items()
+        }
+        self.indexes: dict[str, VectorIndex] = {
+            "Edge": self.edge,
+            "local mode": self.local,
+            **self.real,
+        }
 
     def close(self) -> None:
-        """Let go of both."""
+        """Let go of all of them."""
         self.edge.retire()
-        self.local.close()
+        for index in (self.local, *self.real.values()):
+            index.close()
 
     def findings(self, seed: int, queries: int) -> list[str]:
         """Ask one corpus so many questions; return what did not agree."""
@@ -219,9 +229,15 @@ class Agreement:
         return found
 
 
-def agree(folder: Path, *, queries: int, seed: int = 1) -> list[str]:
-    """Compare so many answers of each index; return what did not agree."""
-    indexes = Agreement(folder)
+def agree(
+    folder: Path,
+    *,
+    queries: int,
+    seed: int = 1,
+    servers: Mapping[str, ServerOptions] = MappingProxyType({}),
+) -> list[str]:
+    """Compare so many answers of each index, also of real servers; return what did not agree."""
+    indexes = Agreement(folder, servers)
     found: list[str] = []
     try:
         for number in count(seed):

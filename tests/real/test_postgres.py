@@ -1,0 +1,77 @@
+"""A real PostgreSQL server: a library is prepared, filled, examined, moved and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import truespan
+from tests.real.conftest import address
+from tests.support.worlds import WordCounter, WordEmbedder
+from truespan.errors import StoreUnavailable
+from truespan.library import Library
+from truespan.wiring import open_library
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty database with a role of the application; both are removed at the end."""
+    url = address("DATABASE_URL")
+    name, password = f"truespan_test_{uuid4().hex[:8]}", uuid4().hex
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    own = urlunsplit(parts._replace(path=f"/{name}"))
+    app = urlunsplit(parts._replace(netloc=f"{name}:{password}@{host}", path=f"/{name}"))
+    with psycopg.connect(url, autocommit=True) as admin:
+        role = sql.Identifier(name)
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, password))
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(role))
+        try:
+            monkeypatch.setenv("TRUESPAN_STORE_URL", app)
+            monkeypatch.setenv("TRUESPAN_STORE_OWNER_URL", own)
+            yield app
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(role))
+            admin.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+def opened(folder: Path) -> Library:
+    return open_library(folder, create=True, embedder=WordEmbedder(), counter=WordCounter())
+
+
+@pytest.mark.usefixtures("database")
+def test_a_library_is_prepared_filled_examined_and_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    before, now = truespan.prepare_store(folder)
+    (tmp_path / "note.txt").write_text("A lantern is at the pier.", encoding="utf-8")
+    with opened(folder) as library:
+        one, two = library.create_world("one"), library.create_world("two")
+        one.ingest(str(tmp_path / "note.txt"))
+        found = one.search("lantern", floor=0.0).results
+        other = two.search("lantern", floor=0.0).results
+        healthy = library.doctor(self_test=True).healthy
+        backup = tmp_path / "backup"
+        library.backup(backup)
+        library.delete_world("one")
+
+    assert (before, now > 0) == (0, True)
+    assert [part.source for part in found] == ["note.txt"]
+    assert not other
+    assert healthy
+    assert backup.exists()
+
+
+def test_a_server_that_is_not_there_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address("DATABASE_URL")
+    monkeypatch.setenv("TRUESPAN_STORE_URL", "postgresql://nobody@127.0.0.1:9/nothing")
+    with pytest.raises(StoreUnavailable):
+        opened(tmp_path)
