@@ -17,6 +17,7 @@ from truespan.answers.follow_up import (
     rewrite_messages,
 )
 from truespan.errors import (
+    BlankQuery,
     ConversationNotFound,
     ConversationsOff,
     InvalidSettings,
@@ -46,7 +47,7 @@ from truespan.types.conversation import (
 )
 from truespan.types.decision import FollowUp, ModelOutcome, RewrittenBy
 from truespan.types.reading import LAST_FIRST
-from truespan.types.request import Mode, QueryArguments, check_whole
+from truespan.types.request import Mode, QueryArguments, check_whole, is_blank
 from truespan.types.scope import Scope, Verb
 from truespan.types.telemetry import Stage
 from truespan.world_access import WorldAccess
@@ -140,6 +141,8 @@ class Conversation:
         """Answer piece by piece, as `World.answer_stream` does. A turn is stored when the answer is
         complete: closing the iterator before stores nothing."""
         find = self._prepare(query, mode=mode, rerank=rerank, **options)
+        if is_blank(query):
+            raise BlankQuery
         return self._events(query.strip(), find)
 
     def turns(self) -> list[Turn]:

@@ -40,6 +40,8 @@ class Names:
     generation: str
     book: str
     domain: str
+    conversation: str
+    readers_conversation: str
 
     def changed(self, **other: str) -> Names:
         """Return these names with some of them replaced."""
@@ -98,6 +100,8 @@ def filled(here: Place, canary: str) -> World:
     world.reader(f"{canary}-reader").set(f"{canary}.md", sid=20)
     world.generations.promote(1, domain=f"{canary}-domain")
     world.answer(QUESTION)
+    world.conversation().ask(QUESTION)
+    world.reader(f"{canary}-reader").conversation().ask(QUESTION)
     return world
 
 
@@ -118,6 +122,8 @@ def names_of(world: World, canary: str, generation: str) -> Names:
         generation=generation,
         book=f"{canary}.md",
         domain=f"{canary}-domain",
+        conversation=world.conversations()[0].id,
+        readers_conversation=world.reader(f"{canary}-reader").conversations()[0].id,
     )
 
 
@@ -207,6 +213,8 @@ class Request:
 def request(call: Operation, names: Names, *, domain: bool = False) -> Request:
     """Return a call with these names in its address, its query string, its body and its headers."""
     target = call.path
+    if "{reader}" in target:
+        target = target.replace("{conversation}", "{readers_conversation}")
     for name in NAMES:
         value = getattr(names, name)
         target = target.replace(f"{{{name}}}", quote(value, safe=""))
@@ -250,8 +258,8 @@ def form(fields: Mapping[str, str], *, name: str = "note.txt", text: bytes = b"A
     return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
 
 
-PASSING = {"processing_time_ms", "record"}
-"""The time that was taken, and the number that an answer was drawn in the usage log."""
+PASSING = {"processing_time_ms", "record", "conversation"}
+"""The time that was taken, and the ids that an answer got in the usage log and as a turn."""
 
 
 def timeless(body: bytes) -> bytes:

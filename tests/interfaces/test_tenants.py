@@ -38,11 +38,16 @@ NEEDS = {
     "read": {
         "listDocuments", "showDocument", "countFacets", "readSentences", "listChunks", "showChunk",
         "showImage", "listJobs", "showJob", "followJob", "search", "retrieve", "whyNot", "answer",
-        "listUsage", "explain", "evaluate",
+        "listUsage", "explain", "evaluate", "listConversations", "startConversation",
+        "deleteConversations", "showConversation", "continueConversation", "exportConversation",
+        "deleteConversation",
     },
     "follow": {
         "listBooks", "readPosition", "retrieveAsReader", "answerAsReader", "whyNotAsReader",
-        "readSentencesAsReader", "showImageAsReader",
+        "readSentencesAsReader", "showImageAsReader", "listConversationsAsReader",
+        "startConversationAsReader", "deleteConversationsAsReader", "showConversationAsReader",
+        "continueConversationAsReader", "exportConversationAsReader",
+        "deleteConversationAsReader",
     },
     "write": {
         "uploadDocuments", "addSample", "updateDocument", "deleteDocument", "cancelJob",
@@ -60,7 +65,8 @@ JOBS = {"listJobs", "showJob", "followJob"}
 """What callers who may write can see as well."""
 CHANGING = {
     "uploadDocuments", "addSample", "reindex", "deleteWorld", "createWorld", "setPosition",
-    "repairWorld", "examineWorld", "setDefaults",
+    "repairWorld", "examineWorld", "setDefaults", "deleteConversations",
+    "deleteConversationsAsReader",
 }  # fmt: skip
 """What would change the world if it were asked of it under a right name."""
 
@@ -271,9 +277,9 @@ def test_token_of_a_reader_is_limited_to_that_reader_and_world(
     other = own.changed(reader="somebody else")
     for call in OPERATIONS:
         if call.name in NEEDS["follow"]:
-            assert request(call, own).sent(client, key).status == (
-                404 if call.name == "showImageAsReader" else 200
-            )
+            # The picture is unread, and the owner began the conversation.
+            absent = call.name == "showImageAsReader" or "{conversation}" in call.path
+            assert request(call, own).sent(client, key).status == (404 if absent else 200)
             assert request(call, other).sent(client, key).code == "not_allowed"
         elif "{world}" in call.path and call.name != "showWorld":
             response = request(call, own).sent(client, key)

@@ -74,12 +74,26 @@ def make_commands() -> Callable[..., Any]:
     """Return the commands, by panel in the order of the help."""
     from typer import Typer
 
-    from truespan.cli import configuration, documents, generations, maintenance, questions, serve
+    from truespan.cli import (
+        configuration,
+        conversations,
+        documents,
+        generations,
+        maintenance,
+        questions,
+        serve,
+    )
     from truespan.cli.app import app, commands
 
     panels: dict[str, tuple[Callable[..., Any] | Typer, ...]] = {
         "Start": (documents.init, documents.ingest, documents.status, configuration.config),
-        "Ask": (questions.search, questions.ask, questions.retrieve),
+        "Ask": (
+            questions.search,
+            questions.ask,
+            conversations.chat,
+            conversations.conversations_app,
+            questions.retrieve,
+        ),
         "Read without spoilers": (questions.reader_app, questions.read_app),
         "Documents": (
             documents.show,

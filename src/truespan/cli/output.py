@@ -238,7 +238,7 @@ def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool |
             named = {"event": type(event).__name__.lower()}
             echo(msgspec.json.encode(named | msgspec.to_builtins(event)).decode())
         elif isinstance(event, Piece) and not as_json and stream is not False:
-            echo(_printable(event.text), nl=False)
+            echo(printable(event.text), nl=False)
         if isinstance(event, Finished):
             answer = event.answer
     if answer is None or (as_json and stream):
@@ -246,11 +246,11 @@ def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool |
     if as_json:
         echo(to_json(answer))
         return
-    echo(_printable(answer.answer) if stream is False else "")
-    echo(_printable(show_account(answer)))
+    echo(printable(answer.answer) if stream is False else "")
+    echo(printable(show_account(answer)))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return words of a model without what a terminal would take for commands."""
     return "".join(
         character
@@ -259,11 +259,14 @@ def _printable(text: str) -> str:
     )
 
 
-def show_account(answer: Answer) -> str:
-    """Show what an answer cites, what it quotes wrongly, and in one line how it was decided."""
+def show_account(answer: Answer, *, record: bool = True) -> str:
+    """Show what an answer cites, what it quotes wrongly, and in one line how it was decided.
+
+    Without `record` the line about the usage log is left out.
+    """
     lines: list[str] = []
     if answer.citations:
-        lines += ["", "Sources:", *(f"  {_cite(citation)}" for citation in answer.citations)]
+        lines += ["", "Sources:", *(f"  {cite(citation)}" for citation in answer.citations)]
     wrong = [quote.text for quote in answer.quotes if not quote.verified]
     if wrong:
         lines += ["", "Quotes not found verbatim in the sources:"]
@@ -280,8 +283,10 @@ def show_account(answer: Answer) -> str:
     )
     lines += ["", f"{decision}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{decision}."]
     lines += _notes(answer.warnings)
-    record = f"Record {answer.record}." if answer.record else "Not in the usage log."
-    return "\n".join([*lines, f"{record} ({answer.processing_time_ms} ms)"])
+    if record:
+        logged = f"Record {answer.record}." if answer.record else "Not in the usage log."
+        lines.append(f"{logged} ({answer.processing_time_ms} ms)")
+    return "\n".join(lines)
 
 
 def _show_support(answer: Answer) -> list[str]:
@@ -304,7 +309,7 @@ def _show_support(answer: Answer) -> list[str]:
     return [*lines, f"support: {support.score:.2f} ({count})"]
 
 
-def _cite(citation: Citation) -> str:
+def cite(citation: Citation) -> str:
     if citation.document is None:
         return f"[{citation.number}] ✗ no such source"
     labels = dict.fromkeys((citation.title, citation.chapter, citation.section))

@@ -244,15 +244,22 @@ def show_receipt(receipt: Receipt) -> str:
     number = receipt.number
     what = "world" if number is None else f"document {number},"
     lines = [f"Deleted {what} {receipt.name}."]
-    if receipt.erased:
-        lines.append("Erased from every file of the library.")
+    turns = receipt.rows.get("turns", 0)
+    if number is not None and turns:
+        lines.append(f"Deleted {pluralize(turns, 'turn')} of conversations that used it.")
+    return "\n".join([*lines, *show_erasure(receipt)])
+
+
+def show_erasure(receipt: Receipt) -> list[str]:
+    """Say in lines whether deleted data is gone from all files, and what is left to do."""
+    lines = ["Erased from every file of the library."] if receipt.erased else []
     if receipt.waiting:
         why = ", ".join(f"{kind}: {code}" for kind, code in receipt.waiting.items())
         lines.append(f"Not erased from all files yet ({why}); 'truespan repair' does that.")
     lines += [_OUTSIDE[outcome].format(kind) for kind, outcome in receipt.outside.items()]
     if receipt.check is not None and receipt.check.found:
         lines.append(f"{receipt.check.found} traces of it were still found in files.")
-    return "\n".join(lines)
+    return lines
 
 
 def show_plan(plan: Plan) -> str:

@@ -254,6 +254,7 @@ class Endpoint(Struct, frozen=True):
             domain=request.header(b"x-rag-domain") if request.operation.domains else None,
             default_world=self.app.default_world,
             is_cancelled=lambda: token.cancelled,
+            has_key=bool(bodies.header(request.scope, b"idempotency-key")),
         )
 
 

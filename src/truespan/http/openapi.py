@@ -74,6 +74,7 @@ PARAMETERS = {
         200,
     ),
     "record": _text("The id of a record in the usage log."),
+    "conversation": _text("The id of a conversation."),
     "generation": {
         "description": "The number of a generation.",
         "type": "integer",
@@ -145,6 +146,7 @@ _NOT_FOUND: dict[str, ErrorType] = {
     "image_ref": errors.ImageNotFound,
     "job": errors.JobNotFound,
     "record": errors.RecordNotFound,
+    "conversation": errors.ConversationNotFound,
     "generation": errors.GenerationNotFound,
 }
 """Errors of operations by the parameters of their paths."""
@@ -327,6 +329,7 @@ def _success(operation: Operation, references: dict[Any, Schema]) -> Schema:
         content = {operation.media_type: {}}
     else:
         content = {JSON: {"schema": references[operation.reply_type]}}
+    content |= {kind: {} for kind in operation.other_media_types}
     if operation.streams:
         events = _ANSWER_EVENTS
         if operation.events is not None:

@@ -43,6 +43,8 @@ class CallContext(Struct, frozen=True):
     """The world of requests that name none, if the operator chose one."""
     is_cancelled: Callable[[], bool] = bool
     """Returns whether the client has disconnected."""
+    has_key: bool = False
+    """Whether the request has an Idempotency-Key."""
 
     def world(self, generation: int | None = None) -> World:
         """Return the world in the path, at this generation, or at that of the request's domain."""
@@ -100,6 +102,8 @@ class Operation:
     """Its errors for the OpenAPI document, besides those that follow from path and type."""
     status: int = 200
     media_type: str = JSON
+    other_media_types: tuple[str, ...] = ()
+    """Further media types that a request can ask for."""
     writes: bool = False
     """Whether it changes something, so that Idempotency-Key applies."""
     domains: bool = False

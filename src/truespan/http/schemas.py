@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, field
 from msgspec.structs import asdict
 
 from truespan.arguments import (
@@ -28,7 +28,13 @@ from truespan.maintenance.delete import PointsRemoved
 from truespan.serialize import members, record_data
 from truespan.strict_json import JsonError, parse_json
 from truespan.types import decision as decisions
+from truespan.types.answer import Citation, Quote
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
+from truespan.types.conversation import (
+    CONVERSATION_LIMIT,
+    MOST_CONVERSATIONS,
+    ConversationInfo,
+)
 from truespan.types.document import (
     LONGEST_DOCUMENT_SEARCH,
     MOST_PAGE_DOCUMENTS,
@@ -61,6 +67,9 @@ from truespan.types.request import (
 from truespan.types.scope import LARGEST_GENERATION, Generation, World
 from truespan.types.source import UPLOAD
 from truespan.types.timestamp import IsoTime
+
+if TYPE_CHECKING:
+    from truespan.conversation import Conversation
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 WorldDefaults = Annotated[
@@ -162,16 +171,33 @@ class ChatQuestion(Question, frozen=True, kw_only=True):
     """A question. The world may be left out if there is only one."""
 
     world: Label | None = None
+    conversation_id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="The conversation that the question continues, or 'new' to start one; "
+                "null for a question of its own.",
+            ),
+        ]
+        | None
+    ) = None
 
 
-class ReaderQuestion(PassageFields, frozen=True, kw_only=True):
-    """A question about the part of a book that the reader has read."""
+class ReaderFollowUp(PassageFields, frozen=True, kw_only=True):
+    """A further question about the book of a conversation."""
 
     query: Query
-    book: Book | None = None
     mode: SearchMode | None = None
     rerank: Rerank | None = None
     stream: bool = False
+
+
+class ReaderQuestion(ReaderFollowUp, frozen=True, kw_only=True):
+    """A question about the part of a book that the reader has read."""
+
+    book: Book | None = None
 
 
 class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
@@ -344,6 +370,21 @@ class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
 
 class UsageQuery(Arguments, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
+
+
+class ConversationsQuery(Arguments, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=MOST_CONVERSATIONS)] = CONVERSATION_LIMIT
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+
+
+class ReaderConversationsQuery(ConversationsQuery, frozen=True, kw_only=True):
+    book: Label | None = None
+
+
+class ExportQuery(Arguments, frozen=True, kw_only=True):
+    format: Annotated[Literal["json", "markdown"], Meta(description="The format of the file.")] = (
+        "json"
+    )
 
 
 class EraseQuery(Arguments, frozen=True, kw_only=True):
@@ -569,7 +610,8 @@ class EraseCheck(Struct, frozen=True, kw_only=True):
 class DeletionReceipt(Struct, frozen=True, kw_only=True):
     """What a deletion removed, and whether any of it can still be found. It contains no text.
 
-    `number` and `doc_id` are null if the whole world was deleted. `erased` means that the data is
+    `number` and `doc_id` are null if a whole world or conversations were deleted. `conversation`
+    and `reader` say which conversations, if not all of the world. `erased` means that the data is
     gone from every file of the library; until then `waiting` says what is left to do and why.
     `outside` lists data in the files of database servers, which cannot be erased from here;
     `erased` is then false.
@@ -591,6 +633,8 @@ class DeletionReceipt(Struct, frozen=True, kw_only=True):
     outside: dict[str, str]
     check: EraseCheck | None
     digest: str
+    conversation: str | UnsetType = UNSET
+    reader: str | UnsetType = UNSET
 
 
 class ChunkDetail(Struct, frozen=True, kw_only=True):
@@ -680,6 +724,63 @@ class Replay(Struct, frozen=True, kw_only=True):
     same: bool | None
 
 
+class ConversationLabels(Struct, frozen=True, kw_only=True):
+    """What a conversation is about, as far as the caller may see its turns.
+
+    `title` is the first question. `book` is the number of the document that a reader's conversation
+    is about. Of a damaged conversation only the id and the times are known.
+    """
+
+    id: str
+    reader: str | None
+    book: int | None
+    title: str
+    created_at: IsoTime
+    updated_at: IsoTime
+    damaged: bool
+
+
+class ConversationEntry(ConversationLabels, frozen=True, kw_only=True):
+    """A conversation, and how many turns it has."""
+
+    turns: int
+
+
+class ConversationList(Struct, frozen=True, kw_only=True):
+    """Conversations, the latest first."""
+
+    conversations: list[ConversationEntry]
+
+
+class TurnEntry(Struct, frozen=True, kw_only=True):
+    """A question of a conversation and its answer. `standalone` is what was searched for.
+
+    `document` and `sid` are the book and the position of a reader when it was asked. A damaged
+    turn has its id and its time alone.
+    """
+
+    id: str
+    asked_at: IsoTime
+    question: str
+    standalone: str
+    rewritten_by: decisions.RewrittenBy
+    answer: str
+    mode: decisions.AnswerMode | None
+    citations: tuple[Citation, ...]
+    quotes: tuple[Quote, ...]
+    support: dict[str, Any] | None
+    record: str | None
+    document: int | None
+    sid: int | None
+    damaged: bool
+
+
+class ConversationDetail(ConversationLabels, frozen=True, kw_only=True):
+    """A conversation with its turns, the first turn first."""
+
+    turns: list[TurnEntry]
+
+
 class ReaderBooks(Struct, frozen=True, kw_only=True):
     """The books in which a reader has a position."""
 
@@ -714,6 +815,15 @@ def decision_detail(decision: decisions.Decision) -> Decision:
         holders = (decision, decision.evidence, decision.evidence.settings)
         values[name] = getattr(next(each for each in holders if hasattr(each, name)), name)
     return Decision(**values)
+
+
+def conversation_entry(info: ConversationInfo) -> ConversationEntry:
+    return ConversationEntry(**record_data(info))
+
+
+def conversation_detail(conversation: Conversation) -> ConversationDetail:
+    """Convert a conversation with its visible turns."""
+    return convert(conversation.export(), ConversationDetail)
 
 
 def document_entry(document: Document) -> DocumentEntry:

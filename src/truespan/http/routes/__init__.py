@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from truespan.http.operation import Operation
+from truespan.http.routes.conversations import conversations
 from truespan.http.routes.evaluation import evaluation
 from truespan.http.routes.jobs import generations, jobs
 from truespan.http.routes.library import documents, server, worlds
 from truespan.http.routes.questions import asking, reading
 
-ROUTES = (worlds, documents, jobs, asking, reading, generations, evaluation, server)
+ROUTES = (
+    worlds,
+    documents,
+    jobs,
+    asking,
+    reading,
+    conversations,
+    generations,
+    evaluation,
+    server,
+)
 OPERATIONS: tuple[Operation, ...] = tuple(
     operation for routes in ROUTES for operation in routes.operations
 )

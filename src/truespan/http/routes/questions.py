@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
@@ -20,6 +20,7 @@ from truespan.types.reading import ReadingPosition, SentencePage
 from truespan.world import World
 
 if TYPE_CHECKING:
+    from truespan.conversation import Conversation
     from truespan.reader import Reader
 
 QUERY_ERRORS = (
@@ -37,6 +38,8 @@ QUERY_ERRORS = (
     errors.GenerationNotFound,
 )
 """The errors of every operation that searches."""
+NEW_CONVERSATION = "new"
+"""The id that starts a conversation."""
 QUESTION = {"query": "Who wound the great clock?"}
 CHUNK = {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"}
 _WORLD = "/v1/worlds/{world}"
@@ -45,6 +48,7 @@ _ANSWER: dict[str, Any] = {
     "domains": True,
     "example": QUESTION,
 }
+_CHAT_ERRORS = (errors.WorldNotNamed, errors.ConversationNotFound, errors.ConversationsOff)
 _READER_ERRORS = (*QUERY_ERRORS, errors.DocumentNotFound)
 _BOOK_ERRORS = (errors.PositionNotFound, errors.DocumentNotFound)
 _READER = "/v1/worlds/{world}/readers/{reader}"
@@ -109,17 +113,25 @@ def answer(
     answer is based on the documents. With `stream` the answer is sent as events: `started`, then
     `piece` events, then `finished` with the whole answer, or `problem`.
     """
-    return _answer_in(context, context.world(query.generation), body)
+    world = context.world(query.generation)
+    return answer_reply(context, world.answer_stream, asdict(body))
 
 
-@asking.post("/chat", **(_ANSWER | {"errors": (*_ANSWER["errors"], errors.WorldNotNamed)}))
+@asking.post("/chat", **(_ANSWER | {"errors": (*_ANSWER["errors"], *_CHAT_ERRORS)}))
 def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Events:
     """Answer a question; X-RAG-Domain selects the domain.
 
     Works like answer. The world is the one named by the body or by X-RAG-Domain, otherwise the one
-    the server was started with, otherwise the only one.
+    the server was started with, otherwise the only one. With `conversation_id` the question
+    continues a conversation, or starts one, and becomes a turn of it.
     """
-    return _answer_in(context, _select_world(context, body.world), body)
+    question = asdict(body)
+    world = _select_world(context, question.pop("world"))
+    conversation = question.pop("conversation_id")
+    if conversation is None:
+        return answer_reply(context, world.answer_stream, question)
+    found = world.conversation(None if conversation == NEW_CONVERSATION else conversation)
+    return ask_in_conversation(context, found, question)
 
 
 @asking.get(_WORLD + "/usage")
@@ -143,10 +155,28 @@ def explain(context: CallContext) -> schemas.Replay:
     return schemas.Replay(decision=schemas.decision_detail(found.decision), same=found.same)
 
 
+def ask_in_conversation(
+    context: CallContext, conversation: Conversation, question: dict[str, Any]
+) -> Reply[Answer] | Events:
+    """Return the answer to the next question of a conversation."""
+    if context.has_key:
+        # The stored reply would be given again after the documents it quotes were deleted, and to
+        # a reader who has gone back.
+        raise errors.InvalidSettings(
+            "A question of a conversation takes no Idempotency-Key.",
+            advice="To find out whether it was stored, get the conversation.",
+        )
+    return answer_reply(context, conversation.ask_stream, question)
+
+
 def answer_reply(
-    context: CallContext, events: Iterator[AnswerEvent], *, stream: bool
+    context: CallContext,
+    ask: Callable[..., Iterator[AnswerEvent]],
+    question: dict[str, Any],
 ) -> Reply[Answer] | Events:
     """Return an answer complete or as events. Its mode is decided before the headers are sent."""
+    stream = question.pop("stream")
+    events = ask(**question)
     first = next(events)
     if not isinstance(first, Started):
         raise errors.InternalError("beginning of an answer")
@@ -181,15 +211,6 @@ def _wait_for_answer(context: CallContext, events: Iterator[AnswerEvent]) -> Ans
         if close is not None:
             close()
     raise errors.InternalError("end of an answer")
-
-
-def _answer_in(
-    context: CallContext, world: World, body: schemas.Question
-) -> Reply[Answer] | Events:
-    question = asdict(body)
-    question.pop("world", None)
-    stream = question.pop("stream")
-    return answer_reply(context, world.answer_stream(**question), stream=stream)
 
 
 def _select_world(context: CallContext, name: str | None) -> World:
@@ -272,10 +293,8 @@ def answer_as_reader(
     Answers from the part of a book that the reader has read, or says that it cannot. Events are
     sent as for answer.
     """
-    values = asdict(body)
-    stream = values.pop("stream")
     reader = _reader_at(context, query, body.book)
-    return answer_reply(context, reader.answer_stream(**values), stream=stream)
+    return answer_reply(context, reader.answer_stream, asdict(body))
 
 
 @reading.post(_READER + "/why-not", errors=_READER_ERRORS, example=QUESTION | CHUNK)

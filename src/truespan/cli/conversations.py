@@ -1,0 +1,187 @@
+"""Conversations: `truespan chat`, and commands that list, show, export and delete them."""
+
+import shlex
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option, confirm, echo
+
+import truespan.cli.app as cli
+from truespan.cli.advice import say
+from truespan.cli.options import with_shared_options
+from truespan.errors import InvalidSettings
+from truespan.serialize import record_data, to_json
+
+if TYPE_CHECKING:
+    from truespan.conversation import Conversation
+    from truespan.types.request import FilterArguments, PassageArguments
+    from truespan.world import World
+
+conversations_app = cli.command_group("conversations", "Conversations and their turns.")
+
+OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this reader.")]
+ConversationId = Annotated[str, Argument(help="Id of the conversation.", metavar="ID")]
+
+
+@with_shared_options
+def chat(
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    domain: cli.Domain = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
+    ] = None,
+    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
+    conversation: Annotated[
+        str | None, Option("--conversation", "-c", help="Continue the conversation with this id.")
+    ] = None,
+    *,
+    filters: "FilterArguments",
+    mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
+    passages: "PassageArguments",
+    as_json: cli.Json = False,
+) -> int:
+    """Ask questions that may follow up on earlier ones; piped input is one question a line."""
+    from truespan.cli.chat_session import ChatSession
+
+    if book is not None and reader is None:
+        raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
+    if reader is not None and any(filters.values()):
+        raise InvalidSettings("Filters cannot be combined with --reader.")
+    with cli.open_at(library) as opened:
+        chosen = cli.named_world(opened, world, domain)
+        options: dict[str, Any] = {"mode": mode, "rerank": rerank, **passages}
+        if opened.chat_model is None and not as_json:
+            # Without a model the answer is what was found: for people the best sentences.
+            options.setdefault("granularity", "sentence")
+        if reader is None:
+            begin, continues = chosen.conversation, "truespan chat --conversation"
+            options |= filters
+        else:
+            person = chosen.reader(reader)
+            begin = partial(person.conversation, book=book)
+            continues = f"truespan chat --reader {shlex.quote(reader)} --conversation"
+        session = ChatSession(begin, conversation, options, advice=continues, as_json=as_json)
+        return session.run()
+
+
+@conversations_app.command("list")
+def list_conversations(
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    reader: OfReader = None,
+    book: Annotated[str | None, Option(help="Only those about this book of the reader.")] = None,
+    limit: Annotated[
+        int, Option(help="Maximum number of conversations.", parser=cli.whole_number)
+    ] = 50,
+    as_json: cli.Json = False,
+) -> None:
+    """List the conversations of a world or a reader, the latest first."""
+    from truespan.cli.output_conversations import show_conversations
+
+    with cli.open_world(library, world) as chosen:
+        if reader is not None:
+            found = chosen.reader(reader).conversations(book=book, limit=limit)
+        elif book is not None:
+            raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
+        else:
+            found = chosen.conversations(limit=limit)
+    if as_json:
+        echo(to_json({"conversations": [record_data(info) for info in found]}))
+    else:
+        say(show_conversations(found, reader))
+
+
+@conversations_app.command("show")
+def show_conversation(
+    conversation: ConversationId,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    reader: OfReader = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Show the questions and answers of a conversation."""
+    from truespan.cli import output_conversations
+
+    with cli.open_world(library, world) as chosen:
+        found = _open(chosen, reader, conversation)
+        shown = found.export() if as_json else (found.info(), found.turns())
+    if isinstance(shown, dict):
+        echo(to_json(shown))
+    else:
+        echo(output_conversations.show_conversation(*shown))
+
+
+@conversations_app.command("export")
+def export_conversation(
+    conversation: ConversationId,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    reader: OfReader = None,
+    format: Annotated[str, Option("--format", "-f", help="json or markdown.")] = "json",
+) -> None:
+    """Print a conversation as JSON or Markdown."""
+    if format not in ("json", "markdown"):
+        raise InvalidSettings(f"There is no format {format!r}.", advice="Use json or markdown.")
+    with cli.open_world(library, world) as chosen:
+        found = _open(chosen, reader, conversation)
+        text = found.to_markdown() if format == "markdown" else to_json(found.export()) + "\n"
+    echo(text, nl=False)
+
+
+@conversations_app.command("delete")
+def delete_conversation(
+    conversation: Annotated[
+        str | None, Argument(help="Id of the conversation.", metavar="[ID]")
+    ] = None,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    reader: OfReader = None,
+    every: Annotated[
+        bool,
+        Option(
+            "--all", help="Delete all conversations of the world, or with --reader of that one."
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, Option("--yes", "-y", help="Do not ask; needed with --all without a terminal.")
+    ] = False,
+    no_erase: Annotated[
+        bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
+    ] = False,
+    as_json: cli.Json = False,
+) -> None:
+    """Delete a conversation permanently, or all of a world or a reader."""
+    from truespan.cli.output_conversations import show_deleted
+
+    if every == (conversation is not None):
+        raise InvalidSettings("Name a conversation, or pass --all.")
+    asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
+    with cli.open_world(library, world) as chosen:
+        owner = chosen if reader is None else chosen.reader(reader)
+        of = f"world {chosen.name!r}" if reader is None else f"reader {reader!r}"
+        found = None if conversation is None else _open(chosen, reader, conversation)
+        if asks:
+            what = f"all conversations of {of}"
+            if found is not None:
+                what = f"the conversation {found.info().title!r}"
+            if not confirm(f"Delete {what}?", default=False):
+                echo("Nothing was deleted.")
+                return
+        elif every and not yes:
+            raise InvalidSettings(
+                f"This deletes all conversations of {of}.", advice="Add --yes to do it."
+            )
+        if found is not None:
+            receipt = found.delete(erase=not no_erase)
+        else:
+            receipt = owner.delete_conversations(erase=not no_erase)
+    say(to_json({"receipt": receipt.to_json()}) if as_json else show_deleted(receipt))
+
+
+def _open(world: "World", reader: str | None, conversation: str) -> "Conversation":
+    """Return a stored conversation of a world or of a reader."""
+    owner = world if reader is None else world.reader(reader)
+    return owner.conversation(conversation)

@@ -1,0 +1,210 @@
+"""Conversations of a world and of a reader: list, start, continue, show, export and delete them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
+
+from truespan import errors
+from truespan.http import schemas
+from truespan.http.operation import CallContext, Events, Reply, Routes
+from truespan.http.routes.questions import QUERY_ERRORS, QUESTION, ask_in_conversation
+from truespan.types.answer import Answer
+
+if TYPE_CHECKING:
+    from truespan.conversation import Conversation
+    from truespan.reader import Reader
+    from truespan.world import World
+
+MARKDOWN = "text/markdown; charset=utf-8"
+_IN_WORLD = "/v1/worlds/{world}/conversations"
+_OF_READER = "/v1/worlds/{world}/readers/{reader}/conversations"
+_ONE = "/{conversation}"
+_ASK: dict[str, Any] = {
+    "errors": (*QUERY_ERRORS, errors.DocumentNotFound),
+    "example": QUESTION,
+}
+
+conversations = Routes(
+    "Conversations",
+    "Questions that follow up on earlier ones. A token sees only conversations that it began.",
+    errors.NotAllowed,
+    errors.ConversationsOff,
+)
+
+
+def _owner(context: CallContext) -> World | Reader:
+    """Return the reader in the path, otherwise the world."""
+    world, reader = context.world(), context.path.get("reader")
+    return world if reader is None else world.reader(reader)
+
+
+def _conversation(context: CallContext) -> Conversation:
+    return _owner(context).conversation(context.path["conversation"])
+
+
+@conversations.get(_IN_WORLD)
+def list_conversations(
+    context: CallContext, query: schemas.ConversationsQuery
+) -> schemas.ConversationList:
+    """List conversations.
+
+    Returns the caller's conversations in a world, the latest first. Those of readers are listed
+    under each reader.
+    """
+    found = _owner(context).conversations(**asdict(query))
+    entries = [schemas.conversation_entry(info) for info in found]
+    return schemas.ConversationList(conversations=entries)
+
+
+@conversations.post(_IN_WORLD, domains=True, **_ASK)
+def start_conversation(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+    """Start a conversation with its first question.
+
+    Answers as answer does, and stores question and answer as the first turn; `conversation.id` of
+    the reply is the id for further questions. Nothing is stored if the answer fails or the client
+    disconnects before its end. An Idempotency-Key is refused, because a stored reply would outlive
+    the deletion of the documents it quotes.
+    """
+    return ask_in_conversation(context, context.world().conversation(), asdict(body))
+
+
+@conversations.delete(_IN_WORLD)
+def delete_conversations(
+    context: CallContext, query: schemas.EraseQuery
+) -> schemas.DeletionReceipt:
+    """Delete all conversations.
+
+    Removes every conversation in a world that the caller began, also those of its readers; called
+    by the owner, those of every caller. Returns a receipt as for a document.
+    """
+    receipt = _owner(context).delete_conversations(erase=query.erase)
+    return schemas.DeletionReceipt(**receipt.to_json())
+
+
+@conversations.get(_IN_WORLD + _ONE)
+def show_conversation(context: CallContext) -> schemas.ConversationDetail:
+    """Get a conversation with its turns.
+
+    Returns each question as it was asked and as it was searched for, and its answer with citations
+    and checks, the first turn first.
+    """
+    return schemas.conversation_detail(_conversation(context))
+
+
+@conversations.post(_IN_WORLD + _ONE + "/turns", domains=True, **_ASK)
+def continue_conversation(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+    """Ask the next question of a conversation.
+
+    The question may refer to earlier ones; it is completed before it is searched for. What earlier
+    turns said is never a source. Otherwise as for the first question.
+    """
+    return ask_in_conversation(context, _conversation(context), asdict(body))
+
+
+@conversations.get(_IN_WORLD + _ONE + "/export", other_media_types=(MARKDOWN,))
+def export_conversation(
+    context: CallContext, query: schemas.ExportQuery
+) -> Reply[schemas.ConversationDetail]:
+    """Export a conversation as a file.
+
+    Returns the conversation as JSON, or with format=markdown as a text to read.
+    """
+    found = _conversation(context)
+    name = f"conversation-{found.id}.{'md' if query.format == 'markdown' else 'json'}"
+    headers = (("content-disposition", f'attachment; filename="{name}"'),)
+    if query.format == "markdown":
+        text: Any = found.to_markdown().encode()
+        return Reply(text, 200, headers, MARKDOWN)
+    return Reply(schemas.conversation_detail(found), headers=headers)
+
+
+@conversations.delete(_IN_WORLD + _ONE)
+def delete_conversation(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
+    """Delete a conversation.
+
+    Removes a conversation with all its turns, and returns a receipt as for a document.
+    """
+    return schemas.DeletionReceipt(**_conversation(context).delete(erase=query.erase).to_json())
+
+
+@conversations.get(_OF_READER)
+def list_conversations_as_reader(
+    context: CallContext, query: schemas.ReaderConversationsQuery
+) -> schemas.ConversationList:
+    """List the conversations of a reader.
+
+    Returns the caller's conversations as this reader, the latest first; about one book if the
+    request names it. Turns that were asked past the reader's position do not count, and a
+    conversation that has no others is not listed.
+    """
+    return list_conversations(context, query)
+
+
+@conversations.post(_OF_READER, **_ASK)
+def start_conversation_as_reader(
+    context: CallContext, body: schemas.ReaderQuestion
+) -> Reply[Answer] | Events:
+    """Start a conversation about a book with its first question.
+
+    Answers from the part of a book that the reader has read, or says that it cannot. The turn is
+    stored with the reader's position.
+    """
+    values = asdict(body)
+    reader = context.world().reader(context.path["reader"])
+    found = reader.conversation(book=values.pop("book"))
+    return ask_in_conversation(context, found, values)
+
+
+@conversations.delete(_OF_READER)
+def delete_conversations_as_reader(
+    context: CallContext, query: schemas.EraseQuery
+) -> schemas.DeletionReceipt:
+    """Delete all conversations of a reader.
+
+    Removes every conversation of this reader that the caller began, and returns a receipt.
+    """
+    return delete_conversations(context, query)
+
+
+@conversations.get(_OF_READER + _ONE)
+def show_conversation_as_reader(context: CallContext) -> schemas.ConversationDetail:
+    """Get a conversation of a reader with its turns.
+
+    Returns the turns that were asked at or before the reader's position.
+    """
+    return show_conversation(context)
+
+
+@conversations.post(_OF_READER + _ONE + "/turns", **_ASK)
+def continue_conversation_as_reader(
+    context: CallContext, body: schemas.ReaderFollowUp
+) -> Reply[Answer] | Events:
+    """Ask the next question of a reader's conversation.
+
+    Turns that were asked past the reader's position have no influence.
+    """
+    return ask_in_conversation(context, _conversation(context), asdict(body))
+
+
+@conversations.get(_OF_READER + _ONE + "/export", other_media_types=(MARKDOWN,))
+def export_conversation_as_reader(
+    context: CallContext, query: schemas.ExportQuery
+) -> Reply[schemas.ConversationDetail]:
+    """Export a conversation of a reader as a file.
+
+    Contains the turns that were asked at or before the reader's position.
+    """
+    return export_conversation(context, query)
+
+
+@conversations.delete(_OF_READER + _ONE)
+def delete_conversation_as_reader(
+    context: CallContext, query: schemas.EraseQuery
+) -> schemas.DeletionReceipt:
+    """Delete a conversation of a reader.
+
+    Removes all its turns, also those past the position, and returns a receipt.
+    """
+    return delete_conversation(context, query)
