@@ -137,9 +137,9 @@ class Served:
 
 
 @contextmanager
-def served(library: Path, **settings: str) -> Iterator[Served]:
+def served(library: Path, *options: str, **settings: str) -> Iterator[Served]:
     """Serve a library from a process of its own, at a port that is free, with these settings."""
-    command = [sys.executable, "-m", "truespan", "serve", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "truespan", "serve", "--port", "0", "--json", *options]
     with subprocess.Popen(
         [*command, "--library", str(library)],
         stdout=subprocess.PIPE,

@@ -71,6 +71,17 @@ class Visit:
         expect(self.find("#panel-context .summary")).to_be_visible()
         expect(self.find("#panel-context[aria-busy]")).to_have_count(0)
 
+    def sign_in(self, token: str) -> None:
+        """Sign in with a token, from wherever the page is."""
+        if not self.find("#view-signin").is_visible():
+            self.find("#open-settings").click()
+            self.find("#token").fill(token)
+            self.find("#token").press("Enter")
+        else:
+            self.find("#signin-token").fill(token)
+            self.find("#signin-token").press("Enter")
+        expect(self.find("#caller")).to_contain_text("Token")
+
     def as_reader(self, name: str) -> None:
         """Ask as a reader from now on."""
         self.find(

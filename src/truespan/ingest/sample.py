@@ -11,4 +11,4 @@ SAMPLE_NAME = "the-glass-ferry.md"
 
 def sample_book() -> Upload:
     """Return the sample book as an upload."""
-    return Upload(SAMPLE_NAME, files(__package__).joinpath(SAMPLE_NAME).read_bytes())
+    return Upload(SAMPLE_NAME, files("truespan.ingest").joinpath(SAMPLE_NAME).read_bytes())

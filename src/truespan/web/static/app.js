@@ -16,7 +16,8 @@ import * as position from "./reading/position.js";
 import "./reading/selecting.js";
 import { go, hash, route } from "./common/route.js";
 import { asReader, emit, namedChapters, on, state } from "./common/state.js";
-import { welcome } from "./start/welcome.js";
+import * as signin from "./start/signin.js";
+import { showEmptiness, welcome } from "./start/welcome.js";
 import { texts } from "./common/texts.js";
 
 /** The views other than the one for asking, which is always up to date. */
@@ -40,7 +41,8 @@ function showTab(name, focus = false) {
 /** Show the view and the pane that the route names; `enter` also if the view was shown before. */
 function showRoute({ enter = false, focus = false } = {}) {
   const wanted = route();
-  const view = Object.hasOwn(VIEWS, wanted.view) ? wanted.view : "ask";
+  // Without a world there is nothing that another view could show.
+  const view = Object.hasOwn(VIEWS, wanted.view) && state.world ? wanted.view : "ask";
   const pane = PANES.includes(wanted.pane) ? wanted.pane : "ask";
   const changed = view !== document.body.dataset.view;
   const arrived = pane !== document.body.dataset.pane || changed;
@@ -65,9 +67,9 @@ function focusView() {
   byId(view === "ask" ? "ask" : `view-${view}`).focus();
 }
 
-/** Show a pane of the view for asking. On a wide screen all three are visible. */
-function showPane(name) {
-  go({ view: null, pane: narrow.matches && name !== "ask" ? name : null });
+/** Show a pane of the view for asking, and change the route with it. On a wide screen all three are visible. */
+function showPane(name, changes = {}) {
+  go({ view: null, pane: narrow.matches && name !== "ask" ? name : null, ...changes });
   showRoute({ focus: true });
 }
 
@@ -75,9 +77,10 @@ function showCaller() {
   const me = state.me;
   const owner = me.token === null;
   const bound = me.readers !== "unlimited";
-  const words = owner ? "Owner" : bound ? `Token for ${me.readers.join(", ") || "no reader"}` : `Token ${me.token.slice(0, 6)}…`;
+  const words = owner ? texts.common.owner : bound ? texts.common.tokenFor(me.readers.join(", ")) : texts.common.tokenNamed(me.token.slice(0, 6));
   byId("caller").textContent = words;
-  byId("me").textContent = `You are signed in as: ${words}. Allowed: ${me.verbs.join(", ") || "nothing"}.`;
+  byId("me").textContent = texts.common.signedInAs(words, me.verbs.join(", "));
+  byId("sign-out").hidden = owner;
   byId("mode-owner").disabled = !me.verbs.includes("read");
   byId("mode-reader").disabled = !me.verbs.includes("follow");
   if (!me.verbs.includes("read") && me.verbs.includes("follow")) state.mode = "reader";
@@ -95,33 +98,53 @@ function showMode() {
   byId("reader-box").hidden = !asReader();
   byId("reader").value = state.reader;
   document.body.dataset.mode = state.mode;
-  const box = byId("question");
-  box.placeholder = asReader() ? "Ask about what you have read so far" : "Ask a question about the documents";
+  byId("question").placeholder = asReader() ? texts.ask.placeholderReader : texts.ask.placeholder;
+}
+
+/** Take the reader of the route, or the whole world; return whether that is a change. */
+function takeReader(name) {
+  const before = asReader() ? state.reader : null;
+  state.mode = name ? "reader" : "owner";
+  if (name) state.reader = name;
+  return before !== (name || null);
 }
 
 /** Make the page show what the route names, after back or forward. */
 async function followRoute() {
+  if (document.body.dataset.view === "signin") return;
   showRoute({ focus: true });
   const wanted = route();
   const world = state.worlds.find((one) => one.id === wanted.world);
+  const otherReader = takeReader(wanted.reader);
+  if (otherReader) {
+    position.leave();
+    showCaller();
+    asking.forget();
+  }
   if (world && world !== state.world) await library.choose(world, wanted.document);
-  else if (wanted.document && String(state.document?.number) !== wanted.document) await library.loadDocuments(wanted.document);
+  else if (otherReader || (wanted.document && String(state.document?.number) !== wanted.document)) await library.loadDocuments(wanted.document);
   await opening;
   await asking.restore();
 }
 
 async function start() {
-  showRoute();
   try {
     state.me = await get("/v1/me");
+    signin.leave();
+    takeReader(route().reader);
     showCaller();
+    go({ reader: asReader() ? state.reader : null }, { replace: true });
+    document.body.dataset.caller = "known";
+    showRoute();
     await library.loadWorlds();
     clear();
     await opening;
+    showEmptiness();
     showRoute({ enter: true });
     await asking.restore();
   } catch (problem) {
     byId("caller").textContent = "";
+    document.body.dataset.caller = "unknown";
     complain(problem, start);
   }
   document.body.dataset.ready = "true";
@@ -130,7 +153,7 @@ async function start() {
 function listChapters() {
   const list = byId("chapter");
   const chosen = list.value;
-  fill(list, make("option", { value: "" }, "Any"), namedChapters().map((one) => make("option", { value: one.chapter }, one.chapter)));
+  fill(list, make("option", { value: "" }, texts.ask.anyChapter), namedChapters().map((one) => make("option", { value: one.chapter }, one.chapter)));
   if ([...list.options].some((one) => one.value === chosen)) list.value = chosen;
 }
 
@@ -144,6 +167,7 @@ async function opened() {
   } catch (problem) {
     complain(problem, opened);
   }
+  showEmptiness();
   if (!byId("result").classList.contains("asked")) welcome();
   else if (asReader()) asking.ask({ quietly: true });
 }
@@ -156,7 +180,7 @@ async function modeChanged() {
   showMode();
   const again = asking.asked();
   asking.forget();
-  go({ conversation: null, q: null });
+  go({ reader: asReader() ? state.reader : null, conversation: null, q: null });
   try {
     await library.loadDocuments();
     await opening;
@@ -167,7 +191,7 @@ async function modeChanged() {
 }
 
 async function showPassage({ document: number, first, last }) {
-  showPane("reading");
+  showPane("reading", { document: number });
   try {
     if (!state.document || state.document.number !== number) {
       const wanted = state.documents.find((one) => one.number === number);
@@ -238,6 +262,23 @@ byId("skip").addEventListener("click", (event) => {
   else focusView();
 });
 for (const id of ["mode-owner", "mode-reader", "reader"]) byId(id).addEventListener("change", modeChanged);
+signin.onSignIn(() => {
+  asking.forget();
+  start();
+});
+byId("sign-out").addEventListener("click", () => {
+  byId("settings").close();
+  keepToken("");
+  asking.forget();
+  // Where a token is needed, this leads to signing in.
+  start();
+});
+for (const one of document.querySelectorAll("[data-to-start]")) {
+  one.addEventListener("click", () => {
+    showPane("ask");
+    byId("start").querySelector("button")?.focus();
+  });
+}
 byId("open-settings").addEventListener("click", openSettings);
 byId("open-keys").addEventListener("click", () => byId("keys").showModal());
 byId("settings-form").addEventListener("submit", saveSettings);
@@ -263,7 +304,11 @@ on("moved", listChapters);
 on("opened", () => {
   opening = opened();
 });
-on("picked", () => showPane("reading"));
+on("pick", (one) => {
+  showPane("reading", { document: one.number });
+  library.openDocument(one).catch(complain);
+});
+on("worlds", (id) => library.loadWorlds(id).catch(complain));
 on("show", showPassage);
 on("read-to", position.move);
 on("world", () => {

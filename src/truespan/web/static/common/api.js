@@ -1,11 +1,13 @@
 // Requests to the server: JSON, problems, event streams and uploads.
 
+import { texts } from "./texts.js";
+
 const KEY = "truespan.token";
 
 /** A failure: what happened, what to do, and its code. */
 export class Problem extends Error {
   constructor(details) {
-    super(details.detail || details.title || "The request failed.");
+    super(details.detail || details.title || texts.common.requestFailed);
     this.name = "Problem";
     this.title = details.title || "";
     this.advice = details.advice || "";
@@ -62,9 +64,9 @@ export function headers(more = {}) {
 
 const GONE = {
   code: "unreachable",
-  title: "No response",
-  detail: "The server does not respond.",
-  advice: "It may have been stopped. Start it with “truespan serve”, then try again.",
+  title: texts.common.noResponse,
+  detail: texts.common.unreachable,
+  advice: texts.common.unreachableAdvice,
   retryable: true,
 };
 
@@ -79,7 +81,7 @@ export async function problemOf(reply) {
   const known = details && typeof details === "object" ? details : {};
   return new Problem({
     ...known,
-    detail: known.detail || `The server answered with status ${reply.status}.`,
+    detail: known.detail || texts.common.failedStatus(reply.status),
     status: reply.status,
   });
 }
@@ -134,7 +136,7 @@ function parseEvent(lines) {
   try {
     return { event, data: JSON.parse(data.join("\n")) };
   } catch {
-    throw new Problem({ detail: "The server sent an event that is not valid JSON.", code: "bad_event" });
+    throw new Problem({ detail: texts.common.badEvent, code: "bad_event" });
   }
 }
 

@@ -2,17 +2,18 @@
 
 import { byId, button, fill, make } from "./dom.js";
 import { emit } from "./state.js";
+import { texts } from "./texts.js";
 
 const ADVICE = {
-  unauthorized: "Enter a valid token in the settings, or none.",
-  not_allowed: "The current token does not allow this.",
+  not_allowed: texts.common.notAllowed,
 };
 
 /** Show an error; `again` is what “Try again” does. */
 export function complain(problem, again = null) {
   if (problem.name === "AbortError") return;
+  if (problem.status === 401) return void emit("signin", problem);
   if (problem.name !== "Problem") console.error(problem);
-  const words = problem.name === "Problem" ? problem.message : "This page failed; reload it.";
+  const words = problem.name === "Problem" ? problem.message : texts.common.pageFailed;
   const advice = problem.advice || ADVICE[problem.code] || "";
   fill(
     byId("alerts"),
@@ -24,9 +25,8 @@ export function complain(problem, again = null) {
         "p",
         { class: "notice-tools" },
         make("code", {}, problem.code || "page"),
-        problem.status === 401 && button("Settings", () => emit("settings"), { class: "small" }),
-        again && button("Try again", () => (clear(), again()), { class: "small" }),
-        button("Close", clear, { class: "small quiet" }),
+        again && button(texts.common.tryAgain, () => (clear(), again()), { class: "small" }),
+        button(texts.common.close, clear, { class: "small quiet" }),
       ),
     ),
   );

@@ -6,6 +6,7 @@ import * as figures from "../reading/figures.js";
 import { complain } from "../common/notices.js";
 import { emit, may, on, readerPath, state, worldPath } from "../common/state.js";
 import { go, route } from "../common/route.js";
+import { texts } from "../common/texts.js";
 import { many } from "../common/words.js";
 
 /** Load the worlds and choose one. */
@@ -14,8 +15,9 @@ export async function loadWorlds(wanted = route().world) {
   const list = byId("world");
   fill(list, state.worlds.map((one) => make("option", { value: one.id }, one.name)));
   list.disabled = !state.worlds.length;
-  if (!state.worlds.length) fill(list, make("option", {}, "no worlds"));
-  const chosen = state.worlds.find((one) => one.id === wanted) || state.worlds[0] || null;
+  if (!state.worlds.length) fill(list, make("option", {}, texts.common.noWorlds));
+  const find = (id) => state.worlds.find((one) => one.id === id);
+  const chosen = find(wanted) || find(state.me.default_world) || state.worlds[0] || null;
   byId("new-world").hidden = !(state.me && state.me.verbs.includes("administer") && state.me.worlds === "unlimited");
   await choose(chosen, chosen?.id === route().world ? route().document : null);
 }
@@ -82,15 +84,11 @@ function entry(one) {
     {},
     make(
       "button",
-      { type: "button", class: "document", "aria-current": open ? "true" : null, "data-number": one.number, title: one.path, onclick: () => pick(one) },
+      { type: "button", class: "document", "aria-current": open ? "true" : null, "data-number": one.number, title: one.path, onclick: () => emit("pick", one) },
       make("span", { class: `kind kind-${one.kind}`, title: one.kind, "aria-hidden": "true" }),
       make("span", { class: "document-name" }, one.title || one.name, make("small", {}, pathOfTwin(one), one.kind === "book" ? "book, " : "", stateOf(one))),
     ),
   );
-}
-
-function pick(one) {
-  openDocument(one).then(() => emit("picked"), complain);
 }
 
 function renderDocuments() {
@@ -109,10 +107,8 @@ export async function openDocument(one) {
     state.lastSid = found.last_sid;
   }
   renderDocuments();
-  const address = { world: state.world?.id, document: one?.number };
-  const differs = String(one?.number) !== route().document || state.world?.id !== route().world;
-  // Leaving a document or a world can be undone by the back button; completing the address of the first is no step.
-  if (differs) go(address, { replace: !route().document });
+  // Choosing was the step; this completes its address.
+  go({ world: state.world?.id, document: one?.number }, { replace: true });
   emit("opened");
 }
 
@@ -124,8 +120,7 @@ async function makeWorld(event) {
     byId("world-name").value = "";
     byId("world-dialog").close();
     await loadWorlds(made.id);
-    say(`World ${made.name} created.`);
-    byId("files").focus();
+    say(texts.start.worldCreated(made.name));
   } catch (problem) {
     complain(problem);
   }
@@ -134,6 +129,8 @@ async function makeWorld(event) {
 byId("world-form").addEventListener("submit", makeWorld);
 byId("new-world").addEventListener("click", () => byId("world-dialog").showModal());
 byId("world").addEventListener("change", (event) => {
-  choose(state.worlds.find((one) => one.id === event.target.value)).catch(complain);
+  const world = state.worlds.find((one) => one.id === event.target.value);
+  go({ world: world.id, document: null, conversation: null, q: null });
+  choose(world).catch(complain);
 });
 on("ingested", () => learnAdded().catch(complain));

@@ -1,60 +1,90 @@
-// The welcome panel: how to start, before anything was asked.
+// Beginnings: an empty library, an empty world, and a world before anything was asked.
 
-import { button, byId, fill, make } from "../common/dom.js";
+import { write } from "../common/api.js";
+import { button, byId, fill, make, say } from "../common/dom.js";
+import { complain } from "../common/notices.js";
 import { asReader, emit, may, state } from "../common/state.js";
+import { texts } from "../common/texts.js";
+import { sampleButton } from "./sample.js";
 
-function step(done, title, words, action) {
-  return make("li", { class: done ? "done" : "" }, make("strong", {}, title), make("p", {}, words), action);
+const t = texts.start;
+const SAMPLE = "the-glass-ferry.md";
+
+const head = (title, lead) => [make("h2", {}, title), make("p", { class: "lead" }, lead)];
+const reload = (world) => emit("worlds", world.id);
+
+async function createWorld(event) {
+  event.preventDefault();
+  try {
+    const made = await write("POST", "/v1/worlds", { name: byId("start-world-name").value.trim() });
+    say(t.worldCreated(made.name));
+    reload(made);
+  } catch (problem) {
+    complain(problem);
+  }
 }
 
-function goTo(pane, id) {
-  return () => {
-    emit("pane", pane);
-    byId(id).focus();
-  };
+function emptyLibrary() {
+  const { me } = state;
+  if (!(me.verbs.includes("administer") && me.worlds === "unlimited")) return head(t.noneVisible, t.noneVisibleLead);
+  return [
+    ...head(t.libraryTitle, t.libraryLead),
+    make("div", { class: "choices" },
+      make("section", { class: "choice" }, make("h3", {}, t.sampleTitle), make("p", {}, t.sampleText), sampleButton(reload)),
+      make("form", { class: "choice", onsubmit: createWorld },
+        make("h3", {}, t.ownTitle),
+        make("p", {}, t.ownText),
+        make("div", { class: "field" }, make("label", { for: "start-world-name" }, t.ownName), make("input", { id: "start-world-name", maxlength: 200, autocomplete: "off", required: true })),
+        make("button", { id: "start-create", class: "second" }, t.ownCreate))),
+  ];
 }
 
-function beginning() {
-  const has = { world: Boolean(state.world), documents: state.documents.length > 0 };
-  const maker = state.me && state.me.verbs.includes("administer");
-  const toWorld = !has.world && maker && button("Create a world", () => byId("world-dialog").showModal(), { class: "small" });
-  const toFiles = has.world && !has.documents && may("write") && button("Choose files", () => (emit("pane", "documents"), byId("files").click()), { class: "small" });
-  return make(
-    "div",
-    { class: "welcome" },
-    make("h2", {}, has.world ? "Add documents" : "An empty library"),
-    make("p", { class: "lead" }, "Truespan retrieves context for language models: every passage is verified against its hash, worlds are separate, and nothing past a reader’s position is returned."),
-    make(
-      "ol",
-      { class: "steps" },
-      step(has.world, "Create a world", "Worlds are separate: a search in one never finds anything of another.", toWorld),
-      step(has.documents, "Add documents", "Text, Markdown, HTML, DOCX, EPUB or PDF, one or many at once.", toFiles),
-      step(false, "Ask", "See what a model would get, where it comes from, and why.", null),
-    ),
-  );
+function emptyWorld() {
+  if (asReader() && !may("read")) return head(t.booksTitle(state.reader), t.booksLead);
+  if (!may("write")) return head(t.worldTitle(state.world.name), t.worldReadOnly);
+  return [
+    ...head(t.worldTitle(state.world.name), t.worldLead),
+    make("div", { class: "choices" },
+      make("section", { class: "choice" }, make("h3", {}, t.ownTitle), make("p", {}, t.ownText), button(t.chooseFiles, () => byId("files").click())),
+      make("section", { class: "choice" }, make("h3", {}, t.sampleTitle), make("p", {}, t.sampleText), sampleButton(reload, { class: "second" }))),
+  ];
+}
+
+/** Show what to do where there is nothing to ask, in place of the question. */
+export function showEmptiness() {
+  const what = !state.world ? "library" : state.documents.length ? "" : "world";
+  byId("start").hidden = !what;
+  if (what) document.body.dataset.empty = what;
+  else delete document.body.dataset.empty;
+  fill(byId("start"), what === "library" && emptyLibrary(), what === "world" && emptyWorld());
+}
+
+function suggest(words) {
+  byId("question").value = words;
+  byId("go").click();
+}
+
+function suggestions() {
+  if (asReader() || state.document?.name !== SAMPLE) return null;
+  return make("div", { class: "suggestions", role: "group", "aria-label": t.suggestions },
+    t.sampleQuestions.map((words) => button(words, () => suggest(words), { class: "suggestion quiet" })));
 }
 
 function ready() {
-  const open = state.document;
-  const lead = asReader()
-    ? open ? "Move the slider below the text, ask, and see what a model would get at that position and what is withheld." : "Choose a book on the left."
-    : "Type a question above. You will see the passages a model would get, in reading order, each verified when it is read.";
+  const lead = asReader() ? (state.document ? t.readyReaderLead : t.readyNoBook) : t.readyOwnerLead;
+  const tip = ([name, words]) => make("li", {}, make("b", {}, name), words);
   return make(
     "div",
     { class: "welcome" },
-    make("h2", {}, asReader() ? "Ask as a reader" : `Ask ${state.world.name}`),
-    make("p", { class: "lead" }, lead),
-    make("ul", { class: "tips" },
-      make("li", {}, make("b", {}, "Context"), " is what a model gets: passages, scores, sources, figures."),
-      make("li", {}, make("b", {}, "Answer"), " is based on these passages; its quotes are checked against the text."),
-      make("li", {}, make("b", {}, "Why"), " shows the funnel, near misses, and how the answer was decided."),
-      !asReader() && may("follow") && make("li", {}, "Choose ", make("b", {}, "As a reader"), " to ask from any position in a book.")),
+    ...head(asReader() ? t.readyReader : t.readyOwner(state.world.name), lead),
+    suggestions(),
+    make("ul", { class: "tips" }, tip(t.tipContext), tip(t.tipAnswer), tip(t.tipWhy), !asReader() && may("follow") && tip(t.tipReader)),
   );
 }
 
-/** Show how to start, or what to do next. */
+/** Show how to begin. */
 export function welcome() {
-  const knowable = state.world && (state.documents.length || !may("write"));
-  fill(byId("panel-context"), knowable ? ready() : beginning());
-  fill(byId("panel-why"), make("p", { class: "empty" }, "Ask a question to see how its result was found."));
+  showEmptiness();
+  fill(byId("panel-context"), state.world && ready());
+  fill(byId("panel-why"), make("p", { class: "empty" }, t.nothingAsked));
 }
