@@ -103,7 +103,7 @@ def show_conversation(
     as_json: cli.Json = False,
 ) -> None:
     """Show the questions and answers of a conversation."""
-    from truespan.cli import output_conversations
+    from truespan.cli.output_conversations import show_with_turns
 
     with cli.open_world(library, world) as chosen:
         found = _open(chosen, reader, conversation)
@@ -111,7 +111,7 @@ def show_conversation(
     if isinstance(shown, dict):
         echo(to_json(shown))
     else:
-        echo(output_conversations.show_conversation(*shown))
+        echo(show_with_turns(*shown))
 
 
 @conversations_app.command("export")

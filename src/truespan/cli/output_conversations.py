@@ -61,7 +61,7 @@ def _show_turn(number: int, turn: Turn) -> str:
     return "\n".join(lines)
 
 
-def show_conversation(info: ConversationInfo, turns: Sequence[Turn]) -> str:
+def show_with_turns(info: ConversationInfo, turns: Sequence[Turn]) -> str:
     """Show a conversation with its turns."""
     reader = f", reader {info.reader}" if info.reader is not None else ""
     head = (
