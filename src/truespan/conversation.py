@@ -355,14 +355,16 @@ class Conversation:
         return components.store.turns(world, record, read_to, days=days)
 
     def _info(self, record: ConversationRecord, turns: list[Turn]) -> ConversationInfo:
+        times = [turn.asked_at for turn in turns if not turn.damaged] or [record.created_at]
         return ConversationInfo(
             id=record.id,
             reader=record.reader,
             book=record.document,
             title=title_of(turns[0].question) if turns else "",
-            created_at=turns[0].asked_at if turns else record.created_at,
-            updated_at=max((turn.asked_at for turn in turns), default=record.created_at),
+            created_at=min(times),
+            updated_at=max(times),
             turns=len(turns),
+            damaged=any(turn.damaged for turn in turns),
         )
 
     def _export(self) -> tuple[ConversationInfo, list[Turn]]:

@@ -78,6 +78,8 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     reader = world.reader("ada")
     reader.set("ferry.md", sid=1)
     reader.retrieve("key")
+    for asker in (world, reader):
+        asker.conversation().ask("Who had the key?")
     made.store.library_id()
     made.library.create_world("empty")
     made.library.tokens.create("app", worlds=["mysteries"], verbs=["read"])

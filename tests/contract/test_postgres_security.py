@@ -62,6 +62,7 @@ def filled(tmp_path: Path) -> Place:
         world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
         world.reader("ann").set("a.txt", sid=7)
         world.reader("ann").retrieve("the night")
+        world.reader("ann").conversation().ask("Who saw the night?")
         world.search("the night", floor=0.0, mode="auto")
         here.store.cool_down("provider", name, 1.0)
     return here

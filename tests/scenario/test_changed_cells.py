@@ -30,6 +30,7 @@ from truespan.ingest.draft import Preparation
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.chunk import FigureFlags
+from truespan.types.conversation import ConversationInfo
 from truespan.types.document import Document
 
 QUERY = "Who lit the lamp in the harbour hut?"
@@ -90,6 +91,8 @@ UNSEEN = {
     ("vectors", "world_id"): "the vector is then in another world, where its checksum fails",
     ("vectors", "profile_id"): "a vector that is missed is made again",
     ("vectors", "text_hash"): "a vector that is missed is made again",
+    ("conversations", "*"): "named when it is read; nothing of a document depends on it",
+    ("turns", "*"): "named when it is read; nothing of a document depends on it",
     ("words", "*"): "the order of results alone depends on it; found once words are counted",
     ("word_counts", "*"): "the order of results alone depends on it",
 }
@@ -108,6 +111,14 @@ GONE = {
     ("texts", "row"): "a row that no revision leads to is never read",
     ("worlds", "*"): "a world whose row is wrong is another world, or is empty",
     ("revisions", "row"): "rows that refer to it are found by the check of references",
+    ("conversations", "*"): "a conversation that is another's is not found",
+    ("turns", "row"): "a turn that is gone looks like one that was deleted by its age",
+    ("turns", "world_id"): "the turn is in another world, where its checksum fails",
+    ("turns", "conversation"): "the turn is in another conversation, where its checksum fails",
+    ("turns", "document"): "a turn about another book is hidden",
+    ("turns", "revision"): "a turn of another revision is hidden",
+    ("turns", "sid"): "a turn at a later position is hidden",
+    ("turns", "asked_at"): "a turn that is too old is hidden",
 }
 """Rows that are gone or out of reach cannot be told from rows that never were."""
 ORPHANED = {
@@ -159,7 +170,12 @@ def build(folder: Path, store: str = "sqlite") -> Study:
     for world in (made.world, made.library.create_world("other")):
         world.ingest([book], kind="book", title="The Lamp", tags=["sea"])
         world.ingest([note, str(paper)])
-        world.reader("ann").set("book.html", through_chapter="Two")
+        reader = world.reader("ann")
+        reader.set("book.html", through_chapter="Two")
+        for asker in (world, reader):
+            talk = asker.conversation()
+            talk.ask(QUERY)
+            talk.ask("And who lit it?")
     return made
 
 
@@ -173,6 +189,7 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
     def reader() -> Any:
         return world().reader("ann")
 
+    talks = [asker.conversations()[0].id for asker in (world(), reader())]
     return {
         "search": lambda: world().search(QUERY, top_k=20, floor=0.0),
         "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, mode="auto"),
@@ -186,6 +203,10 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
         "outline": lambda: [world().documents.outline(number) for number in (1, 2, 3)],
         "documents": lambda: [label(document) for document in world().documents.list()],
         "audit": lambda: [world().documents.audit(number) for number in (1, 2, 3)],
+        "conversations": lambda: [*map(listing, world().conversations())],
+        "turns": lambda: world().conversation(talks[0]).turns(),
+        "reader's conversations": lambda: [*map(listing, reader().conversations())],
+        "reader's turns": lambda: reader().conversation(talks[1]).turns(),
         "answer": lambda: world().answer(QUERY),
         "reader's answer": lambda: reader().answer(QUERY),
     }
@@ -195,6 +216,11 @@ def label(document: Document) -> dict[str, Any]:
     """Return what a list of documents says of one, apart from counts."""
     names = "number", "doc_id", "name", "path", "kind", "title", "language", "tags", "damaged"
     return {name: getattr(document, name) for name in names}
+
+
+def listing(info: ConversationInfo) -> dict[str, Any]:
+    """Return what a list of conversations says of one, apart from what a missing turn changes."""
+    return {name: getattr(info, name) for name in ("id", "reader", "book", "damaged")}
 
 
 VOLATILE = {
@@ -301,6 +327,7 @@ TOGETHER = {
     "tails": [("first_sid", "last_sid"), ("text", "text_hash")],
     "vectors": [("text_hash", "vector")],
     "positions": [("revision", "sid")],
+    "turns": [("content", "content_hash"), ("revision", "sid")],
 }
 """Cells that belong together and are changed together."""
 
@@ -477,6 +504,7 @@ def copy_store(source: apsw.Connection, target: apsw.Connection) -> None:
 CONTENT = (
     *("revisions", "texts", "places", "pages", "sentences", "figures", "audits", "chunks"),
     *("states", "tallies", "vectors", "positions", "tails", "tail_marks", "repairs"),
+    *("conversations", "turns"),
 )
 OTHER_VALUES = {
     "text": "'zq' || {0}",

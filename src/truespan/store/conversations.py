@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -31,8 +33,9 @@ _DAY: Final = 24 * 3600.0
 _CONVERSATION: Final = "c.id, c.reader, c.document, c.token, c.created_at"
 """What the checksum of a conversation covers, in the order of a `ConversationRecord`."""
 _TURN: Final = """t.id, t.number, t.asked_at, t.document, t.revision, t.sid, t.documents,
-    BYTES(t.content)"""
+    t.content_hash"""
 """What the checksum of a turn covers beside its conversation."""
+_TURN_COLUMNS: Final = tuple(re.findall(r"t\.(\w+)", _TURN))
 _OWN: Final = "(CAST(:token AS TEXT) IS NULL OR c.token = :token)"
 """A caller without a token is the owner, who sees all conversations."""
 _VISIBLE: Final = """t.world_id = :world AND t.asked_at >= :oldest
@@ -97,7 +100,7 @@ class Conversations(Part):
         if record.reader is not None and read_to is None:
             return []
         rows = self._db.at(world, id=record.id, **self._visible(read_to, days)).all(
-            f"""SELECT t.checksum, {_TURN} FROM turns t
+            f"""SELECT BYTES(t.content), t.checksum, {_TURN} FROM turns t
                 JOIN conversations c ON c.key = t.conversation AND c.world_id = :world
                 WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number"""
         )
@@ -119,48 +122,51 @@ class Conversations(Part):
         if not authority.sees(world):
             raise WorldNotFound(world)
         own = self._visible(read_to, days)
-        statements = self._db.at(world, token=authority.token, reader=reader, **own)
-        rows = statements.all(
-            f"""SELECT c.key, v.turns, v.began, v.latest, v.first, c.checksum, {_CONVERSATION}
-                FROM conversations c JOIN (
-                  SELECT t.conversation, count(*) AS turns, min(t.asked_at) AS began,
-                    max(t.asked_at) AS latest, min(t.number) AS first
-                  FROM turns t WHERE {_VISIBLE} GROUP BY t.conversation) v
-                  ON v.conversation = c.key
-                WHERE c.world_id = :world AND {_OWN}
-                  AND c.reader IS NOT DISTINCT FROM CAST(:reader AS TEXT)
-                ORDER BY v.latest DESC, c.key DESC LIMIT :limit OFFSET :offset""",
-            limit=limit,
-            offset=offset,
-        )
-        first = statements.all(
-            f"""SELECT t.conversation, t.number, t.checksum, {_TURN} FROM turns t
-                WHERE {_VISIBLE} AND t.conversation IN LIST(:keys)
-                  AND t.number IN LIST(:numbers)""",
-            keys=[row[0] for row in rows],
-            numbers=sorted({row[4] for row in rows}),
-        )
-        titles = {row[:2]: row[2:] for row in first}
-        found = []
-        for key, count, began, latest, number, recorded, *cells in rows:
+        with self._db.read(world, token=authority.token, reader=reader, **own) as session:
+            found = session.all(
+                f"""SELECT c.key, c.checksum, {_CONVERSATION} FROM conversations c JOIN (
+                      SELECT t.conversation, max(t.asked_at) AS latest
+                      FROM turns t WHERE {_VISIBLE} GROUP BY t.conversation) v
+                      ON v.conversation = c.key
+                    WHERE c.world_id = :world AND {_OWN}
+                      AND c.reader IS NOT DISTINCT FROM CAST(:reader AS TEXT)
+                    ORDER BY v.latest DESC, c.key DESC LIMIT :limit OFFSET :offset""",
+                limit=limit,
+                offset=offset,
+            )
+            turns: dict[int, list[Row]] = {key: [] for key, *_ in found}
+            for key, *row in session.all(
+                f"""SELECT t.conversation, t.checksum, {_TURN} FROM turns t
+                    WHERE {_VISIBLE} AND t.conversation IN LIST(:keys) ORDER BY t.number""",
+                keys=list(turns),
+            ):
+                turns[key].append(tuple(row))
+            first = session.all(
+                f"""SELECT t.conversation, BYTES(t.content), t.checksum, {_TURN} FROM turns t
+                    WHERE {_VISIBLE} AND t.id IN LIST(:ids)""",
+                ids=[rows[0][1] for rows in turns.values()],
+            )
+        titles = dict[int, Row]((key, tuple(row)) for key, *row in first)
+        listed = []
+        for key, recorded, *cells in found:
             record = ConversationRecord(*cells)
-            damaged = recorded != conversation_checksum(world, cells)
-            turn = None
-            if not damaged and (key, number) in titles:
-                turn = _read_turn(world, record.id, titles[key, number])
-            found.append(
+            row_intact = recorded == conversation_checksum(world, cells)
+            intact = [row for row in turns[key] if _is_intact(world, record.id, row)]
+            turn = _read_turn(world, record.id, titles[key]) if row_intact else None
+            times = [row[3] for row in intact] or [record.created_at]
+            listed.append(
                 ConversationInfo(
                     id=record.id,
                     reader=reader,
-                    book=None if damaged else record.document,
+                    book=record.document if row_intact else None,
                     title=title_of(turn.question) if turn else "",
-                    created_at=began,
-                    updated_at=latest,
-                    turns=count,
-                    damaged=damaged,
+                    created_at=min(times),
+                    updated_at=max(times),
+                    turns=len(turns[key]),
+                    damaged=not row_intact or len(intact) < len(turns[key]),
                 )
             )
-        return found
+        return listed
 
     @retry_on_conflict
     def add_turn(
@@ -200,13 +206,13 @@ class Conversations(Part):
                    WHERE world_id = :world AND conversation = :key""",
                 key=key,
             )
-            cells = _turn_cells(new, number)
-            names = ("id", "number", "asked_at", "document", "revision", "sid", "documents")
+            content = _encode_content(new.turn)
+            cells = _turn_cells(new, number, content)
             session.insert(
                 "turns",
                 conversation=key,
-                **dict(zip(names, cells, strict=False)),
-                content=session.text(cells[-1].decode()),
+                **dict(zip(_TURN_COLUMNS, cells, strict=True)),
+                content=session.text(content.decode()),
                 checksum=turn_checksum(world, record.id, cells),
             )
             session.execute(
@@ -349,21 +355,31 @@ def move_turns(
         )
 
 
-def _turn_cells(new: NewTurn, number: int) -> tuple[Any, ...]:
+def _encode_content(turn: Turn) -> bytes:
+    """Return what a turn says as it is stored: JSON, which has no character NUL."""
+    fields = {name: getattr(turn, name) for name in TurnContent.__struct_fields__}
+    return msgspec.json.encode(TurnContent(**fields))
+
+
+def _turn_cells(new: NewTurn, number: int, content: bytes) -> tuple[Any, ...]:
     """Return what the row of a turn holds, in the order of `_TURN`."""
     turn = new.turn
-    fields = {name: getattr(turn, name) for name in TurnContent.__struct_fields__}
-    content = msgspec.json.encode(TurnContent(**fields))
     documents = "".join(f" {document}" for document in sorted(new.documents)) + " "
     place = turn.document, new.revision, turn.sid
-    return turn.id, number, turn.asked_at, *place, documents, content
+    return turn.id, number, turn.asked_at, *place, documents, sha256(content).digest()
+
+
+def _is_intact(world: WorldId, conversation: str, row: Row) -> bool:
+    """Say whether a row matches its checksum, which comes first; the cells are those of `_TURN`."""
+    return row[0] == turn_checksum(world, conversation, row[1:])
 
 
 def _read_turn(world: WorldId, conversation: str, row: Row) -> Turn:
-    """Return a turn from its checksum and the cells of `_TURN`."""
-    recorded, *cells = row
-    turn, _, asked_at, document, _, sid, _, content = cells
-    if recorded != turn_checksum(world, conversation, cells):
+    """Return a turn from its content, its checksum and the cells of `_TURN`."""
+    content, *checked = row
+    _, turn, _, asked_at, document, _, sid, _, content_hash = checked
+    intact = _is_intact(world, conversation, tuple(checked))
+    if not intact or sha256(content).digest() != content_hash:
         return Turn(turn, asked_at, damaged=True)
     found = msgspec.json.decode(content, type=TurnContent)
     return Turn(turn, asked_at, **msgspec.structs.asdict(found), document=document, sid=sid)

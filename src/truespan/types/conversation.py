@@ -83,6 +83,7 @@ class ConversationInfo(Struct, frozen=True):
     updated_at: float
     turns: int
     damaged: bool = False
+    """Whether something of it does not match its checksum; that is not shown."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON, with times in ISO 8601."""

@@ -16,7 +16,8 @@ CREATE TABLE conversations (
 CREATE INDEX conversations_by_reader ON conversations (world_id, reader, document);
 
 -- A turn of a reader names the revision and the sentence up to which that reader had read. The
--- documents are those whose passages it used, each number between spaces.
+-- documents are those whose passages it used, each number between spaces. The checksum covers the hash
+-- of what the turn says, so that a list can check turns without reading them.
 CREATE TABLE turns (
   world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid,
   key bigint GENERATED ALWAYS AS IDENTITY,
@@ -29,6 +30,7 @@ CREATE TABLE turns (
   sid integer,
   documents text COLLATE "C" NOT NULL,
   content bytea NOT NULL,
+  content_hash bytea NOT NULL,
   checksum bytea,
   PRIMARY KEY (world_id, key),
   UNIQUE (world_id, conversation, number),

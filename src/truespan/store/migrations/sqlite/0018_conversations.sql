@@ -14,7 +14,8 @@ CREATE TABLE conversations (
 CREATE INDEX conversations_by_reader ON conversations (world_id, reader, document);
 
 -- A turn of a reader names the revision and the sentence up to which that reader had read. The
--- documents are those whose passages it used, each number between spaces.
+-- documents are those whose passages it used, each number between spaces. The checksum covers the hash
+-- of what the turn says, so that a list can check turns without reading them.
 CREATE TABLE turns (
   key INTEGER PRIMARY KEY,
   world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,
@@ -27,6 +28,7 @@ CREATE TABLE turns (
   sid INTEGER,
   documents TEXT NOT NULL,
   content TEXT NOT NULL,
+  content_hash BLOB NOT NULL,
   checksum BLOB,
   UNIQUE (conversation, number),
   UNIQUE (world_id, id)
