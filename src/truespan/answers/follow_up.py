@@ -56,7 +56,25 @@ _OPENINGS: Final = re.compile(
     re.IGNORECASE,
 )
 """How questions begin that go on with the one before."""
+_CITED: Final = re.compile(rf"[ \t]*(?:{GROUP.pattern})", GROUP.flags)
+_IRREGULAR_VERBS: Final = """
+    became become, began begin, begun begin, bought buy, broke break, broken break, brought bring,
+    built build, came come, caught catch, chose choose, chosen choose, done do, drew draw, drank
+    drink, drove drive, fell fall, felt feel, fled flee, flew fly, forgot forget, fought fight,
+    found find, gave give, given give, gone go, grew grow, heard hear, held hold, hid hide, hidden
+    hide, kept keep, knew know, known know, led lead, left leave, lost lose, made make, meant
+    mean, met meet, paid pay, ran run, rode ride, said say, sang sing, sat sit, saw see, seen see,
+    sent send, slept sleep, sold sell, spoke speak, spoken speak, spent spend, stole steal, stolen
+    steal, stood stand, struck strike, swam swim, swore swear, taken take, taught teach, thought
+    think, threw throw, told tell, took take, understood understand, went go, woke wake, won win,
+    wore wear, wrote write, written write
+"""
+_BASE_FORMS: Final[dict[str, str]] = {
+    pair.split()[0]: pair.split()[1] for pair in _IRREGULAR_VERBS.split(",")
+}
+"""English verbs by their past forms, which no stemmer knows."""
 _NAME_PART: Final = re.compile(r"[^\W\d_][\w'\u2019-]*")
+_LONGEST_ABBREVIATION: Final = 4
 _SENTENCE_END: Final = re.compile(r"[.!?:;\n\"\u201c\u201d\u00ab\u00bb(\[][\s\"'\u201c\u2018(\[]*$")
 _LABEL: Final = re.compile(r"(?:standalone |rewritten )?question\s*:\s*", re.IGNORECASE)
 _QUOTES: Final = "\"'`\u201c\u201d\u2018\u2019\u00ab\u00bb"
@@ -74,7 +92,7 @@ You rewrite the last question of a conversation so that it can be understood wit
 
 def strip_citations(text: str) -> str:
     """Return an answer without the numbers of its sources, which mean others by now."""
-    return re.sub(r"[ \t]+(?=[.,;:!?])", "", GROUP.sub("", text)).strip()
+    return _CITED.sub("", text).strip()
 
 
 def fit_history(
@@ -129,9 +147,11 @@ def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
     texts = [question, *_texts(turns)]
     language = _language_of(texts)
     stem = stem_function(language)
-    known = {stem(word) for text in texts for word in split_words(text)}
+    base = _BASE_FORMS if language == "english" else {}
+    known = {stem(base.get(word, word)) for text in texts for word in split_words(text)}
     passing = STOP_WORDS.get(language, frozenset()) | _AUXILIARIES
-    return all(word in passing or stem(word) in known for word in split_words(rewritten))
+    words = split_words(rewritten)
+    return all(word in passing or stem(base.get(word, word)) in known for word in words)
 
 
 def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:
@@ -187,13 +207,16 @@ def _names(text: str, function_words: frozenset[str], *, in_question: bool) -> I
                 del run[0]
                 initial = False
             if run and (not initial or in_question or len(run) > 1):
-                words = " ".join(part[0] for part in run)
+                words = text[run[0].start() : run[-1].end()]
                 yield re.sub(r"['\u2019]s$", "", words)
             run.clear()
 
     for part in _NAME_PART.finditer(text):
         capital = part[0][0].isupper() or part[0][0].istitle()
-        if run and (not capital or text[run[-1].end() : part.start()].strip(" ")):
+        gap = text[run[-1].end() : part.start()].strip(" ") if run else ""
+        # A full stop after a few letters belongs to a title: Dr. Watson.
+        titled = gap == "." and len(run[-1][0]) <= _LONGEST_ABBREVIATION
+        if run and (not capital or (gap and not titled)):
             yield from flush()
         if capital:
             run.append(part)
