@@ -219,17 +219,16 @@ def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Mod
     expect(desk.find("#ask")).to_contain_text(UNREAD[0])
 
     held: list[Route] = []
-    desk.page.route("**/position", lambda route: held.append(route), times=1)
-    with desk.page.expect_request("**/position"):
-        desk.find("#position-number").fill(str(LAST_READ))
-        desk.find("#position-number").press("Enter")
+    desk.page.route("**/retrieve?sid=*", lambda route: held.append(route), times=1)
+    with desk.page.expect_request("**/retrieve?sid=*"):
+        desk.preview(LAST_READ)
 
     expect(desk.find(".turn")).to_have_count(1)
     expect(desk.find(".turn")).to_contain_text("net loft")
     for word in UNREAD:
         expect(desk.find("#ask")).not_to_contain_text(word)
     expect(desk.find("#ask")).not_to_contain_text(QUESTION)
-    with desk.page.expect_response("**/position"):
+    with desk.page.expect_response("**/retrieve?sid=*"):
         held[0].continue_()
     desk.read_to(3)
     expect(desk.find(".turn")).to_have_count(0)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
 
-from tests.interfaces.http_client import until
 from tests.page.library import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served
 from tests.page.visit import Visit
 
@@ -42,19 +41,60 @@ def test_moving_the_slider_back_takes_what_lies_ahead_out_of_what_is_given(visit
     none_of(UNREAD, visit.bodies("/readers/"))
 
 
+def recorded(visit: Visit, harbour: Served, name: str) -> int | None:
+    """Return the position of a reader as the server has it."""
+    world = visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('world')")
+    address = f"{harbour.address}v1/worlds/{world}/readers/{name}/position?book=heron.md"
+    return visit.page.request.get(address).json().get("sid")
+
+
+def test_moving_the_slider_previews_saving_records_and_undo_restores(
+    visit: Visit, harbour: Served
+) -> None:
+    visit.open(BOOK)
+    visit.as_reader("trying")
+    expect(visit.find("#position-number")).to_have_value("")
+    visit.preview(LAST_READ)
+    visit.ask(QUESTION)
+    expect(visit.find("#given .card").first).to_be_visible()
+    expect(visit.find("#preview-badge")).to_be_visible()
+    assert recorded(visit, harbour, "trying") is None
+    none_of(UNREAD, visit.bodies("/readers/"))
+
+    visit.read_to(4)
+    expect(visit.find("#preview-badge")).to_be_hidden()
+    visit.preview(16)
+    expect(visit.find("#given")).to_contain_text(UNREAD[0])
+    expect(visit.find("#s16 + #here")).to_have_text("You would be here")
+    assert recorded(visit, harbour, "trying") == 4
+    visit.find("#back-position").click()
+    expect(visit.find("#given")).not_to_contain_text(UNREAD[0])
+    expect(visit.find("#s4 + #here")).to_have_text("You are here")
+
+    visit.read_to(LAST_READ)
+    assert recorded(visit, harbour, "trying") == LAST_READ
+    with visit.page.expect_response(lambda reply: reply.request.method == "PUT"):
+        visit.find("#undo-position").click()
+    expect(visit.find("#position-label")).to_contain_text("Sentence 4 of")
+    expect(visit.find("#undo-position")).to_be_hidden()
+    assert recorded(visit, harbour, "trying") == 4
+    puts = [one for one in visit.requests if one.method == "PUT"]
+    assert len(puts) == 3
+
+
 def test_what_lies_ahead_leaves_at_once_before_the_server_has_answered(visit: Visit) -> None:
     reading(visit, "at once", 16)
     expect(visit.find("#given")).to_contain_text(UNREAD[0])
     held: list[Route] = []
-    visit.page.route("**/position", lambda route: held.append(route), times=1)
+    visit.page.route("**/retrieve?sid=*", lambda route: held.append(route), times=1)
 
-    with visit.page.expect_request("**/position"):
+    with visit.page.expect_request("**/retrieve?sid=*"):
         visit.find("#slider").fill(str(LAST_READ))
 
     expect(visit.find("#given")).not_to_contain_text(UNREAD[0])
     expect(visit.find("#boundary")).to_contain_text(f"sentence {LAST_READ}")
     expect(visit.find(f"#s{LAST_READ} + #here")).to_be_visible()
-    with visit.page.expect_response("**/position"):
+    with visit.page.expect_response("**/retrieve?sid=*"):
         held[0].continue_()
 
 
@@ -101,7 +141,7 @@ def test_withheld_text_is_not_on_the_page_until_revealed(visit: Visit) -> None:
     expect(ahead).to_contain_text(UNREAD[0])
 
 
-def test_arrow_keys_move_the_slider_sentence_by_sentence_and_the_last_move_counts(
+def test_arrow_keys_move_the_slider_sentence_by_sentence_and_record_nothing(
     visit: Visit, harbour: Served
 ) -> None:
     reading(visit, "steps", 2)
@@ -113,14 +153,7 @@ def test_arrow_keys_move_the_slider_sentence_by_sentence_and_the_last_move_count
     expect(visit.find("#slider")).to_have_attribute("aria-valuetext", re.compile("^Sentence 7 of"))
     expect(visit.find("#boundary")).to_contain_text("sentence 7")
     visit.page.wait_for_load_state("networkidle")
-    world = visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('world')")
-    address = f"{harbour.address}v1/worlds/{world}/readers/steps/position?book=heron.md"
-
-    def recorded() -> int:
-        return visit.page.request.get(address).json()["sid"]
-
-    # What was written last may still be under way when the page has shown it.
-    until(lambda: recorded() == 7)
+    assert recorded(visit, harbour, "steps") == 2
 
 
 def test_no_chapter_ahead_is_named_by_a_list_or_a_mark(visit: Visit) -> None:
@@ -149,7 +182,9 @@ def test_chapter_marks_lie_along_the_slider_and_buttons_go_by_them(visit: Visit)
     expect(visit.find("#position-label")).to_contain_text(f"Sentence {LAST_READ} of")
 
 
-def test_a_position_that_could_not_be_written_down_is_taken_back_and_said(visit: Visit) -> None:
+def test_a_position_that_could_not_be_recorded_stays_a_preview_and_is_reported(
+    visit: Visit,
+) -> None:
     reading(visit, "failing", 5)
     visit.failures_expected = True
     body = {"code": "store_busy", "detail": "The store is busy.", "advice": "Try again."}
@@ -160,9 +195,13 @@ def test_a_position_that_could_not_be_written_down_is_taken_back_and_said(visit:
         ),
     )
 
-    visit.read_to(9)
+    visit.preview(9)
+    visit.find("#save-position").click()
 
     expect(visit.find("#alerts")).to_contain_text("The store is busy. Try again.")
+    expect(visit.find("#preview-badge")).to_be_visible()
+    expect(visit.find("#save-position")).to_be_enabled()
+    visit.find("#back-position").click()
     expect(visit.find("#position-label")).to_contain_text("Sentence 5 of")
 
 
@@ -203,7 +242,8 @@ def test_a_token_bound_to_a_reader_shows_the_read_part_and_cannot_move(
     held.forget()
     held.find("#settings button[type=submit], #settings form button:not([type])").click()
     expect(held.find("#caller")).to_have_text("Token for bound")
-    expect(held.find(f"#s{LAST_READ}")).to_be_visible()
+    # The text opens where the reader is.
+    expect(held.find(f"#s{LAST_READ}")).to_be_in_viewport()
     held.ask(QUESTION)
 
     expect(held.find("#position-fixed")).to_contain_text("only the owner of the library")

@@ -91,11 +91,17 @@ class Visit:
         self.find("#reader").press("Enter")
         expect(self.find("#position .position-head")).to_contain_text(f"of {name}")
 
+    def preview(self, sid: int) -> None:
+        """Type a sentence number beside the slider: the page shows it, and nothing is recorded."""
+        self.find("#position-number").fill(str(sid))
+        self.find("#position-number").press("Enter")
+
     def read_to(self, sid: int) -> None:
-        """Type a sentence number beside the slider, and wait until the server has it."""
+        """Record a position, and wait until the server has it."""
+        self.preview(sid)
         with self.page.expect_response(lambda reply: reply.request.method == "PUT"):
-            self.find("#position-number").fill(str(sid))
-            self.find("#position-number").press("Enter")
+            self.find("#save-position").click()
+        expect(self.find("#save-position")).to_be_disabled()
 
     def bodies(self, part: str) -> list[str]:
         """Return what came back from addresses that contain this, also of what was broken off."""

@@ -193,3 +193,23 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
         "The boats were blue.",
     ]
     assert page == reader.sentences()
+
+
+def test_page_says_which_sentences_begin_a_line(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    text = (
+        "# Verse\n\nOne ends. Two goes on\nhere. Three.\nFour.\n\n| a | b |\n|---|---|\n| c | d |\n"
+    )
+    world.ingest(here.write("verse.md", text), kind="book")
+    count = world.documents.get("verse.md").sentences
+
+    whole = world.documents.sentences("verse.md").sentences
+    parts = [
+        world.documents.sentences("verse.md", first=sid, count=1).sentences[0]
+        for sid in range(count)
+    ]
+
+    lines = [sentence.text for sentence in whole if sentence.starts_line]
+    assert lines == ["Verse", "One ends.", "Four.", "a | b", "c | d"]
+    assert parts == list(whole)

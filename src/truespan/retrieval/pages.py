@@ -102,7 +102,8 @@ class Pages(Struct, frozen=True):
         return StoredImage(found, f"image/{kind}" if kind else "application/octet-stream")
 
     def _sentences(self, shown: Sequence[StoredSentence]) -> Iterator[PageSentence]:
-        start = shown[0].start
+        # From one character earlier, which tells whether the first sentence begins a line.
+        start = max(shown[0].start - 1, 0)
         passage = self.store.passage(self.scope, self.ref, start, shown[-1].end)
         if passage is None:
             raise Restart
@@ -117,7 +118,9 @@ class Pages(Struct, frozen=True):
             chapter = place.chapter or self.head.title
             section = place.section or chapter
             span = sentence.sid, sentence.start, sentence.end
-            yield PageSentence(*span, content, chapter, section, page)
+            before = text[sentence.start - start - 1 : sentence.start - start]
+            starts_line = before in ("", "\n") or not sentence.start
+            yield PageSentence(*span, content, chapter, section, page, starts_line)
 
     def _visible_figures(self) -> list[StoredFigure]:
         """Return the figures that may be seen: for a reader, those independent of unread text."""

@@ -134,6 +134,8 @@ class PageSentence(Struct, frozen=True):
     chapter: str
     section: str
     page: int | None
+    starts_line: bool = True
+    """Whether it begins a line of the text."""
 
 
 class PageFigure(Struct, frozen=True):

@@ -310,7 +310,7 @@ on("pick", (one) => {
 });
 on("worlds", (id) => library.loadWorlds(id).catch(complain));
 on("show", showPassage);
-on("read-to", position.move);
+on("read-to", position.readTo);
 on("world", () => {
   asking.forget();
   emit("rights");

@@ -4,7 +4,7 @@ import { post, Problem } from "../common/api.js";
 import { button, byId, fill, make, say } from "../common/dom.js";
 import { clear, complain } from "../common/notices.js";
 import { go, route } from "../common/route.js";
-import { asReader, emit, may, on, readerPath, state, worldPath } from "../common/state.js";
+import { asReader, emit, may, on, previewQuery, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { many, mode as modeWords } from "../common/words.js";
 import * as position from "../reading/position.js";
@@ -74,7 +74,7 @@ async function asOwner({ query, selection, searching, top_k, filters }, signal) 
 async function asAReader(wanted, signal) {
   const { query, top_k, filters } = wanted;
   const [bundle, all] = await Promise.all([
-    post(`${readerPath()}/retrieve`, { query, book: book(), top_k, mode: filters.mode }, signal),
+    post(`${readerPath()}/retrieve${previewQuery()}`, { query, book: book(), top_k, mode: filters.mode }, signal),
     may("read") ? unbounded(wanted, signal) : null,
   ]);
   return { found: ofBundle(bundle), whole: all };

@@ -1,7 +1,7 @@
 // The conversations on the server. Where it stores none, a conversation lasts until the page is left.
 
 import { events, get, path, text, write } from "../common/api.js";
-import { asReader, readerPath, worldPath } from "../common/state.js";
+import { asReader, previewQuery, readerPath, worldPath } from "../common/state.js";
 
 /** The open conversation. It has no id until its first answer is stored. */
 export const open = { id: null };
@@ -56,7 +56,8 @@ export function leave() {
 export async function* ask({ book, ...question }, signal) {
   const send = (where, body) => events("POST", where, { body: { ...body, stream: true }, signal });
   const first = book === undefined ? question : { ...question, book };
-  if (stored) {
+  // An answer as of a position that is only tried out is not stored.
+  if (stored && !previewQuery()) {
     try {
       // A conversation knows its book.
       if (open.id) yield* send(`${one(open.id)}/turns`, question);
@@ -69,7 +70,7 @@ export async function* ask({ book, ...question }, signal) {
       stored = false;
     }
   }
-  yield* send(`${root()}/answer`, first);
+  yield* send(`${root()}/answer${previewQuery()}`, first);
 }
 
 /** Return what an answer says of its turn; the conversation it belongs to is the open one. */

@@ -13,8 +13,10 @@ export const state = {
   lastSid: -1,
   mode: "owner",
   reader: "me",
-  /** The last sentence read; null if the reader has no position in the document. */
+  /** The last sentence read, as the page shows it; null without a position in the document. */
   position: null,
+  /** The position that the server has recorded; another one than `position` is a preview. */
+  saved: null,
   selection: "",
 };
 
@@ -45,6 +47,9 @@ export const worldPath = () => path`/v1/worlds/${state.world.id}`;
 
 /** Return the path of the reader in the chosen world. */
 export const readerPath = () => worldPath() + path`/readers/${state.reader}`;
+
+/** Return the query of a reader's request: the position, if it is one that is not recorded. */
+export const previewQuery = () => (!asReader() || state.position === state.saved || !may("read") ? "" : `?sid=${state.position}`);
 
 /** Return the reader whose permission is used for text and images; null for the caller's own. */
 export const boundReader = () => (asReader() && !may("read") ? state.reader : null);

@@ -3,6 +3,7 @@
 import { get, image, imagePath } from "../common/api.js";
 import { byId, fill, make } from "../common/dom.js";
 import { boundReader, readerPath, state, worldPath } from "../common/state.js";
+import { texts } from "../common/texts.js";
 
 const MARK = /\[FIGURE:([^\]\s]+)\]/g;
 const fetched = new Map();
@@ -27,7 +28,7 @@ function enlarge(address, words) {
 
 /** Return a figure with its description; its image is added when it is loaded. */
 export function figure(note) {
-  const words = note.description || `Figure ${note.figure_id}`;
+  const words = note.description || texts.reading.figureNamed(note.figure_id);
   const frame = make("div", { class: "figure-frame" }, make("span", { class: "hint" }, "…"));
   const shown = make(
     "figure",
@@ -36,16 +37,16 @@ export function figure(note) {
     make("figcaption", {}, words),
   );
   if (!note.image_ref) {
-    frame.append(make("span", { class: "hint" }, "The image was not stored."));
+    frame.append(make("span", { class: "hint" }, texts.reading.imageMissing));
     return shown;
   }
   addressOf(note.image_ref).then(
     (address) => {
       const picture = make("img", { alt: words, src: address });
-      picture.onerror = () => fill(frame, make("span", { class: "hint" }, "This image cannot be shown."));
-      fill(frame, make("button", { type: "button", class: "enlarge", title: "Enlarge", onclick: () => enlarge(address, words) }, picture));
+      picture.onerror = () => fill(frame, make("span", { class: "hint" }, texts.reading.imageUnknown));
+      fill(frame, make("button", { type: "button", class: "enlarge", title: texts.reading.enlarge, onclick: () => enlarge(address, words) }, picture));
     },
-    () => fill(frame, make("span", { class: "hint" }, "The image could not be loaded.")),
+    () => fill(frame, make("span", { class: "hint" }, texts.reading.imageFailed)),
   );
   return shown;
 }
@@ -57,7 +58,7 @@ export function marked(text) {
 
 /** Return a text with readable figure marks. */
 export function unmarked(text) {
-  return text.replace(MARK, "▣ figure");
+  return text.replace(MARK, texts.reading.figureMark);
 }
 
 /** Fetch the figures that a passage cites and the result does not include. */

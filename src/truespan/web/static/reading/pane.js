@@ -2,20 +2,30 @@
 
 import { get } from "../common/api.js";
 import { button, byId, fill, make } from "../common/dom.js";
+import { cellsOf, isTable, kindOf, table } from "./blocks.js";
 import { figure, marked, unmarked } from "./figures.js";
+import { widthOf } from "../common/lines.js";
 import { complain } from "../common/notices.js";
 import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
+import { texts } from "../common/texts.js";
 
 const PAGE = 120;
+/** How many sentences are loaded before and after one that is jumped to, to fill the pane. */
+const BEFORE = 40;
+const AFTER = 40;
 const loaded = new Map();
+const pictures = new Map();
 let low = 0;
 let high = -1;
 let more = false;
 let loading = null;
 let turn = 0;
-let highlighted = [];
+let lit = null;
 let edges = null;
 let waiting = null;
+/** The sentence that the pane is scrolling to by itself, while it does. */
+let travelling = null;
+let jump = 0;
 
 const text = byId("text");
 
@@ -32,39 +42,62 @@ function isHeading(one) {
 }
 
 /** Assign each figure to the sentence that cites it, or to the nearest one before it. */
-function placed(page) {
-  const at = new Map();
+function place(page) {
   const spots = new Map(page.sentences.flatMap((one) => marked(one.text).map((id) => [id, one.sid])));
+  for (const one of page.sentences) pictures.delete(one.sid);
   for (const note of page.figures) {
     const sid = spots.get(note.figure_id) ?? note.sid;
-    at.set(sid, [...(at.get(sid) || []), note]);
+    pictures.set(sid, [...(pictures.get(sid) || []), note]);
   }
-  return at;
 }
 
-function sentence(one, figures) {
-  const only = marked(one.text).length && unmarked(one.text).trim() === "▣ figure";
-  const span = make("span", { class: only ? "s only-mark" : "s", "data-sid": one.sid, id: `s${one.sid}` }, unmarked(one.text));
-  return [span, ...figures.map(figure)];
+/** Return whether a sentence goes on in the block of the one before it. */
+const continues = (before, one) => Boolean(before) && one.start - before.end <= 1 && !isHeading(one) && !isHeading(before);
+
+const attributesOf = (one, kind) => ({ class: kind, "data-sid": one.sid, id: `s${one.sid}` });
+
+/** Return one block: a heading, the rows of a table, or a paragraph. */
+function blockOf(group, width) {
+  const [head] = group;
+  const span = { "data-first": head.sid };
+  if (isHeading(head)) {
+    const section = head.text.trim() === head.section && head.section !== head.chapter;
+    return make(section ? "h4" : "h3", { class: "block", ...span }, make("span", attributesOf(head, "s"), unmarked(head.text)), figuresOf(head));
+  }
+  if (isTable(group.map((one) => one.text))) {
+    const rows = group.map((one) => ({
+      attributes: attributesOf(one, "s"),
+      cells: cellsOf(one.text).map((cell) => ({ text: cell.text, nodes: unmarked(cell.text) })),
+    }));
+    return make("div", { class: "block", ...span }, table(rows), group.map(figuresOf));
+  }
+  const separator = (one) => (one.starts_line ? "\n" : " ");
+  const whole = group.map((one, at) => (at ? separator(one) : "") + one.text).join("");
+  const kind = kindOf(whole, width);
+  const parts = group.map((one, at) => {
+    const only = marked(one.text).length && unmarked(one.text).trim() === texts.reading.figureMark;
+    return [at > 0 && separator(one), make("span", attributesOf(one, only ? "s only-mark" : "s"), unmarked(one.text)), figuresOf(one)];
+  });
+  return make("p", { class: kind ? `block ${kind}` : "block", ...span }, parts);
 }
 
-function paragraphs(page) {
-  const figures = placed(page);
-  const blocks = [];
-  let block = null;
-  let before = null;
-  for (const one of page.sentences) {
-    loaded.set(one.sid, one);
-    const heading = isHeading(one);
-    if (!block || heading || before.heading || one.start - before.end > 1) {
-      const tag = heading ? (one.text.trim() === one.section && one.section !== one.chapter ? "h4" : "h3") : "p";
-      block = make(tag, {});
-      blocks.push(block);
-    } else block.append(" ");
-    block.append(...sentence(one, figures.get(one.sid) || []));
-    before = { end: one.end, heading };
+function figuresOf(one) {
+  return (pictures.get(one.sid) || []).map((note) => {
+    const shown = figure(note);
+    shown.dataset.sid = one.sid;
+    return shown;
+  });
+}
+
+/** Return the blocks of sentences in a row. */
+function blocksOf(sentences) {
+  const groups = [];
+  for (const one of sentences) {
+    if (groups.length && continues(groups.at(-1).at(-1), one)) groups.at(-1).push(one);
+    else groups.push([one]);
   }
-  return blocks;
+  const width = sentences.reduce((most, one) => Math.max(most, widthOf(one.text)), 0);
+  return groups.map((group) => blockOf(group, width));
 }
 
 const edge = (words, does, id) => button(words, does, { class: "edge quiet", id });
@@ -74,10 +107,11 @@ function rebuildEdges() {
   byId("later")?.remove();
   edges?.disconnect();
   edges = new IntersectionObserver((seen) => {
-    for (const one of seen) if (one.isIntersecting) one.target.click();
+    // Text that is added while the pane scrolls by itself would end the movement too early.
+    for (const one of seen) if (one.isIntersecting && !travelling) one.target.click();
   }, { root: text, rootMargin: "300px" });
-  if (low > 0) text.prepend(edge("Earlier sentences", earlier, "earlier"));
-  if (more) text.append(edge("Later sentences", later, "later"));
+  if (low > 0) text.prepend(edge(texts.reading.earlier, earlier, "earlier"));
+  if (more) text.append(edge(texts.reading.later, later, "later"));
   for (const id of ["earlier", "later"]) if (byId(id)) edges.observe(byId(id));
 }
 
@@ -110,28 +144,51 @@ function earlier() {
   });
 }
 
+/** Return the first sentence in view and where it is, to keep it there while text is added. */
+function anchor() {
+  const top = text.getBoundingClientRect().top;
+  const span = [...text.querySelectorAll(".s")].find((one) => one.getBoundingClientRect().bottom > top);
+  return span ? { sid: span.dataset.sid, top: span.getBoundingClientRect().top } : null;
+}
+
 function take(page, ahead) {
-  const blocks = paragraphs(page);
-  const before = text.scrollHeight - text.scrollTop;
+  const kept = anchor();
+  place(page);
+  for (const one of page.sentences) loaded.set(one.sid, one);
+  let added = [...page.sentences];
+  const edgeBlock = ahead ? text.querySelector(".block") : [...text.querySelectorAll(".block")].at(-1);
+  const [before, after] = ahead ? [loaded.get(low - 1), loaded.get(low)] : [loaded.get(high), loaded.get(high + 1)];
+  // A paragraph or table that goes on across the pages is made again as one.
+  if (edgeBlock && before && after && continues(before, after)) {
+    const first = Number(edgeBlock.dataset.first);
+    const inside = [...edgeBlock.querySelectorAll(".s")].map((span) => loaded.get(Number(span.dataset.sid)));
+    added = ahead ? [...added, ...inside] : [...inside, ...added];
+    if (ahead ? first === low : inside.at(-1).sid === high) edgeBlock.remove();
+  }
+  byId("here")?.remove();
+  byId("earlier")?.remove();
+  byId("later")?.remove();
   if (ahead) {
-    byId("earlier")?.remove();
-    text.prepend(...blocks);
+    text.prepend(...blocksOf(added));
     low = page.first;
   } else {
-    byId("later")?.remove();
-    text.append(...blocks);
+    text.append(...blocksOf(added));
     high = Math.max(high, page.last);
     more = page.more;
   }
   rebuildEdges();
-  if (ahead) text.scrollTop = text.scrollHeight - before;
+  relight();
   paint();
+  const moved = kept && byId(`s${kept.sid}`);
+  if (moved) text.scrollTop += moved.getBoundingClientRect().top - kept.top;
 }
 
 async function begin(first) {
   turn += 1;
   loading = null;
+  travelling = null;
   loaded.clear();
+  pictures.clear();
   fill(text);
   low = first;
   high = first - 1;
@@ -147,9 +204,7 @@ async function begin(first) {
   });
 }
 
-const emptyWords = () => (boundReader() === null
-  ? "This document has no sentences."
-  : "Nothing of this book has been read yet.");
+const emptyWords = () => (boundReader() === null ? texts.reading.noSentences : texts.reading.nothingRead);
 
 /** Mark the read and unread sentences and the position. */
 export function paint() {
@@ -163,25 +218,29 @@ export function paint() {
     span.classList.toggle("unread", unread);
     if (unread && veil) span.setAttribute("aria-hidden", "true");
     else span.removeAttribute("aria-hidden");
-    // The description of a figure is text of the book too.
-    for (let next = span.nextElementSibling; next?.matches(".figure"); next = next.nextElementSibling) {
-      next.classList.toggle("unread", unread);
-      next.inert = unread && veil;
-    }
+  }
+  // The description of a figure is text of the book too.
+  for (const shown of text.querySelectorAll(".figure")) {
+    const unread = bound && Number(shown.dataset.sid) > at;
+    shown.classList.toggle("unread", unread);
+    shown.inert = unread && veil;
   }
   text.classList.toggle("veiled", bound && veil);
   if (!asReader() || boundReader() !== null) return;
-  byId(`s${at}`)?.after(here("You are here"));
-  if (at < 0 && low === 0) text.prepend(here("You are here: nothing read yet"));
+  const words = state.position === state.saved ? texts.reading.here : texts.reading.herePreview;
+  const span = byId(`s${at}`);
+  if (span?.matches("tr")) span.after(make("tr", { id: "here" }, make("td", { colspan: 99 }, make("span", { class: "here", role: "note" }, words))));
+  else span?.after(here(words));
+  if (at < 0 && low === 0) text.prepend(here(texts.reading.hereNothing));
 }
 
 function here(words) {
-  return make("span", { class: "here", id: "here", role: "note" }, words);
+  return make("span", { class: state.position === state.saved ? "here" : "here preview", id: "here", role: "note" }, words);
 }
 
 function titles() {
   const open = state.document;
-  byId("reading-title").textContent = open ? open.title || open.name : "Nothing open";
+  byId("reading-title").textContent = open ? open.title || open.name : texts.reading.nothingOpen;
   byId("reading-tools").hidden = !open;
   byId("veil-box").hidden = !asReader() || !may("read");
   outline();
@@ -202,52 +261,99 @@ export async function open() {
   unlight();
   turn += 1;
   if (!state.document) {
-    fill(text, make("p", { class: "empty" }, "Choose a document on the left to read it here. Citations link into it, and you can ask about selected text."));
+    fill(text, make("p", { class: "empty" }, texts.reading.chooseDocument));
     return;
   }
-  const at = asReader() && boundReader() === null ? Math.max(0, state.position) : 0;
-  await begin(Math.max(0, at - 20));
-  if (at) reveal(at, "auto");
+  const at = asReader() ? Math.max(0, state.position) : 0;
+  await begin(Math.max(0, at - BEFORE));
+  if (at) reveal(at);
 }
 
 /** Return the text of a sentence if it is loaded. */
 export const wordsOf = (sid) => loaded.get(sid)?.text ?? null;
 
-function reveal(sid, how) {
+/** Return whether a sentence is in view. */
+function inView(span) {
+  const box = text.getBoundingClientRect();
+  const own = span.getBoundingClientRect();
+  return own.top >= box.top && Math.min(own.bottom, own.top + 40) <= box.bottom;
+}
+
+/** Scroll to a sentence that is loaded: smoothly if it is near and the user likes motion. */
+function reveal(sid, { smooth = false } = {}) {
   // A hidden pane cannot scroll; it scrolls when it is shown.
   waiting = text.offsetParent === null ? sid : null;
+  const span = byId(`s${sid}`);
+  if (!span || waiting !== null) return;
+  travelling = null;
+  const distance = Math.abs(span.getBoundingClientRect().top - text.getBoundingClientRect().top);
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  byId(`s${sid}`)?.scrollIntoView({ block: "center", behavior: calm ? "auto" : how || "smooth" });
+  if (!smooth || calm || distance > 2 * text.clientHeight || !("onscrollend" in text)) {
+    span.scrollIntoView({ block: "center", behavior: "instant" });
+    return;
+  }
+  const trip = { sid, from: text.scrollTop };
+  travelling = trip;
+  span.scrollIntoView({ block: "center", behavior: "smooth" });
+  // Without a distance to go there is no end to wait for.
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    if (travelling === trip && text.scrollTop === trip.from) arrived(trip);
+  }));
+}
+
+/** End a movement: load what it kept from loading, and go to the sentence if it is not in view. */
+function arrived(trip) {
+  if (travelling !== trip) return;
+  travelling = null;
+  const span = byId(`s${trip.sid}`);
+  if (span && !trip.interrupted && !inView(span)) span.scrollIntoView({ block: "center", behavior: "instant" });
+  rebuildEdges();
 }
 
 /** Scroll to the pending sentence when the pane is shown. */
 export function arrive() {
-  if (waiting !== null) reveal(waiting, "auto");
+  if (waiting !== null) reveal(waiting);
 }
 
 function unlight() {
-  for (const span of highlighted) span.classList.remove("lit");
-  highlighted = [];
+  lit = null;
+  for (const span of text.querySelectorAll(".s.lit")) span.classList.remove("lit");
+}
+
+/** Highlight the chosen sentences among those that are loaded. */
+function relight() {
+  if (!lit) return;
+  for (let sid = lit.first; sid <= lit.last; sid += 1) byId(`s${sid}`)?.classList.add("lit");
+}
+
+/** Load sentences and what stands around them; return false if another jump began meanwhile. */
+async function loadAround(first, last) {
+  jump += 1;
+  const mine = jump;
+  if (first < low || first > high + PAGE) await begin(Math.max(0, first - BEFORE));
+  while (mine === jump && more && high < Math.min(last, first + PAGE) + AFTER) {
+    const had = high;
+    await later();
+    // A page that could not be loaded was reported; trying again at once would not help.
+    if (high === had) break;
+  }
+  return mine === jump;
 }
 
 /** Scroll to sentences and highlight them. */
 export async function show(first, last) {
   unlight();
-  if (first < low || first > high + PAGE) await begin(Math.max(0, first - 20));
-  while (more && high < Math.min(last, first + PAGE)) await later();
-  for (let sid = first; sid <= last; sid += 1) {
-    const span = byId(`s${sid}`);
-    if (span) highlighted.push(span);
-  }
-  for (const span of highlighted) span.classList.add("lit");
-  reveal(first);
+  if (!(await loadAround(first, last))) return;
+  lit = { first, last };
+  relight();
+  reveal(first, { smooth: true });
 }
 
 /** Scroll to the position after it has changed. */
 export async function follow(sid) {
-  if (sid >= 0 && (sid < low || sid > high)) await begin(Math.max(0, sid - 20));
+  if (sid >= 0 && !(await loadAround(sid, sid))) return;
   paint();
-  reveal(Math.max(0, sid), "auto");
+  reveal(Math.max(0, sid));
 }
 
 let painted = 0;
@@ -262,12 +368,19 @@ text.addEventListener("scroll", () => {
 }, { passive: true });
 byId("outline").addEventListener("change", (event) => show(Number(event.target.value), Number(event.target.value)));
 byId("veil").addEventListener("change", paint);
+text.addEventListener("scrollend", () => travelling && arrived(travelling));
+for (const event of ["wheel", "touchstart", "pointerdown", "keydown"]) {
+  text.addEventListener(event, () => {
+    if (travelling) travelling.interrupted = true;
+  }, { passive: true });
+}
 on("moved", (sid) => {
   outline();
   state.boundary = wordsOf(sid) ?? "";
   paint();
-  if (byId(`s${sid}`)) reveal(sid, "auto");
+  if (byId(`s${sid}`)) reveal(sid);
 });
+on("saved", paint);
 on("settled", (sid) => {
   if (!byId(`s${sid}`)) follow(sid).catch(complain);
 });

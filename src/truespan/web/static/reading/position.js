@@ -1,28 +1,31 @@
-// The reading position: a slider over the sentences with chapters and passages.
+// The reading position: a slider that previews, over the sentences with chapters and passages, and
+// what records it.
 
 import { get, write } from "../common/api.js";
 import { button, byId, draw, fill, make, say } from "../common/dom.js";
 import { clear, complain } from "../common/notices.js";
-import { asReader, chapters, emit, may, on, placeOf, readerPath, state } from "../common/state.js";
+import { asReader, chapters, emit, may, on, placeOf, readerPath, state, worldPath } from "../common/state.js";
+import { texts } from "../common/texts.js";
 
 const PAUSE = 140;
 let parts = null;
-let confirmed = null;
+/** The recorded position before the last save, to undo it; undefined if there is nothing to undo. */
+let previous;
 let timer = 0;
 let writing = false;
-let wanted = null;
 let turn = 0;
 let loading = false;
 let marks = { given: [], ahead: [] };
 
 const shown = () => (state.position === null ? -1 : state.position);
+const recorded = () => (state.saved === null ? -1 : state.saved);
+const previewing = () => shown() !== recorded();
 
 function words() {
   const sid = shown();
-  if (sid < 0) return "Nothing read yet";
+  if (sid < 0) return texts.reading.nothingReadYet;
   const place = placeOf(sid);
-  const where = place && place.chapter ? `, ${place.chapter}` : "";
-  return `Sentence ${sid} of ${state.lastSid}${where}`;
+  return texts.reading.sentenceOf(sid, state.lastSid, place && place.chapter);
 }
 
 function strip() {
@@ -33,7 +36,8 @@ function strip() {
   fill(
     parts.strip,
     draw("rect", { x: 0, y: 9, width: 1000, height: 6, class: "unread" }),
-    draw("rect", { x: 0, y: 9, width: x(shown()), height: 6, class: "read" }),
+    draw("rect", { x: 0, y: 9, width: x(shown()), height: 6, class: previewing() ? "read preview" : "read" }),
+    previewing() && draw("path", { d: `M${x(recorded())} 2V22`, class: "saved-tick" }),
     chapters().map((one) => draw("path", { d: `M${x(one.first - 1)} 6V18`, class: "chapter-tick" }, one.first <= shown() && draw("title", {}, one.chapter))),
     marks.ahead.map((one) => box(one, "mark-ahead")),
     marks.given.map((one) => box(one, "mark-given")),
@@ -45,8 +49,16 @@ function render() {
   const sid = shown();
   parts.range.value = String(sid);
   parts.range.setAttribute("aria-valuetext", words());
-  if (document.activeElement !== parts.number) parts.number.value = String(sid);
+  if (document.activeElement !== parts.number) parts.number.value = sid < 0 ? "" : String(sid);
   parts.label.textContent = words();
+  const preview = previewing();
+  byId("position").classList.toggle("previewing", preview);
+  parts.preview.hidden = !preview;
+  parts.save.hidden = !may("write");
+  parts.save.disabled = !preview || writing;
+  parts.back.hidden = !preview;
+  parts.back.title = texts.reading.backTo(recorded());
+  parts.undo.hidden = preview || previous === undefined;
   strip();
 }
 
@@ -56,52 +68,69 @@ export function mark(given, ahead) {
   if (parts) strip();
 }
 
-/** Move the position on the page; it is sent to the server after a pause. */
+/** Preview a position: everything on the page is as of it, and nothing is recorded. */
 export function move(sid) {
-  const next = Math.min(state.lastSid, Math.max(-1, Math.round(sid)));
-  if (loading || !may("write") || next === state.position || Number.isNaN(next)) return;
-  state.position = next;
+  const next = Math.min(state.lastSid, Math.max(-1, Number.isNaN(sid) ? -1 : Math.round(sid)));
+  if (loading || !may("read") || next === shown()) return;
+  // Back at a position that was never recorded is where the reader began.
+  state.position = next === recorded() ? state.saved : next;
   render();
   emit("moved", next);
   clearTimeout(timer);
-  timer = setTimeout(settle, PAUSE);
+  timer = setTimeout(() => settle().catch(complain), PAUSE);
 }
 
+/** Ask again as of the position, once it stays. */
 async function settle() {
-  wanted = state.position;
-  if (writing) return;
-  // One after the other: two concurrent writes could arrive in the wrong order.
+  const own = turn;
+  emit("settled", shown());
+  say(previewing() ? texts.reading.previewSaid(words()) : words());
+  await boundary(own);
+}
+
+async function boundary(own) {
+  const sid = shown();
+  if (sid < 0) return;
+  const page = await get(`${worldPath()}/documents/${state.document.number}/sentences?first=${sid}&count=1`);
+  if (own !== turn || sid !== state.position) return;
+  state.boundary = page.sentences[0]?.text || "";
+  emit("boundary");
+}
+
+/** Record a position; the one before it can be restored. If that fails, it stays a preview. */
+async function record(sid, undone = false) {
+  if (writing || loading || !may("write")) return;
   writing = true;
-  const here = { where: readerPath(), book: String(state.document.number), turn };
+  clearTimeout(timer);
+  const own = turn;
+  const before = recorded();
+  if (sid !== shown()) {
+    state.position = sid;
+    emit("moved", sid);
+  }
+  render();
   try {
-    while (wanted !== confirmed) {
-      const sid = wanted;
-      await write("PUT", `${here.where}/position`, { book: here.book, sid });
-      if (here.turn !== turn) return;
-      confirmed = sid;
-    }
+    await write("PUT", `${readerPath()}/position`, { book: String(state.document.number), sid });
+    if (own !== turn) return;
+    const stayed = shown() === sid;
+    state.saved = sid;
+    if (stayed) state.position = sid;
+    previous = undone ? undefined : before;
     clear();
-    emit("settled", confirmed);
-    say(words());
-    await boundary(here);
+    emit("saved", sid);
+    if (stayed) emit("settled", sid);
+    say(undone ? texts.reading.undone(words()) : texts.reading.savedSaid(words()));
+    await boundary(own);
   } catch (problem) {
-    if (here.turn !== turn) return;
-    state.position = confirmed;
-    wanted = confirmed;
-    complain(problem);
-    render();
-    emit("moved", shown());
+    if (own === turn) complain(problem);
   } finally {
     writing = false;
+    render();
   }
 }
 
-async function boundary(here) {
-  const found = await get(`${here.where}/position?book=${here.book}`);
-  if (here.turn !== turn || found.sid !== state.position) return;
-  state.boundary = found.last_sentence || "";
-  emit("boundary");
-}
+/** Record a sentence as the last one read. */
+export const readTo = (sid) => record(Math.min(state.lastSid, Math.max(-1, sid)));
 
 function jump(step) {
   const starts = chapters().map((one) => one.first - 1).filter((sid) => sid >= 0);
@@ -111,30 +140,33 @@ function jump(step) {
 }
 
 function slider() {
-  const range = make("input", { type: "range", id: "slider", min: -1, max: state.lastSid, step: 1, "aria-label": "Reading position", oninput: (event) => move(event.target.valueAsNumber) });
-  const number = make("input", { type: "number", id: "position-number", min: -1, max: state.lastSid, inputmode: "numeric", "aria-label": "Sentence number", onchange: (event) => move(event.target.valueAsNumber) });
+  const range = make("input", { type: "range", id: "slider", min: -1, max: state.lastSid, step: 1, "aria-label": texts.reading.position, oninput: (event) => move(event.target.valueAsNumber) });
+  const number = make("input", { type: "number", id: "position-number", max: state.lastSid, inputmode: "numeric", placeholder: texts.reading.none, "aria-label": texts.reading.sentenceNumber, onchange: (event) => move(event.target.valueAsNumber) });
   const label = make("span", { class: "position-label", id: "position-label" });
+  const preview = make("span", { class: "preview-badge", id: "preview-badge", title: texts.reading.previewHint, hidden: true }, texts.reading.preview);
   const lane = draw("svg", { viewBox: "0 0 1000 24", preserveAspectRatio: "none", class: "strip", "aria-hidden": "true" });
-  parts = { range, number, label, strip: lane };
+  const save = button(texts.reading.save, () => record(shown()), { class: "small", id: "save-position", title: texts.reading.saveTitle });
+  const back = button(texts.reading.back, () => move(recorded()), { class: "small quiet", id: "back-position" });
+  const undo = button(texts.reading.undo, () => record(previous, true), { class: "small quiet", id: "undo-position", title: texts.reading.undoTitle });
+  parts = { range, number, label, strip: lane, preview, save, back, undo };
   return [
-    make("div", { class: "position-head" }, make("h2", {}, "Reading position", make("small", {}, ` of ${state.reader}`)), label),
+    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of(state.reader)}`)), preview, label),
     make("div", { class: "position-lane" }, lane, range),
     make("div", { class: "position-tools" },
-      button("‹ Chapter", () => jump(-1), { class: "small quiet", title: "To the end of the previous chapter" }),
+      button(texts.reading.chapterBack, () => jump(-1), { class: "small quiet", title: texts.reading.chapterBackTitle }),
       number,
-      button("Chapter ›", () => jump(1), { class: "small quiet", title: "To the end of this chapter" }),
-      make("span", { class: "legend" }, make("i", { class: "key given" }), "given", make("i", { class: "key ahead" }), "withheld")),
+      button(texts.reading.chapterOn, () => jump(1), { class: "small quiet", title: texts.reading.chapterOnTitle }),
+      make("span", { class: "legend" }, make("i", { class: "key given" }), texts.reading.given, make("i", { class: "key ahead" }), texts.reading.withheld),
+      make("span", { class: "position-save" }, undo, back, save)),
   ];
 }
 
 function fixed() {
   parts = null;
   const sid = shown();
-  const why = may("read") || may("write")
-    ? "This token may not change the position."
-    : `This token is bound to ${state.reader}; only the owner of the library can change the position.`;
+  const why = may("read") || may("write") ? texts.reading.fixed : texts.reading.fixedBound(state.reader);
   return [
-    make("div", { class: "position-head" }, make("h2", {}, "Reading position", make("small", {}, ` of ${state.reader}`)), make("span", { class: "position-label", id: "position-label" }, sid < 0 ? "Nothing read yet" : `Sentence ${sid}`)),
+    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of(state.reader)}`)), make("span", { class: "position-label", id: "position-label" }, sid < 0 ? texts.reading.nothingReadYet : texts.reading.sentence(sid))),
     make("p", { class: "hint", id: "position-fixed" }, why),
   ];
 }
@@ -148,7 +180,7 @@ function build() {
     fill(box);
     return;
   }
-  fill(box, may("write") && may("read") ? slider() : fixed());
+  fill(box, may("read") ? slider() : fixed());
   render();
 }
 
@@ -158,7 +190,8 @@ export function leave() {
   turn += 1;
   loading = true;
   marks = { given: [], ahead: [] };
-  confirmed = null;
+  previous = undefined;
+  state.saved = null;
   state.position = null;
   state.boundary = "";
   build();
@@ -181,7 +214,7 @@ async function loadPosition(own) {
   if (own !== turn) return;
   const found = books.find((one) => one.document === state.document.number);
   if (!found) return;
-  confirmed = found.sid;
+  state.saved = found.sid;
   state.position = found.sid;
   state.boundary = found.last_sentence || "";
   if (!may("read")) {

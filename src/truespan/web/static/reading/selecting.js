@@ -67,7 +67,7 @@ function step(way, extend) {
   if (!extend || !anchor || !anchor.isConnected) anchor = next;
   cursor = next;
   const [from, to] = anchor.compareDocumentPosition(next) & Node.DOCUMENT_POSITION_PRECEDING ? [next, anchor] : [anchor, next];
-  getSelection().setBaseAndExtent(from.firstChild, 0, to.lastChild, to.lastChild.textContent.length);
+  getSelection().setBaseAndExtent(from, 0, to, to.childNodes.length);
   next.scrollIntoView({ block: "nearest" });
 }
 

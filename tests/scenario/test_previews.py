@@ -1,0 +1,61 @@
+"""A reader at a position that is not recorded gets the bytes of one where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.promises import proves
+from tests.support.reading_worlds import frozen
+from tests.support.sample_books import canary, plain_book
+from tests.support.worlds import Place, place
+from truespan.reader import Reader
+from truespan.serialize import to_json
+from truespan.types.request import Mode
+from truespan.world import World
+
+LENGTH, READ = 60, 24
+SIDS = (-1, 0, 11, READ, READ + 1, LENGTH - 2)
+
+
+def shelf(folder: Path) -> tuple[Place, World]:
+    here = place(folder)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(LENGTH)), kind="book")
+    world.ingest(here.write("other.md", "The lamp of the harbour. It was lit."), kind="book")
+    world.reader("ann").set("other.md", sid=0)
+    world.reader("ann").set("book.md", sid=READ)
+    return here, world
+
+
+def everything(reader: Reader) -> list[str]:
+    """Return all that a reader is told of a book, as bytes would travel."""
+    queries = ("who was seen by the harbour?", canary(30), canary(5))
+    bundles = [reader.retrieve(text, mode=mode, top_k=3) for text in queries for mode in Mode]
+    pages = [to_json(reader.sentences(first=first, count=9)) for first in (0, 9, 1000)]
+    chunks = [chunk.chunk_id for bundle in bundles for chunk in bundle.retrieved_chunks]
+    reasons = [to_json(reader.why_not(chunk, queries[0], top_k=1)) for chunk in chunks[:3]]
+    answer = reader.answer(queries[0])
+    said = [answer.answer, to_json(answer.citations)]
+    return [*map(frozen, bundles), *pages, *reasons, *said, to_json(reader.where())]
+
+
+@proves("reading.non-interference", "reading.never-past-position")
+def test_preview_of_a_position_gives_the_bytes_of_a_recorded_one_and_records_nothing(
+    tmp_path: Path,
+) -> None:
+    here, world = shelf(tmp_path)
+    stored = "SELECT * FROM positions", "SELECT * FROM readers"
+    before = [here.sql(rows) for rows in stored]
+    ann = world.reader("ann")
+
+    previews = [everything(ann.at(None, sid)) for sid in SIDS]
+    fresh = [everything(world.reader("bea").at("book.md", sid)) for sid in SIDS]
+
+    assert [here.sql(rows) for rows in stored] == before
+    assert ann.where().sid == READ
+    assert [place.sid for place in ann.at(None, 3).books()] == [3]
+    for sid, preview, first in zip(SIDS, previews, fresh, strict=True):
+        ann.set("book.md", sid=sid)
+        recorded = everything(ann)
+        assert preview == recorded, sid
+        assert first == recorded, sid
