@@ -175,7 +175,9 @@ def difference(hits: Sequence[Hit], true: Mapping[ChunkId, float], limit: int) -
 class Agreement:
     """The indexes that must agree."""
 
-    def __init__(self, folder: Path, servers: Mapping[str, ServerOptions]) -> None:
+    def __init__(
+        self, folder: Path, servers: Mapping[str, ServerOptions] = MappingProxyType({})
+    ) -> None:
         warnings.filterwarnings("ignore", _QUIETLY, UserWarning)
         self.edge = EdgeIndex(folder / "index", reserve=0, idle_seconds=60)
         self.local = QdrantServerIndex(

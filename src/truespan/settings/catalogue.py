@@ -27,6 +27,7 @@ Score: TypeAlias = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Name: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 Url: TypeAlias = Annotated[str, Meta(title="url")]
 OptionalUrl: TypeAlias = Annotated[str, Meta(title="url or blank")]
+OptionalUrls: TypeAlias = Annotated[str, Meta(title="urls or blank")]
 CommaSeparated: TypeAlias = Annotated[str, Meta(title="comma-separated list")]
 """A list in a settings file, or a text with commas."""
 
@@ -63,7 +64,7 @@ class Settings:
     index_idle_seconds: Positive = 300
     """The index process ends after this long without a request."""
 
-    index_url: OptionalUrl = ""
+    index_url: OptionalUrls = ""
     """The Qdrant server of the index; blank for the embedded index."""
     index_approximate_worlds: CommaSeparated = ""
     """Ids of worlds that are searched approximately on a server."""

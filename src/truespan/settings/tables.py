@@ -65,6 +65,7 @@ USUAL_VARIABLES = {
 }
 OWN_PREFIX = "TRUESPAN_"
 _LONGEST_KEY = 4096
+_URLS = "urls or blank"
 _HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
 _MEMBER = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
 
@@ -88,21 +89,29 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
         raise _invalid(name, value, source) from None
     if isinstance(plain, float) and not math.isfinite(plain):
         raise _invalid(name, value, source)
-    if bounds.title == "url" or (bounds.title == "url or blank" and plain):
-        # A scheme, a host, and no part for a password. The client of the service checks the rest.
-        try:
-            url = urlsplit(str(plain))
-        except ValueError:
-            raise _invalid(name, value, source) from None
-        extra = url.query or url.fragment or "@" in url.netloc
-        if url.scheme not in ("http", "https") or not url.hostname or extra:
+    if bounds.title == "url" or (bounds.title in ("url or blank", _URLS) and plain):
+        urls = str(plain).split(",") if bounds.title == _URLS else [str(plain)]
+        if not all(_is_plain_url(url.strip()) for url in urls):
             raise _invalid(name, value, source)
     return plain
 
 
+def _is_plain_url(text: str) -> bool:
+    """Return whether a text is a URL with scheme and host, and without a part for a password.
+
+    The client of the service checks the rest.
+    """
+    try:
+        url = urlsplit(text)
+        extra = url.query or url.fragment or "@" in url.netloc
+        return url.scheme in ("http", "https") and bool(url.hostname) and not extra
+    except ValueError:
+        return False
+
+
 def _parse(value: Any, kind: type, title: str | None) -> Any:
     """Return a value from the environment, which is always text, in the setting's plain type."""
-    if isinstance(value, list) and title == "comma-separated list":
+    if isinstance(value, list) and title in ("comma-separated list", _URLS):
         return ",".join(value) if all(isinstance(part, str) for part in value) else value
     if kind is bool and isinstance(value, str | int) and not isinstance(value, bool):
         word = str(value).strip().lower()

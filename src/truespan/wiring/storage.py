@@ -18,7 +18,7 @@ from truespan.files.backup import (
     restore_to_server,
     verify_backup,
 )
-from truespan.index.server import ServerOptions, server_target
+from truespan.index.server import ServerOptions, server_targets
 from truespan.protocols import Clock
 from truespan.settings import FILE_NAME, STORE_FILE, names_server, read_settings
 from truespan.settings.catalogue import Settings, split_list
@@ -143,7 +143,7 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
         raise InvalidConfiguration(
             "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
         )
-    server_target(settings.index_url)
+    server_targets(settings.index_url)
     worlds = split_list(settings.index_approximate_worlds)
     try:
         approximate = frozenset(WorldId(str(UUID(world))) for world in worlds)

@@ -33,6 +33,7 @@ class ServerOptions(Struct, frozen=True):
     """
 
     url: str
+    """The URL of the server, or those of several nodes of one cluster, separated by commas."""
     key: Secret = field(default_factory=lambda: Secret(""))
     ca_file: Path | None = None
     """Certificates to trust in place of those of this machine."""
@@ -52,13 +53,22 @@ class ServerOptions(Struct, frozen=True):
     """Worlds that are searched approximately (graph, quantized vectors), except for readers."""
 
 
+def server_targets(urls: str) -> list[Target]:
+    """Return the parts of the URL of each node; all have the same scheme."""
+    targets = [server_target(url.strip()) for url in urls.split(",")]
+    if len({target.scheme for target in targets}) > 1:
+        raise InvalidConfiguration("The nodes in index_url must all be http:// or all https://.")
+    return targets
+
+
 def server_target(url: str) -> Target:
-    """Return the parts of the server's URL; the default port is Qdrant's."""
+    """Return the parts of a node's URL; the default port is Qdrant's."""
     try:
         target = read_target(url)
     except InvalidConfiguration:
         raise InvalidConfiguration(
             "The setting index_url must be http:// or https:// with a host.",
-            advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:6333.",
+            advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:6333. "
+            "Separate several nodes of a cluster by commas.",
         ) from None
     return target if urlsplit(url).port else target._replace(port=STANDARD_PORT)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import socket
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,9 +34,9 @@ from truespan.errors import (
     resource_error,
 )
 from truespan.index.calls import REBUILD
-from truespan.index.server import ServerOptions, server_target
+from truespan.index.server import ServerOptions, server_targets
 from truespan.protocols import Clock
-from truespan.providers.outbound import AddressRefused, resolve
+from truespan.providers.outbound import AddressRefused, Target, resolve
 
 _MOST_BYTES = 256 << 20
 _MOST_CONNECTIONS = 64
@@ -50,13 +50,26 @@ _RECONNECT_MS = 1000
 
 
 class GuardedTransport(httpx.HTTPTransport):
-    """The usual transport, with checked addresses and limited replies."""
+    """The usual transport, with checked addresses and limited replies, to one node or several.
 
-    def __init__(self, tls: ssl.SSLContext | None, clock: Clock, *, seconds: float) -> None:
+    A request goes to the node that answered last. If that cannot be reached it goes to the next
+    one, and so does a read that fails on the way.
+    """
+
+    def __init__(
+        self,
+        tls: ssl.SSLContext | None,
+        clock: Clock,
+        *,
+        seconds: float,
+        nodes: Sequence[Target] = (),
+    ) -> None:
         # Without TLS no certificates need to be read, which takes a while.
         super().__init__(verify=tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust_env=False)
         self._clock = clock
         self._seconds = seconds
+        self._nodes = nodes
+        self._current = 0
         self._pool = httpcore.ConnectionPool(
             ssl_context=tls,
             max_connections=_MOST_CONNECTIONS,
@@ -72,14 +85,44 @@ class GuardedTransport(httpx.HTTPTransport):
         the server may have been closing it because it was idle.
         """
         deadline = self._clock.monotonic() + self._seconds
+        first, count = self._current, max(1, len(self._nodes))
+        for number in range(first, first + count):
+            try:
+                reply = self._send(self._to_node(request, number % count))
+            except httpx.TransportError as error:
+                not_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                is_last = number == first + count - 1 or self._clock.monotonic() >= deadline
+                if is_last or not (not_sent or _is_read(request)):
+                    raise
+                continue
+            self._current = number % count
+            reply.stream = _LimitedStream(reply.stream, deadline, self._clock)
+            return reply
+        raise AssertionError("the last node answers or fails")
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
         try:
-            reply = super().handle_request(request)
+            return super().handle_request(request)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             if not _is_read(request):
                 raise
-            reply = super().handle_request(request)
-        reply.stream = _LimitedStream(reply.stream, deadline, self._clock)
-        return reply
+            return super().handle_request(request)
+
+    def _to_node(self, request: httpx.Request, number: int) -> httpx.Request:
+        """Return the request with the address of a node; the client knows the first node only."""
+        if not number:
+            return request
+        node = self._nodes[number]
+        url = request.url.copy_with(host=node.host, port=node.port)
+        headers = httpx.Headers(request.headers)
+        headers["host"] = url.netloc.decode()
+        return httpx.Request(
+            request.method,
+            url,
+            headers=headers,
+            stream=request.stream,
+            extensions=request.extensions,
+        )
 
 
 def _is_read(request: httpx.Request) -> bool:
@@ -135,7 +178,13 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
             "The key of the index server contains characters that cannot be sent.",
             advice="Check it for line breaks and spaces that were copied along.",
         )
-    target = server_target(options.url)
+    targets = server_targets(options.url)
+    target = targets[0]
+    if options.grpc and len(targets) > 1:
+        raise InvalidConfiguration(
+            "Several nodes in index_url need REST.",
+            advice="Set qdrant_grpc = false, or name one node or a load balancer.",
+        )
     certificates: bytes | None = None
     tls: ssl.SSLContext | None = None
     if target.scheme == "https":
@@ -163,7 +212,7 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
             "grpc.max_reconnect_backoff_ms": _RECONNECT_MS,
         }
         | ({"root_certificates": certificates} if certificates else {}),
-        transport=GuardedTransport(tls, clock, seconds=options.timeout_seconds),
+        transport=GuardedTransport(tls, clock, seconds=options.timeout_seconds, nodes=targets),
         trust_env=False,
         follow_redirects=False,
     )
@@ -172,7 +221,7 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
 def check_channel(options: ServerOptions) -> None:
     """Refuse addresses of a gRPC channel, which resolves the host by itself."""
     if options.grpc:
-        resolve(server_target(options.url).host, options.grpc_port)
+        resolve(server_targets(options.url)[0].host, options.grpc_port)
 
 
 _LATER = "Try again in a moment."
