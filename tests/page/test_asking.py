@@ -110,7 +110,7 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
         route.fulfill(response=reply, body="\n\n".join(events))
 
     visit.page.route("**/retrieve", change)
-    visit.page.route("**/answer", decide)
+    visit.page.route("**/conversations", decide)
     visit.ask(QUESTION)
     visit.find("#go-answer").click()
     expect(visit.find(".answer[aria-busy=false]")).to_be_visible()

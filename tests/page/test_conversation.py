@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from tests.page.library import LAST_READ, QUESTION, UNREAD, Served, served
 from tests.page.visit import Visit
@@ -25,16 +25,22 @@ DESK = {"width": 1440, "height": 900}
 
 @dataclass
 class Model:
-    """A chat model that says `pieces`; it waits where an event is among them."""
+    """A chat model that says `pieces`; it waits where an event is among them.
+
+    Asked to rewrite a question, it replies with `standalone`.
+    """
 
     server: OpenAiChatServer
     pieces: list[str | Event | Exception] = field(default_factory=list)
+    standalone: str = ""
 
     def say(self, *pieces: str | Event | Exception) -> None:
         self.pieces = list(pieces)
 
     def answer(self, asked: Asked) -> Answer:
-        return self.server.saying(self._speak(), ended=True)
+        if asked.content["messages"][0]["content"].startswith("You rewrite"):
+            return self.server.saying([self.server.piece(self.standalone), self.server.end()])
+        return self.server.saying(self._speak())
 
     def _speak(self) -> Iterator[bytes]:
         for piece in self.pieces:
@@ -111,12 +117,14 @@ def test_answer_streams_and_is_then_linked_checked_marked_and_copied(
     expect(tip).to_be_hidden()
     marked.first.hover()
     expect(tip).to_be_visible()
-    expect(tip).to_contain_text("Quist")
+    expect(tip).to_contain_text("In no passage: “1921”, “Admiral”, “Quist”, “sold”.")
     desk.find("#question").hover()
     expect(tip).to_be_hidden()
     turn.locator(".doubt-mark").first.focus()
     expect(tip).to_be_visible()
     expect(turn.locator(".unsupported").filter(has_text="Wrenfield")).to_have_count(0)
+    expect(turn.locator("button button")).to_have_count(0)
+    expect(turn.locator(".spoken")).to_contain_text("Quist in 1921 [1].?")
 
     expect(turn.locator(".quotes .bad")).to_contain_text("thrown into the sea")
     turn.locator(".copy").click()
@@ -176,7 +184,7 @@ def test_stopped_answer_keeps_what_arrived_and_a_second_question_stops_the_first
 
     desk.find("#question").fill("Who had taken the key of the boathouse?")
     desk.find("#question").press("Enter")
-    expect(desk.find(".turn")).to_have_count(3)
+    expect(desk.find(".turn").nth(2).locator(".answer[aria-busy=true] strong")).to_be_visible()
     model.say(TRUE)
     third = ask(desk, QUESTION)
     silent.set()
@@ -206,6 +214,63 @@ def test_answer_that_breaks_off_is_told_in_its_turn_and_can_be_asked_again(
     expect(turn.locator(".answer .mode")).to_have_text("rag")
 
 
+def test_conversation_survives_a_reload_is_listed_exported_and_deleted(
+    desk: Visit, model: Model
+) -> None:
+    model.say(TRUE + FALSE)
+    ask(desk, QUESTION)
+    model.standalone = "Where did Wrenfield hide the key of the boathouse?"
+    model.say("Under the lever of the disused signal box [1].")
+    second = ask(desk, "And where did he hide it?")
+    expect(second.locator(".searched")).to_contain_text(model.standalone)
+    second.get_by_role("tab", name="Why").click()
+    expect(second.locator("#panel-why")).to_contain_text("written by a chat model")
+    entry = desk.find(".conversation[aria-current]")
+    expect(entry).to_contain_text(QUESTION)
+    expect(entry).to_contain_text("2 questions")
+
+    desk.page.reload()
+    expect(desk.find(".turn")).to_have_count(2)
+    expect(desk.find(".turn").nth(0).locator(".unsupported")).to_contain_text("Admiral Quist")
+    expect(desk.find(".turn").nth(1)).to_have_attribute("aria-current", "true")
+    expect(desk.find(".turn").nth(1).locator(".searched")).to_contain_text(model.standalone)
+    desk.find(".turn").nth(0).locator("[data-peek=context]").click()
+    expect(desk.find("#panel-context .card").filter(has_text="Wrenfield")).not_to_have_count(0)
+
+    desk.find("#export-conversation summary").click()
+    with desk.page.expect_download() as download:
+        desk.find("[data-format=markdown]").click()
+    text = download.value.path().read_text("utf-8")
+    assert f"# {QUESTION}" in text
+    assert "Searched for: Where did Wrenfield" in text
+
+    desk.find("#history [data-new-conversation]").click()
+    model.say("A crank lifts the sluice gate of the mill [1].")
+    ask(desk, "How is the sluice gate of the mill lifted?")
+    expect(desk.find(".conversation[aria-current]")).to_contain_text("1 question")
+    address = desk.page.url
+    desk.find(".conversation").filter(has_text="2 questions").first.click()
+    expect(desk.find(".turn")).to_have_count(2)
+    desk.page.go_back()
+    expect(desk.find(".turn")).to_have_count(1)
+
+    desk.find("#delete-conversation").click()
+    desk.find("#conversation-dialog").get_by_role("button", name="Cancel").click()
+    desk.find("#delete-conversation").click()
+    desk.find("#confirm-delete").click()
+    expect(desk.find(".receipt")).to_contain_text("Questions and answers1")
+    expect(desk.find("#close-receipt")).to_be_focused()
+    desk.page.keyboard.press("Escape")
+    expect(desk.find(".conversation[aria-current]")).to_have_count(0)
+    expect(desk.find(".turn")).to_have_count(0)
+    desk.failures_expected = True
+    desk.page.goto("about:blank")
+    desk.page.goto(address)
+    expect(desk.find("#question-hint")).to_contain_text("This conversation does not exist")
+    assert "conversation=" not in desk.page.url
+    expect(desk.find("#panel-context .card").filter(has_text="crank")).not_to_have_count(0)
+
+
 def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Model) -> None:
     desk.open(BOOK)
     desk.as_reader("chatting")
@@ -218,21 +283,37 @@ def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Mod
     ask(desk, QUESTION)
     expect(desk.find("#ask")).to_contain_text(UNREAD[0])
 
-    held: list[Route] = []
-    desk.page.route("**/retrieve?sid=*", lambda route: held.append(route), times=1)
-    with desk.page.expect_request("**/retrieve?sid=*"):
-        desk.preview(LAST_READ)
-
+    title = desk.find(".conversation").filter(has_text="2 questions")
+    expect(title).to_have_count(1)
+    desk.preview(LAST_READ)
     expect(desk.find(".turn")).to_have_count(1)
     expect(desk.find(".turn")).to_contain_text("net loft")
+    expect(title).to_have_count(0)
     for word in UNREAD:
         expect(desk.find("#ask")).not_to_contain_text(word)
     expect(desk.find("#ask")).not_to_contain_text(QUESTION)
-    with desk.page.expect_response("**/retrieve?sid=*"):
-        held[0].continue_()
+    model.say("Marten searched the tar shed [1].")
+    tried = ask(desk, "Did Marten search the tar shed?")
+    expect(tried).to_contain_text("not stored")
+    desk.preview(16)
+    expect(desk.find(".turn")).to_have_count(3)
+    desk.read_to(LAST_READ)
+    expect(desk.find(".conversation")).to_contain_text("1 question")
     desk.read_to(3)
     expect(desk.find(".turn")).to_have_count(0)
+    expect(desk.find("#panel-context .welcome")).to_be_visible()
+    expect(desk.find(".conversation")).to_have_count(0)
+    assert "q=" not in desk.page.url
+    desk.page.reload()
+    expect(desk.find("body[data-ready]")).to_be_attached()
+    expect(desk.find(".turn")).to_have_count(0)
     desk.read_to(16)
+    expect(desk.find(".turn")).to_have_count(2)
+    desk.open("mill.docx")
+    expect(desk.find(".turn")).to_have_count(0)
+    assert "conversation=" not in desk.page.url
+    title.click()
+    expect(desk.find("#reading-title")).to_have_text(BOOK)
     expect(desk.find(".turn")).to_have_count(2)
 
 
@@ -242,3 +323,17 @@ def test_without_a_chat_model_the_passages_are_the_answer(visit: Visit) -> None:
     expect(turn.locator(".spoken blockquote").first).to_contain_text("boathouse")
     expect(turn).to_contain_text("no chat model was used: these are the passages themselves")
     expect(turn.locator(".support")).to_have_count(0)
+
+
+def test_server_that_stores_no_conversations_says_so_and_answers(
+    visits: Callable[..., Visit], harbour: Served
+) -> None:
+    with served(harbour.library, conversations="false") as running:
+        visit = visits(running.address, viewport=DESK)
+        visit.failures_expected = True
+        expect(visit.find("#history-note")).to_contain_text("does not store conversations")
+        ask(visit, QUESTION)
+        turn = ask(visit, "Where did Marten search?")
+        expect(turn.locator(".spoken")).to_contain_text("net loft")
+        assert "conversation=" not in visit.page.url
+        expect(visit.find("#delete-conversation")).to_be_hidden()

@@ -10,6 +10,9 @@ import { copyAnswer } from "./copying.js";
 import { showIn } from "./passage.js";
 import { figure, markUnsupported } from "./support.js";
 
+const SHOWN = 70;
+/** Warnings that the quotes and the marks show. */
+const SEEN = new Set(["unverified_quote", "unsupported_sentence"]);
 const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
 
 function linkCitations(text, citations) {
@@ -45,13 +48,19 @@ function sources(citations) {
   ];
 }
 
+/** Return the beginning of a quote: all of it is in the answer above. */
+function beginning(text) {
+  const plain = text.replace(/\s+/g, " ").trim();
+  return plain.length <= SHOWN ? plain : `${plain.slice(0, plain.lastIndexOf(" ", SHOWN))} …`;
+}
+
 function quotes(list) {
   if (!list.length) return null;
   return [
     make("h3", {}, texts.ask.quotes),
     make("ul", { class: "quotes" }, list.map((one) =>
-      make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), make("q", {}, one.text), " ", one.verified
-        ? [make("span", { class: "verified" }, texts.ask.verbatim), showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
+      make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), make("q", {}, beginning(one.text)), " ", one.verified
+        ? [make("span", { class: "verified" }, texts.ask.verbatim), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
         : texts.ask.notVerbatim))),
   ];
 }
@@ -71,7 +80,7 @@ function finished(turn) {
   const { answer } = turn;
   const spoken = make("div", { class: "spoken md" }, textOf(answer.answer, answer.citations));
   if (answer.support) markUnsupported(spoken, answer.support, answer.answer);
-  const warnings = answer.warnings || [];
+  const warnings = (answer.warnings || []).filter((notice) => !SEEN.has(notice.code));
   return [
     make("div", { class: "answer-head" }, badge(answer.mode), answer.support && figure(answer.support)),
     spoken,

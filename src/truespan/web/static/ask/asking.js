@@ -7,6 +7,7 @@ import { go, route } from "../common/route.js";
 import { asReader, emit, may, on, previewQuery, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { many, mode as modeWords } from "../common/words.js";
+import * as library from "../library/library.js";
 import * as position from "../reading/position.js";
 import * as answers from "./answer.js";
 import * as context from "./context.js";
@@ -21,6 +22,8 @@ const OPTIONS = { way: "way", reach: "reach", top_k: "top-k", chapter: "chapter"
 const DEFAULTS = { way: "retrieve", reach: "world", top_k: "5" };
 let loading = null;
 let answering = null;
+/** Called when the book that was opened last is there, with the position in it. */
+let waiting = [];
 const whole = { key: "", found: null };
 
 const question = () => byId("question").value.trim();
@@ -135,15 +138,20 @@ function remember(query) {
   go(changes);
 }
 
+/** Add the question that is typed as a turn without an answer; it is selected, so its context is loaded. */
+function findContext(announce) {
+  const turn = thread.newTurn({ question: question(), request: request(question()), state: "context", announce });
+  thread.add(turn, "context");
+  resize();
+  return turn;
+}
+
 /** Retrieve context for the question, or quietly again for the selected turn. */
 export async function ask({ quietly = false } = {}) {
   if (quietly && thread.current()) return load(thread.current());
   const lack = missing();
   if (lack) return quietly ? null : hint(lack);
-  const turn = thread.newTurn({ question: question(), request: request(question()), state: "context", announce: !quietly });
-  // It is selected, so its context is loaded.
-  thread.add(turn, "context");
-  resize();
+  const turn = findContext(!quietly);
   if (quietly) return null;
   thread.reveal(turn);
   return remember(turn.question);
@@ -199,7 +207,7 @@ async function answerTurn(turn) {
   const own = new AbortController();
   answering = own;
   const first = !thread.shown().some((one) => one !== turn && one.state === "done");
-  Object.assign(turn, { state: "asking", received: "", problem: null, answer: null, askedAt: Date.now() / 1000, sid: asReader() ? positionNow() : null, book: asReader() ? state.document.number : null });
+  Object.assign(turn, { state: "asking", received: "", problem: null, answer: null, askedAt: Date.now() / 1000, sid: asReader() ? positionNow() : null, book: asReader() ? state.document.number : null, preview: previewQuery() !== "" });
   thread.update(turn);
   thread.select(turn, "answer");
   thread.reveal(turn);
@@ -336,7 +344,14 @@ export function forget() {
 /** Open a stored conversation; its last turn is selected, or the one with this question. */
 export async function open(id, query = null) {
   leave();
-  const turns = await conversations.load(id);
+  const { book: number, turns } = await conversations.load(id);
+  const about = number === null ? null : state.documents.find((one) => one.number === number);
+  if (about && about.number !== state.document?.number) {
+    const located = new Promise((settle) => waiting.push(settle));
+    await library.openDocument(about);
+    await located;
+  }
+  conversations.open.id = id;
   thread.limitTo(asReader() ? positionNow() : null);
   thread.show(turns.map(thread.newTurn));
   const wanted = query && thread.shown().findLast((turn) => turn.question === query);
@@ -349,19 +364,30 @@ export async function restore() {
   const wanted = route();
   for (const [name, id] of Object.entries(OPTIONS)) byId(id).value = wanted[name] ?? DEFAULTS[name] ?? "";
   const id = wanted.conversation || null;
+  let gone = false;
   try {
-    if (id && id !== conversations.open.id) await open(id, wanted.q);
+    if (id && id !== conversations.open.id) {
+      await open(id, wanted.q);
+      go({ conversation: id, q: wanted.q }, { replace: true });
+    }
+    else if (!id && conversations.open.id) leave();
   } catch (problem) {
-    complain(problem);
+    gone = problem.code === "conversation_not_found" || problem.code === "conversations_off";
+    if (!gone) return complain(problem, restore);
     go({ conversation: null }, { replace: true });
   }
-  if (!id && conversations.open.id) leave();
-  if (!wanted.q) return;
-  const found = thread.shown().findLast((turn) => turn.question === wanted.q);
-  if (found) return thread.select(found);
-  byId("question").value = wanted.q;
-  resize();
-  await ask({ quietly: !thread.current() });
+  if (!wanted.q) {
+    if (!thread.current()) emit("welcome");
+  } else {
+    const found = thread.shown().findLast((turn) => turn.question === wanted.q);
+    if (found) thread.select(found);
+    else {
+      byId("question").value = wanted.q;
+      if (!missing()) findContext(false);
+    }
+  }
+  if (gone) byId("question-hint").textContent = texts.ask.conversationGone;
+  return null;
 }
 
 byId("ask-form").addEventListener("submit", (event) => {
@@ -390,8 +416,28 @@ on("ask-selection", askSelection);
 on("moved", () => {
   if (!asReader()) return;
   thread.limitTo(positionNow());
+  // A question that is hidden leaves the address too.
+  if (route().q && !thread.shown().some((turn) => turn.question === route().q)) go({ q: null }, { replace: true });
+  if (!thread.current() && context.shown()) {
+    loading?.abort();
+    context.forget();
+    why.forget();
+    emit("tab", "context");
+    emit("welcome");
+  }
   context.showAgain();
   marks(context.shown());
+});
+on("saved", async () => {
+  const { id } = conversations.open;
+  if (!id || !asReader()) return;
+  try {
+    const { turns } = await conversations.load(id);
+    // Reading on shows turns again that were asked further on.
+    if (id === conversations.open.id) thread.show(turns.map(thread.newTurn));
+  } catch (problem) {
+    if (problem.code !== "conversation_not_found") complain(problem);
+  }
 });
 on("settled", () => {
   const turn = thread.current();
@@ -400,6 +446,12 @@ on("settled", () => {
 on("boundary", context.showAgain);
 on("located", () => {
   // A reader's conversation is about one book.
-  if (asReader() && thread.shown().some((turn) => turn.state !== "context" && turn.book !== state.document?.number)) leave();
+  if (asReader() && thread.shown().some((turn) => turn.state !== "context" && turn.book !== state.document?.number)) {
+    const { id } = conversations.open;
+    leave();
+    if (id && id === route().conversation) go({ conversation: null, q: null }, { replace: true });
+  }
   thread.limitTo(asReader() ? positionNow() : null);
+  for (const settle of waiting) settle();
+  waiting = [];
 });

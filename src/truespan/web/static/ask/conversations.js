@@ -6,9 +6,8 @@ import { asReader, previewQuery, readerPath, worldPath } from "../common/state.j
 /** The open conversation. It has no id until its first answer is stored. */
 export const open = { id: null };
 
-const OFF = new Set(["conversations_off", "route_not_found"]);
-/** Whether the server stores conversations. */
-let stored = false;
+/** Whether the server stores conversations; assumed until it says otherwise. */
+let stored = true;
 
 const root = () => (asReader() ? readerPath() : worldPath());
 const one = (id) => root() + path`/conversations/${id}`;
@@ -19,23 +18,21 @@ export const areStored = () => stored;
 
 /** List conversations, the last used first; at most `limit`. */
 export async function list(limit) {
-  if (!stored) return [];
   try {
     const { conversations } = await get(`${root()}/conversations?limit=${limit}`);
     stored = true;
     return conversations.map((info) => ({ ...info, updated: seconds(info.updated_at) }));
   } catch (problem) {
-    if (!OFF.has(problem.code)) throw problem;
+    if (problem.code !== "conversations_off") throw problem;
     stored = false;
     return [];
   }
 }
 
-/** Open a conversation, and return its turns as the thread has them. */
+/** Return the book of a conversation, if it has one, and its turns as the thread has them. */
 export async function load(id) {
   const found = await get(one(id));
-  open.id = id;
-  return found.turns.map((turn) => ({
+  const turns = found.turns.map((turn) => ({
     id: turn.id,
     question: turn.question,
     standalone: turn.standalone,
@@ -45,6 +42,7 @@ export async function load(id) {
     state: turn.damaged ? "damaged" : "done",
     answer: turn,
   }));
+  return { book: found.book, turns };
 }
 
 /** Leave the open conversation: the next question begins a new one. */
@@ -66,7 +64,7 @@ export async function* ask({ book, ...question }, signal) {
     } catch (problem) {
       // Deleted elsewhere, or kept no longer: what is asked next begins a new conversation.
       if (problem.code === "conversation_not_found") open.id = null;
-      if (!OFF.has(problem.code)) throw problem;
+      if (problem.code !== "conversations_off") throw problem;
       stored = false;
     }
   }

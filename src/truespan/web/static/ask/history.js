@@ -6,7 +6,6 @@ import { go } from "../common/route.js";
 import { asReader, emit, on, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { many } from "../common/words.js";
-import * as library from "../library/library.js";
 import * as asking from "./asking.js";
 import * as conversations from "./conversations.js";
 import * as thread from "./thread.js";
@@ -19,7 +18,6 @@ let listed = [];
 let turn = 0;
 /** The position for which the list was loaded: before it, titles could tell what comes. */
 let loadedAt = -1;
-let located = [];
 
 const positionNow = () => state.position ?? -1;
 
@@ -60,7 +58,7 @@ function render() {
 export async function refresh() {
   const own = (turn += 1);
   if (!state.world) return render();
-  const at = positionNow();
+  const at = state.saved ?? -1;
   try {
     const found = await conversations.list(Math.min(MOST, limit + 1));
     if (own !== turn) return;
@@ -74,17 +72,10 @@ export async function refresh() {
   render();
 }
 
-/** Open a conversation, with the book that it is about. */
 async function choose(info) {
-  const book = info.book !== null && state.documents.find((one) => one.number === info.book);
-  if (book && book.number !== state.document?.number) {
-    const opened = new Promise((settle) => located.push(settle));
-    await library.openDocument(book);
-    await opened;
-  }
   await asking.open(info.id);
-  emit("pane", "ask");
   go({ conversation: info.id, q: null });
+  emit("pane", "ask");
   render();
 }
 
@@ -127,10 +118,16 @@ async function remove(info) {
   }
 }
 
+/** Return what was deleted, when, and whether it is gone from every file. */
 function rows(receipt) {
-  return Object.entries(receipt)
-    .filter(([, value]) => ["string", "number"].includes(typeof value))
-    .flatMap(([name, value]) => [make("dt", {}, texts.ask.receipt[name] ?? name.replaceAll("_", " ")), make("dd", {}, String(value))]);
+  const counts = Object.entries(receipt.rows).filter(([, count]) => count);
+  const left = Object.values(receipt.waiting);
+  return [
+    [texts.ask.receipt.deletedAt, clock(Date.parse(receipt.deleted_at) / 1000)],
+    ...counts.map(([name, count]) => [texts.ask.receipt[name] ?? name, count.toLocaleString("en")]),
+    [texts.ask.receipt.erased, receipt.erased ? texts.ask.receipt.yes : texts.ask.receipt.notYet],
+    ...left.map((reason) => [texts.ask.receipt.waiting, reason]),
+  ].flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
 }
 
 function showReceipt(dialog, receipt) {
@@ -183,16 +180,15 @@ on("world", () => {
   listed = [];
   refresh();
 });
-on("located", () => {
-  for (const settle of located) settle();
-  located = [];
-  refresh();
-});
+on("located", refresh);
 on("thread", () => {
   showHead();
   render();
 });
-on("stored", refresh);
+on("stored", () => {
+  showHead();
+  refresh();
+});
 // Titles are questions: those asked past the position leave at once, and come from the server again.
 on("moved", render);
 on("settled", refresh);

@@ -22,19 +22,25 @@ function lettersOf(root) {
   return found;
 }
 
-/** Wrap the text from one letter to another, node by node: a sentence may contain links. */
+/** Split a text node; letters of what follows point at the new node. */
+function split(letters, node, end) {
+  const rest = node.splitText(end);
+  for (const one of letters) {
+    if (one.node === node && one.at >= end) Object.assign(one, { node: rest, at: one.at - end });
+  }
+  return rest;
+}
+
+/** Wrap the text from one letter to another, node by node; links to sources stay as they are. */
 function wrap(letters, first, last) {
   const spans = [];
   for (let at = first; at <= last; at += 1) {
     const { node, at: start } = letters[at];
     while (at < last && letters[at + 1].node === node) at += 1;
+    if (node.parentElement.closest(".cite")) continue;
     const end = letters[at].at + 1;
-    // What follows in the node is the next sentence's: the letters keep pointing at their text.
-    const rest = node.splitText(end);
-    for (let later = at + 1; later < letters.length && letters[later].node === node; later += 1) {
-      letters[later] = { node: rest, at: letters[later].at - end };
-    }
-    const inside = node.splitText(start);
+    if (end < node.length) split(letters, node, end);
+    const inside = start > 0 ? split(letters, node, start) : node;
     const span = make("span", { class: "unsupported" });
     inside.replaceWith(span);
     span.append(inside);
@@ -43,11 +49,26 @@ function wrap(letters, first, last) {
   return spans;
 }
 
-/** Return why a sentence is not supported. */
-export function reasonOf(sentence) {
-  const missing = (sentence.missing || []).map((one) => `“${one}”`).join(", ");
-  const known = sentence.reasons.map((code) => texts.ask.reasons[code]?.(missing) ?? code);
-  return known.join(" ") || texts.ask.unsupported;
+/** Put a mark behind the last letter of a sentence, its link and its punctuation. */
+function putBehind(letters, last, mark) {
+  const { node } = letters[last];
+  let before = node.parentElement.closest(".cite, .unsupported") ?? node;
+  for (let next = before.nextSibling; next?.nodeType === Node.TEXT_NODE; next = before.nextSibling) {
+    const signs = next.data.match(/^[\])}.,;:!?…”’"']*/)[0].length;
+    if (!signs) break;
+    if (signs < next.length) split(letters, next, signs);
+    before = next;
+  }
+  before.after(mark);
+}
+
+/** Return why a sentence is not supported: what is in no passage, and what else is wrong. */
+function reasonOf({ reasons, missing }) {
+  const found = new Map();
+  for (const one of missing) if (!found.has(one.toLowerCase())) found.set(one.toLowerCase(), `“${one}”`);
+  const named = found.size ? [texts.ask.missing([...found.values()].join(", "))] : [];
+  const others = reasons.map((code) => texts.ask.reasons[code] ?? code);
+  return [...named, ...others].filter(Boolean).join(" ") || texts.ask.unsupported;
 }
 
 /** Return a mark that tells its reason on hover, on focus, and when it is pressed. */
@@ -89,9 +110,13 @@ export function markUnsupported(spoken, support, answer) {
     const at = wanted ? line.indexOf(wanted, from) : -1;
     if (at >= 0) from = at + wanted.length;
     if (sentence.supported) continue;
-    const spans = at >= 0 ? wrap(letters, at, from - 1) : [make("span", { class: "unsupported" }, text.trim())];
-    if (at < 0) spoken.append(make("p", {}, spans));
-    spans.at(-1).after(doubt(reasonOf(sentence), spans));
+    if (at >= 0) {
+      const spans = wrap(letters, at, from - 1);
+      putBehind(letters, from - 1, doubt(reasonOf(sentence), spans));
+    } else {
+      const span = make("span", { class: "unsupported" }, text.trim());
+      spoken.append(make("p", {}, span, " ", doubt(reasonOf(sentence), [span])));
+    }
   }
 }
 

@@ -37,7 +37,7 @@ export function onAgain(does) {
 
 function heading(turn) {
   const place = turn.sid === null || turn.state === "context" ? "" : turn.sid < 0 ? texts.ask.askedBefore : texts.ask.askedAt(turn.sid);
-  const small = [turn.askedAt !== null && clock(turn.askedAt), place].filter(Boolean).join(", ");
+  const small = [turn.askedAt !== null && clock(turn.askedAt), place, turn.preview && texts.ask.notKept].filter(Boolean).join(", ");
   const differs = turn.standalone && turn.standalone !== turn.question;
   return [
     make("h3", { class: "asked-text" }, turn.question || texts.ask.aboutSelection),
@@ -132,7 +132,9 @@ export function reveal(turn) {
 export function show(stored) {
   const known = new Map(turns.filter((turn) => turn.id).map((turn) => [turn.id, turn]));
   const local = turns.filter((turn) => !turn.id);
-  turns = [...stored.map((turn) => known.get(turn.id) || turn), ...local];
+  const joined = [...stored.map((turn) => known.get(turn.id) || turn), ...local.filter((turn) => turn.state !== "context")];
+  joined.sort((a, b) => a.askedAt - b.askedAt);
+  turns = [...joined, ...local.filter((turn) => turn.state === "context")];
   for (const turn of turns) if (!turn.item) build(turn);
   arrange();
 }
