@@ -71,8 +71,10 @@ def test_carried_words_do_not_grow_with_the_conversation() -> None:
     "rewritten, accepted",
     [
         ("Why did Mr. Darcy leave?", True),
-        ("Why did Darcy write letters to Elizabeth?", True),
+        ("Why did Darcy leave and write letters to Elizabeth?", True),
         ("Will Darcy leave?", True),
+        # An answer, not a question.
+        ("Darcy wrote the letter.", False),
         # A name, a number and a content word that nobody mentioned.
         ("Why did Darcy marry Elizabeth?", False),
         ("Why did Wickham leave?", False),

@@ -143,15 +143,20 @@ def ask_for_rewrite(model: ChatModel, messages: Sequence[Message]) -> str | None
 
 
 def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
-    """Say whether a rewritten question has no name, number or content word of its own."""
+    """Say whether a rewritten question has no name, number or content word of its own, and half of
+    those of the question at least: a reply that answers the question is none."""
     texts = [question, *_texts(turns)]
     language = _language_of(texts)
     stem = stem_function(language)
     base = _BASE_FORMS if language == "english" else {}
     known = {stem(base.get(word, word)) for text in texts for word in split_words(text)}
     passing = STOP_WORDS.get(language, frozenset()) | _AUXILIARIES
-    words = split_words(rewritten)
-    return all(word in passing or stem(base.get(word, word)) in known for word in words)
+
+    def content(text: str) -> set[str]:
+        return {stem(base.get(word, word)) for word in split_words(text) if word not in passing}
+
+    asked, found = content(question), content(rewritten)
+    return found <= known and 2 * len(asked & found) >= len(asked)
 
 
 def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:

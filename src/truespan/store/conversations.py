@@ -163,7 +163,7 @@ class Conversations(Part):
                     created_at=min(times),
                     updated_at=max(times),
                     turns=len(turns[key]),
-                    damaged=not row_intact or len(intact) < len(turns[key]),
+                    damaged=turn is None or turn.damaged or len(intact) < len(turns[key]),
                 )
             )
         return listed
