@@ -25,6 +25,7 @@ from truespan.doctor import check_queue
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
 from truespan.ingest.embed import PROBES
 from truespan.ingest.pipeline import LEAST_SHARES
+from truespan.jobs import world_jobs
 from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
 from truespan.types.source import Upload
@@ -116,6 +117,7 @@ def test_a_job_that_is_half_done_says_so_and_goes_on_where_it_was(
     works.embedder.before = None
     half = world.jobs.get(job.id)
     assert (half.state, half.crashes, half.shares) == (JobState.RUNNING, 0, LEAST_SHARES)
+    assert half.phase is Phase.WAITING
     assert half.counts.documents_total == DOCUMENTS
     assert 2 * PER_SHARE <= half.counts.documents <= 3 * PER_SHARE
     assert 2 / LEAST_SHARES <= half.counts.fraction <= 3 / LEAST_SHARES + 0.01
@@ -326,6 +328,29 @@ def test_orders_of_shares_that_were_lost_are_given_anew(works: Works, folder: Pa
     opened.work(once=True)
 
     assert (world.jobs.get(job.id).state, is_whole(world)) == (JobState.DONE, True)
+
+
+def test_the_shares_of_a_large_job_do_not_fill_the_queue(
+    works: Works, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world_jobs, "MOST_SUBMITTED", 3)
+    opened = works.open()
+    world = opened.create_world("world")
+    job = world.submit_ingest(folder)
+    waiting: list[int] = []
+    settle = opened._components.store.settle_job
+
+    def settle_and_count(*args: object, **named: object) -> bool:
+        waiting.append(len(works.orders()))
+        return settle(*args, **named)  # type: ignore[arg-type]
+
+    opened._components.store.settle_job = settle_and_count  # type: ignore[method-assign]
+    opened.work(once=True)
+
+    assert (world.jobs.get(job.id).state, is_whole(world)) == (JobState.DONE, True)
+    assert len(waiting) >= LEAST_SHARES
+    # The share that just ended still has its order.
+    assert max(waiting) <= 3 + 1
 
 
 def test_a_job_that_waits_for_its_shares_is_not_told_to_lack_an_order(

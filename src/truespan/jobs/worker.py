@@ -28,6 +28,7 @@ from truespan.jobs.world_jobs import (
     discard_uploads,
     settle_job,
     submit_job,
+    submit_next_share,
     submit_shares,
     sweep_uploads,
 )
@@ -79,6 +80,8 @@ class LibraryWorker:
             outcome = Outcome.OVER
             if self._start(scope, job):
                 outcome = self._run_started(world, scope, job, stopping, last, later)
+            if job.parent is not None and outcome is Outcome.OVER:
+                submit_next_share(self._components, scope, job)
             if job.parent is not None or job.shares:
                 settle_job(self._components, scope, job.parent or job.id)
             return outcome

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -38,6 +38,8 @@ MAX_DOCTOR_JOBS_PER_TICK = 20
 """Doctor jobs that one tick queues; those of many worlds are spread over many ticks."""
 REPAIR_RETRY_SECONDS = 3600.0
 """Repairs that no worker did are queued again, at most once in this time."""
+MOST_SUBMITTED = 64
+"""How many shares of a job wait in the queue at a time."""
 
 _URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
 _ACTIVE = (JobState.QUEUED, JobState.RUNNING)
@@ -159,16 +161,33 @@ def submit_job(components: Components, world: WorldId, job: Job) -> None:
 
 
 def open_orders(components: Components, scope: Scope, job: Job) -> list[str]:
-    """Return what must be in the queue so that a job ends: its open shares, or the job itself."""
+    """Return what must be in the queue so that a job ends: its due shares, or the job itself."""
     shares = components.store.shares(scope, job.id) if job.shares else []
-    return [share.id for share in shares if not share.state.is_over] or [job.id]
+    return [share.id for share in _due_shares(shares)] or [job.id]
+
+
+def _due_shares(shares: Sequence[Job]) -> list[Job]:
+    """Return the open shares that belong into the queue: the first ones, and those whose place
+    `submit_next_share` has given them. So a large job does not fill the queue."""
+    return [
+        share
+        for number, share in enumerate(shares)
+        if not share.state.is_over
+        and (number < MOST_SUBMITTED or shares[number - MOST_SUBMITTED].state.is_over)
+    ]
 
 
 def submit_shares(components: Components, scope: Scope, job: str) -> None:
-    """Submit all open shares of a job to the queue; doing so twice changes nothing."""
-    for share in components.store.shares(scope, job):
-        if not share.state.is_over:
-            components.queue.submit(JobOrder(scope.world, share.id, Urgency.SHARE))
+    """Submit the due shares of a job to the queue; doing so twice changes nothing."""
+    for share in _due_shares(components.store.shares(scope, job)):
+        components.queue.submit(JobOrder(scope.world, share.id, Urgency.SHARE))
+
+
+def submit_next_share(components: Components, scope: Scope, share: Job) -> None:
+    """Submit the share that takes the place of one that ended."""
+    following = components.store.share_after(scope, share.id, MOST_SUBMITTED)
+    if following is not None:
+        components.queue.submit(JobOrder(scope.world, following, Urgency.SHARE))
 
 
 def settle_job(components: Components, scope: Scope, job: str) -> None:

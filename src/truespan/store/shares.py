@@ -92,6 +92,17 @@ class Shares(Part):
         """Return the shares of a job, in the order in which they are to be started."""
         return read_jobs(self._db.at(scope).all(_SHARES, job=job))
 
+    def share_after(self, scope: Scope, share: str, places: int) -> str | None:
+        """Return the id of the share so many places after another of the same job."""
+        return self._db.at(scope).value(
+            """SELECT s.id FROM jobs s JOIN jobs own ON own.parent = s.parent AND own.key < s.key
+               WHERE UNINDEXED(s.world_id) = :world AND UNINDEXED(own.world_id) = :world
+                 AND own.id = :share
+               ORDER BY s.key LIMIT 1 OFFSET :skipped""",
+            share=share,
+            skipped=places - 1,
+        )
+
     @retry_on_conflict
     def settle_job(self, scope: Scope, job: str, *, owner: str) -> bool:
         """End a job of which no share is running, if not all of them are to be done. That is, it
@@ -270,7 +281,7 @@ def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
     latest = min(running)[2] if running else None
     return replace(
         job,
-        phase=latest.phase if latest and not done else job.phase,
+        phase=_phase(job, shares, latest),
         seen_at=max(job.seen_at, seen),
         counts=JobCounts(
             **{name: sum(getattr(part, name) for part in counts) for name in _ADDED},
@@ -281,6 +292,18 @@ def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
         crashes=max(job.crashes, *(share.crashes for share in shares)),
         shares=len(shares),
     )
+
+
+def _phase(job: Job, shares: Sequence[Job], latest: Job | None) -> Phase:
+    """Return what a job with shares is doing; `latest` is its running share, if there is one."""
+    if job.state is JobState.DONE:
+        return job.phase
+    if latest is not None:
+        return latest.phase
+    waits = job.state is JobState.RUNNING and any(
+        share.state is JobState.QUEUED for share in shares
+    )
+    return Phase.WAITING if waits else job.phase
 
 
 def counts_text(counts: JobCounts) -> str:

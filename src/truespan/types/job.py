@@ -34,6 +34,8 @@ class Phase(StrEnum):
     EMBEDDING = "embedding"
     METADATA = "metadata"
     REMOVING = "removing"
+    WAITING = "waiting"
+    """Parts of it are queued, and no worker is doing one."""
     FINISHED = "finished"
 
 

@@ -67,6 +67,7 @@ const PHASES = {
   embedding: "Embedding",
   metadata: "Deriving metadata",
   removing: "Removing deleted documents",
+  waiting: "Waiting for a worker",
   finished: "Finishing",
 };
 
