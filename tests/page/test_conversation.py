@@ -205,9 +205,10 @@ def test_answer_that_breaks_off_is_told_in_its_turn_and_can_be_asked_again(
     expect(turn.locator(".cite")).to_have_count(0)
 
     desk.failures_expected = True
-    desk.page.route(re.compile(r"/(answer|turns|conversations)$"), lambda route: route.abort())
+    desk.page.route(re.compile("/v1/"), lambda route: route.abort())
     turn.get_by_role("button", name="Ask again").click()
     expect(turn.locator(".broken.failed")).to_contain_text("The server does not respond")
+    expect(desk.find("#alerts")).to_be_empty()
     desk.page.unroute_all()
     model.say(TRUE)
     turn.get_by_role("button", name="Ask again").click()
@@ -236,6 +237,9 @@ def test_conversation_survives_a_reload_is_listed_exported_and_deleted(
     expect(desk.find(".turn").nth(1).locator(".searched")).to_contain_text(model.standalone)
     desk.find(".turn").nth(0).locator("[data-peek=context]").click()
     expect(desk.find("#panel-context .card").filter(has_text="Wrenfield")).not_to_have_count(0)
+    desk.find("#tab-why").click()
+    expect(desk.find("#panel-why svg.scale")).to_be_visible()
+    expect(desk.find("#panel-why")).to_contain_text("written by a chat model")
 
     desk.find("#export-conversation summary").click()
     with desk.page.expect_download() as download:

@@ -65,8 +65,8 @@ function quotes(list) {
   ];
 }
 
-function badge(mode) {
-  return make("p", { class: "decided" }, make("b", { class: `mode ${mode}` }, mode), ` ${words.mode(mode)}`);
+function badge(mode, refused = false) {
+  return make("p", { class: "decided" }, make("b", { class: `mode ${mode}` }, mode), ` ${refused ? texts.ask.refused : words.mode(mode)}`);
 }
 
 function note(answer) {
@@ -82,7 +82,7 @@ function finished(turn) {
   if (answer.support) markUnsupported(spoken, answer.support, answer.answer);
   const warnings = (answer.warnings || []).filter((notice) => !SEEN.has(notice.code));
   return [
-    make("div", { class: "answer-head" }, badge(answer.mode), answer.support && figure(answer.support)),
+    make("div", { class: "answer-head" }, badge(answer.mode, Boolean(answer.decision_explain?.refusal)), answer.support && figure(answer.support)),
     spoken,
     quotes(answer.quotes),
     sources(answer.citations),
@@ -95,10 +95,12 @@ function finished(turn) {
 }
 
 function copyButton(turn) {
-  const press = button(texts.ask.copy, async () => {
+  const cites = turn.answer.citations.length > 0;
+  const label = cites ? texts.ask.copy : texts.ask.copyPlain;
+  const press = button(label, async () => {
     press.textContent = (await copyAnswer(turn)) ? texts.ask.copied : texts.ask.notCopied;
-    setTimeout(() => (press.textContent = texts.ask.copy), 2500);
-  }, { class: "small quiet copy", title: texts.ask.copyTitle });
+    setTimeout(() => (press.textContent = label), 2500);
+  }, { class: "small quiet copy", title: cites && texts.ask.copyTitle });
   return press;
 }
 

@@ -1,6 +1,6 @@
 // Asking: the form, its options, and the requests for context and answers of the turns.
 
-import { post, Problem } from "../common/api.js";
+import { get, path, post, Problem } from "../common/api.js";
 import { button, byId, fill, make, say } from "../common/dom.js";
 import { clear, complain } from "../common/notices.js";
 import { go, route } from "../common/route.js";
@@ -93,7 +93,7 @@ function marks(result) {
 /** Show the context and the explanation of a turn, as far as they are loaded. */
 function showResult(turn) {
   why.forget();
-  why.explainAnswer(turn.answer?.decision_explain ? turn.answer : null);
+  why.explainAnswer(turn.answer && (turn.answer.decision_explain ? turn.answer : undefined));
   if (turn.result) {
     context.show(turn.result);
     why.explain(turn.result.found);
@@ -121,8 +121,10 @@ async function load(turn) {
     turn.announce = false;
   } catch (problem) {
     if (problem.name === "AbortError") return;
-    complain(problem, problem.retryable ? () => load(turn) : null);
-    fill(panel, make("p", { class: "empty" }, texts.ask.notLoaded));
+    const again = problem.retryable ? () => load(turn) : null;
+    // The turn of an answer says itself what went wrong.
+    if (turn.state === "context") complain(problem, again);
+    if (turn === thread.current()) fill(panel, make("p", { class: "empty" }, texts.ask.notLoaded, " ", turn.state !== "context" && problem.message), again && button(texts.ask.loadAgain, again, { class: "small quiet" }));
     if (problem.bundle && turn === thread.current()) why.explain(ofBundle(problem.bundle));
   }
   if (!signal.aborted) panel.removeAttribute("aria-busy");
@@ -269,6 +271,21 @@ function follow(turn) {
   if (turn.result && asReader() && turn.result.position !== positionNow()) turn.result = null;
   showResult(turn);
   if (!turn.result && turn.state !== "asking") load(turn);
+  if (turn.answer && !turn.answer.decision_explain && turn.answer.record && may("read")) explainStored(turn);
+}
+
+/** Explain the decision of a stored turn from its record in the usage log, while it is kept there. */
+async function explainStored(turn) {
+  try {
+    const { decision } = await get(worldPath() + path`/usage/${turn.answer.record}`);
+    const used = decision.retrieved.filter((one) => one.verdict === "returned").length;
+    const counts = { used, retrieved: decision.retrieved.length, context_characters: decision.context_characters };
+    turn.answer = { ...turn.answer, decision_explain: { ...decision, counts }, retrieved_chunks_metadata: [] };
+    if (turn === thread.current()) why.explainAnswer(turn.answer);
+  } catch (problem) {
+    // The panel says that it is not stored.
+    if (problem.name !== "Problem") complain(problem);
+  }
 }
 
 /** Show a hint below the question. */

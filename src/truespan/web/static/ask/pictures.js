@@ -1,13 +1,16 @@
 // Diagrams: the funnel, and the decision on its scale.
 
 import { draw } from "../common/dom.js";
+import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
+const t = texts.ask.why;
+
 const STAGES = [
-  ["in_scope", "in scope"],
-  ["fetched", "fetched"],
-  ["verified", "verified"],
-  ["returned", "returned"],
+  ["in_scope", t.inScope],
+  ["fetched", t.fetched],
+  ["verified", t.verified],
+  ["returned", t.returned],
 ];
 
 function heightOf(count, most) {
@@ -33,7 +36,7 @@ export function funnel(counts) {
     ];
   });
   const summary = STAGES.map(([name, label]) => `${counts[name]} ${label}`).join(", ");
-  return draw("svg", { viewBox: "0 0 600 130", class: "funnel", role: "img", "aria-label": `Funnel: ${summary}` }, parts);
+  return draw("svg", { viewBox: "0 0 600 130", class: "funnel", role: "img", "aria-label": t.funnel(summary) }, parts);
 }
 
 const LEFT = 20;
@@ -71,19 +74,19 @@ export function scale(explained) {
   const marker = best === null ? [] : [
     draw("path", { d: `M${at(best)} 46l-8 -13h16z`, class: `marker ${explained.mode}` }),
     draw("path", { d: `M${at(best)} 46V72`, class: `marker-line ${explained.mode}` }),
-    draw("text", { x: Math.min(540, Math.max(60, at(best))), y: 24, class: "marker-label" }, `best ${words.score(best)}`),
+    draw("text", { x: Math.min(540, Math.max(60, at(best))), y: 24, class: "marker-label" }, t.best(words.score(best))),
   ];
-  const summary = best === null ? "nothing was found" : `the best passage has ${words.score(best)}`;
+  const summary = best === null ? t.nothingFound : t.bestPassage(words.score(best));
   return draw(
     "svg",
-    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": `Scale from ${from} to ${to}: low threshold ${low}, high threshold ${high}; ${summary}. Mode: ${explained.mode}.` },
+    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": t.scale(from, to, low, high, summary, explained.mode) },
     band(at(from), at(low), "fallback", "fallback"),
     band(at(low), at(high), "hybrid", "hybrid"),
     band(at(high), at(to), "rag", "rag"),
     draw("text", { x: at(from), y: 90, class: "end-label start" }, String(from)),
     draw("text", { x: at(to), y: 90, class: "end-label end" }, String(to)),
-    threshold(at(low), "low", low, false),
-    threshold(at(high), "high", high, close),
+    threshold(at(low), t.low, low, false),
+    threshold(at(high), t.high, high, close),
     marker,
   );
 }

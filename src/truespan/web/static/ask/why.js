@@ -2,8 +2,10 @@
 
 import { bar, byId, fill, make, tick } from "../common/dom.js";
 import { funnel, scale } from "./pictures.js";
+import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
+const t = texts.ask.why;
 let found = null;
 let answer = null;
 
@@ -12,21 +14,21 @@ function section(title, ...inside) {
 }
 
 function skipped(entries) {
-  if (!entries.length) return make("p", { class: "hint" }, "Nothing that was fetched was left out.");
-  return make("ul", { class: "plain" }, entries.map((entry) => make("li", { "data-code": entry.code }, make("b", {}, entry.count), ` left out: ${words.verdict(entry.code)}`)));
+  if (!entries.length) return make("p", { class: "hint" }, t.nothingLeftOut);
+  return make("ul", { class: "plain" }, entries.map((entry) => make("li", { "data-code": entry.code }, make("b", {}, entry.count), ` ${t.leftOut(words.verdict(entry.code))}`)));
 }
 
 function floor() {
-  if (found.floor === null) return make("p", { class: "hint" }, "A reader’s request has no minimum similarity: the closest of what was read is returned.");
-  const kept = { true: "excludes most unrelated text", false: "admits most unrelated text" }[found.discriminates];
-  return make("p", { class: "hint" }, `The minimum similarity is ${found.floor}`, kept ? `; with this model it ${kept}.` : ".");
+  if (found.floor === null) return make("p", { class: "hint" }, t.readerFloor);
+  const kept = { true: t.floorExcludes, false: t.floorAdmits }[found.discriminates];
+  return make("p", { class: "hint" }, t.floor(found.floor, kept));
 }
 
 function misses() {
   if (!found.misses.length) return null;
   return section(
-    "Near misses",
-    make("p", { class: "hint" }, "Verified, permitted, and just below the minimum similarity. They are not part of the context."),
+    t.nearMisses,
+    make("p", { class: "hint" }, t.nearMissesHint),
     make("ul", { class: "rows" }, found.misses.map((miss) =>
       make("li", {}, make("span", { class: "score" }, bar(miss.score, "dim"), words.score(miss.score)), make("span", { class: "where" }, words.trail(miss.path, miss.chapter).join(" › "))))),
   );
@@ -35,13 +37,13 @@ function misses() {
 function gates(explained) {
   if (!explained.gates.length) return null;
   return make("ul", { class: "gates" }, explained.gates.map((gate) =>
-    make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${gate.found}`, make("small", {}, ` needs ${gate.needed}: ${gate.held ? "passed" : "failed"}`))));
+    make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${gate.found}`, make("small", {}, ` ${t.gate(gate.needed, gate.held)}`))));
 }
 
 function retrieved(notes) {
   if (!notes.length) return null;
   return [
-    make("h4", {}, "Passages retrieved for the answer"),
+    make("h4", {}, t.retrieved),
     make("ul", { class: "rows" }, notes.map((note) =>
       make(
         "li",
@@ -54,21 +56,21 @@ function retrieved(notes) {
 }
 
 function decision() {
-  if (!answer) return section("Decision", make("p", { class: "empty" }, "Request an answer to see whether the passages are enough to answer from."));
+  if (!answer) return section(t.decision, make("p", { class: "empty" }, answer === undefined ? t.decisionStored : t.noDecision));
   const explained = answer.decision_explain;
   const counts = explained.counts;
   return section(
-    "Decision",
+    t.decision,
     make("p", { class: "decided" }, make("b", { class: `mode ${explained.mode}` }, explained.mode), ` ${words.mode(explained.mode)}`),
     scale(explained),
     make("p", {}, words.reason(explained.reason), explained.refusal && ` ${words.refusal(explained.refusal)}`),
     gates(explained),
     make("p", { class: "hint" },
-      `${counts.used} of ${words.many(counts.retrieved, "passage")} used, ${words.many(counts.context_characters, "character")} of context; `,
+      t.used(counts.used, words.many(counts.retrieved, t.passage, t.passages), words.many(counts.context_characters, t.character, t.characters)), " ",
       `${words.speaker(explained.used_llm)}.`,
-      explained.short_query_active && " The question is short, so the thresholds are higher.",
-      explained.max_similarity !== null && ` Best similarity ${words.score(explained.max_similarity)}, ${explained.distance}.`,
-      answer.record && [" Record ", make("code", {}, answer.record), "."]),
+      explained.short_query_active && ` ${t.shortQuestion}`,
+      explained.max_similarity !== null && ` ${t.bestSimilarity(words.score(explained.max_similarity), explained.distance)}`,
+      answer.record && [` ${t.record} `, make("code", {}, answer.record), "."]),
     retrieved(answer.retrieved_chunks_metadata),
   );
 }
@@ -76,11 +78,11 @@ function decision() {
 function render() {
   const panel = byId("panel-why");
   if (!found) return;
-  const took = make("p", { class: "hint" }, `Time: ${found.ms.toLocaleString("en")} ms.`);
+  const took = make("p", { class: "hint" }, t.time(found.ms));
   const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.join(" → ")) : null;
   fill(
     panel,
-    section("From the library to the context", funnel(found.funnel), skipped(found.skipped), floor(), trace, took),
+    section(t.funnelTitle, funnel(found.funnel), skipped(found.skipped), floor(), trace, took),
     misses(),
     decision(),
   );
@@ -92,7 +94,7 @@ export function explain(result) {
   render();
 }
 
-/** Explain an answer too; null if there is none for the current question. */
+/** Explain an answer too; null if there is none, undefined if its decision is not known. */
 export function explainAnswer(given) {
   answer = given;
   render();
