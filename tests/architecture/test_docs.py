@@ -38,6 +38,7 @@ from tests.support.known_vectors import known_vectors
 from truespan import errors
 from truespan.cli import run
 from truespan.cli.app import app
+from truespan.conversation import Conversation
 from truespan.generations import Promotion
 from truespan.ingest import draft
 from truespan.ingest.indexing import ReindexReport
@@ -62,7 +63,8 @@ from truespan.settings.catalogue import (
 from truespan.settings.tables import CHUNKING_FIELDS
 from truespan.types import answer, bundle
 from truespan.types.answer import UsageRecord
-from truespan.types.decision import AnswerMode, DecisionReason, Refusal
+from truespan.types.conversation import ConversationInfo, Turn
+from truespan.types.decision import AnswerMode, DecisionReason, Refusal, RewrittenBy
 from truespan.types.document import Derivable, DomainRecord, GenerationRecord
 from truespan.types.job import DocumentState, Job, JobCounts, JobState
 from truespan.types.profile import STANDARD_CHUNKING
@@ -332,6 +334,9 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("answers.md", answer.RetrievedNote),
         ("answers.md", Support),
         ("answers.md", SentenceSupport),
+        ("answers.md", answer.ConversationNote),
+        ("conversations.md", Turn),
+        ("conversations.md", ConversationInfo),
         ("answers.md", UsageRecord),
         ("library.md", DryRun),
         ("library.md", PlannedDocument),
@@ -432,6 +437,17 @@ def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> No
         (profile.name, str(profile.size), str(profile.overlap))
         for profile in STANDARD_CHUNKING.values()
     ]
+
+
+def test_the_page_on_conversations_says_what_completes_a_question() -> None:
+    sections = sections_of(DOCS / "conversations.md")
+
+    rows = table_rows(sections["How a question is completed"])
+    assert [row[0] for row in rows] == [*RewrittenBy]
+    callable_names = [name for name in dir(Conversation) if name[0] != "_"]
+    assert [row[0] for row in table_rows(sections["Conversation"])] == sorted(
+        [*callable_names, "id"]
+    )
 
 
 def test_the_chunking_page_lists_every_member_of_a_profile() -> None:

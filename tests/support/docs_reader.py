@@ -197,6 +197,9 @@ class Reading:
         if first == "curl":
             return 0, self.behind.outward(curl(self.behind.inward(command)))
         if first == "truespan":
+            if "<" in rest:
+                *rest, _, source = rest
+                self.patch.setattr("sys.stdin", io.StringIO(Path(source).read_text("utf-8")))
             with captured() as output:
                 return run(rest), output.getvalue()
         if first == "export":

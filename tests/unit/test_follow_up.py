@@ -54,6 +54,17 @@ def test_the_rule_knows_pronouns_of_other_languages() -> None:
     assert "Effi Briest" in rewrite_by_rule("Warum hat er das getan und wann?", [last])
 
 
+def test_of_quoted_passages_only_the_best_gives_names() -> None:
+    quoted = (
+        "> Mr. Darcy wrote it.\n>\n> To whom, he never said.\n\n"
+        "[1] Pride and Prejudice › Chapter Ten (austen.txt)\n\n"
+        "> Mrs. Bennet talked of Netherfield.\n\n[2] Pride and Prejudice › Chapter One (austen.txt)"
+    )
+    wanted = "And why did he leave? (Mr. Darcy, wrote, letter)"
+
+    assert rewrite_by_rule("And why did he leave?", [turn("Who wrote a letter?", quoted)]) == wanted
+
+
 def test_without_earlier_turns_a_question_stays_as_it_is() -> None:
     assert rewrite_by_rule("And why did he leave?", []) == "And why did he leave?"
 

@@ -57,6 +57,8 @@ _OPENINGS: Final = re.compile(
 )
 """How questions begin that go on with the one before."""
 _CITED: Final = re.compile(rf"[ \t]*(?:{GROUP.pattern})", GROUP.flags)
+_QUOTED_PASSAGE: Final = re.compile(r"((?:>[^\n]*\n)+)\n\[1\] ")
+"""How an answer begins that consists of quoted passages, each with its place below."""
 _IRREGULAR_VERBS: Final = """
     became become, began begin, begun begin, bought buy, broke break, broken break, brought bring,
     built build, came come, caught catch, chose choose, chosen choose, done do, drew draw, drank
@@ -170,7 +172,8 @@ def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:
         return question
     own = set(split_words(question))
     named = [*_names(last.standalone, function_words, in_question=True)]
-    in_answer = Counter(_names(strip_citations(last.answer), function_words, in_question=False))
+    answer = strip_citations(_first_passage(last.answer))
+    in_answer = Counter(_names(answer, function_words, in_question=False))
     others = [name for name in in_answer if name not in named]
     named += sorted(others, key=lambda name: -in_answer[name])[:MOST_ANSWER_NAMES]
     content = [word for word in split_words(last.standalone) if word not in function_words]
@@ -184,6 +187,13 @@ def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:
         carried.append(entry)
         own.update(words)
     return f"{question} ({', '.join(carried)})" if carried else question
+
+
+def _first_passage(answer: str) -> str:
+    """Return an answer; of one that quotes passages without a model, the best of them without its
+    place. The others, and titles and headings, name much that the question is not about."""
+    quoted = _QUOTED_PASSAGE.match(answer)
+    return re.sub(r"^> ?", "", quoted[1], flags=re.MULTILINE) if quoted else answer
 
 
 def _follows_up(question: str, function_words: frozenset[str]) -> bool:

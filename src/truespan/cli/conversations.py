@@ -15,13 +15,16 @@ from truespan.serialize import record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.conversation import Conversation
+    from truespan.reader import Reader
     from truespan.types.request import FilterArguments, PassageArguments
     from truespan.world import World
 
 conversations_app = cli.command_group("conversations", "Conversations and their turns.")
 
 OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this reader.")]
-ConversationId = Annotated[str, Argument(help="Id of the conversation.", metavar="ID")]
+ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
+LATEST = "latest"
+"""Names the conversation with the latest turn."""
 
 
 @with_shared_options
@@ -29,12 +32,16 @@ def chat(
     world: cli.WorldName = None,
     library: cli.Folder = None,
     domain: cli.Domain = None,
+    generation: cli.GenerationNumber = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
     ] = None,
     book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
     conversation: Annotated[
-        str | None, Option("--conversation", "-c", help="Continue the conversation with this id.")
+        str | None,
+        Option(
+            "--conversation", "-c", help="Continue the conversation with this id, or the 'latest'."
+        ),
     ] = None,
     *,
     filters: "FilterArguments",
@@ -51,18 +58,21 @@ def chat(
     if reader is not None and any(filters.values()):
         raise InvalidSettings("Filters cannot be combined with --reader.")
     with cli.open_at(library) as opened:
-        chosen = cli.named_world(opened, world, domain)
+        chosen = cli.named_world(opened, world, domain, generation)
         options: dict[str, Any] = {"mode": mode, "rerank": rerank, **passages}
         if opened.chat_model is None and not as_json:
             # Without a model the answer is what was found: for people the best sentences.
             options.setdefault("granularity", "sentence")
         if reader is None:
-            begin, continues = chosen.conversation, "truespan chat --conversation"
+            owner, begin = chosen, chosen.conversation
+            continues = "truespan chat --conversation"
             options |= filters
         else:
-            person = chosen.reader(reader)
+            owner = person = chosen.reader(reader)
             begin = partial(person.conversation, book=book)
             continues = f"truespan chat --reader {shlex.quote(reader)} --conversation"
+        if conversation is not None:
+            conversation = _resolve(owner, conversation)
         session = ChatSession(begin, conversation, options, advice=continues, as_json=as_json)
         return session.run()
 
@@ -134,7 +144,7 @@ def export_conversation(
 @conversations_app.command("delete")
 def delete_conversation(
     conversation: Annotated[
-        str | None, Argument(help="Id of the conversation.", metavar="[ID]")
+        str | None, Argument(help="Id of the conversation, or 'latest'.", metavar="[ID]")
     ] = None,
     world: cli.WorldName = None,
     library: cli.Folder = None,
@@ -184,4 +194,10 @@ def delete_conversation(
 def _open(world: "World", reader: str | None, conversation: str) -> "Conversation":
     """Return a stored conversation of a world or of a reader."""
     owner = world if reader is None else world.reader(reader)
-    return owner.conversation(conversation)
+    return owner.conversation(_resolve(owner, conversation))
+
+
+def _resolve(owner: "World | Reader", conversation: str) -> str:
+    """Return the id of the latest conversation if that is meant."""
+    found = owner.conversations(limit=1) if conversation == LATEST else []
+    return found[0].id if found else conversation

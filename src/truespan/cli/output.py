@@ -28,7 +28,7 @@ from truespan.types.metadata import ValueKind, parse_value, read_metadata
 from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
-from truespan.types.support import SupportReason
+from truespan.types.support import Support, SupportReason
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
 
@@ -272,7 +272,7 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
         lines += ["", "Quotes not found verbatim in the sources:"]
     for text in wrong:
         lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
-    lines += _show_support(answer)
+    lines += show_support(answer.answer, answer.support, has_sources=bool(answer.used_chunks))
     explained = answer.decision_explain
     counts, refusal = explained["counts"], explained["refusal"]
     models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
@@ -289,16 +289,15 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
     return "\n".join(lines)
 
 
-def _show_support(answer: Answer) -> list[str]:
+def show_support(answer: str, support: Support | None, *, has_sources: bool) -> list[str]:
     """Show which sentences the sources do not support, and why, then the figure for the whole."""
-    support = answer.support
     if support is None or support.score is None:
         return []
     # Without sources there is nothing to compare with, and the line of the decision says so.
-    doubted = [part for part in support.sentences if not part.supported and answer.used_chunks]
+    doubted = [part for part in support.sentences if has_sources and not part.supported]
     lines = ["", "Sentences not supported by the sources:"] if doubted else [""]
     for sentence in doubted:
-        text = " ".join(answer.answer[sentence.start : sentence.end].split())
+        text = " ".join(answer[sentence.start : sentence.end].split())
         reasons = "; ".join(_UNSUPPORTED[reason] for reason in sentence.reasons)
         lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
         missing = ", ".join(sentence.missing)

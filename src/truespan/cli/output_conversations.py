@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from truespan.cli.output import cite, pluralize, printable, show_account, table
+from truespan.cli.output import cite, pluralize, printable, show_account, show_support, table
 from truespan.cli.output_reports import show_erasure
 from truespan.maintenance.delete import Receipt
 from truespan.types.answer import Answer
 from truespan.types.bundle import WhyNot
 from truespan.types.conversation import ConversationInfo, Turn
-from truespan.types.decision import RewrittenBy
+from truespan.types.decision import AnswerMode, RewrittenBy
 from truespan.types.graphemes import shorten
 
 _TITLE_SHOWN = 60
@@ -57,7 +57,9 @@ def _show_turn(number: int, turn: Turn) -> str:
     if turn.rewritten_by is not RewrittenBy.NONE:
         lines.insert(1, f"(searched for: {' '.join(turn.standalone.split())})")
     if turn.citations:
-        lines += ["", *(f"  {cite(citation)}" for citation in turn.citations)]
+        lines += ["", "Sources:", *(f"  {cite(citation)}" for citation in turn.citations)]
+    has_sources = turn.mode is not AnswerMode.FALLBACK
+    lines += show_support(turn.answer, turn.support, has_sources=has_sources)
     return "\n".join(lines)
 
 

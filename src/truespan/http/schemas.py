@@ -66,6 +66,7 @@ from truespan.types.request import (
 )
 from truespan.types.scope import LARGEST_GENERATION, Generation, World
 from truespan.types.source import UPLOAD
+from truespan.types.support import Support
 from truespan.types.timestamp import IsoTime
 
 if TYPE_CHECKING:
@@ -768,7 +769,7 @@ class TurnEntry(Struct, frozen=True, kw_only=True):
     mode: decisions.AnswerMode | None
     citations: tuple[Citation, ...]
     quotes: tuple[Quote, ...]
-    support: dict[str, Any] | None
+    support: Support | None
     record: str | None
     document: int | None
     sid: int | None
