@@ -11,7 +11,7 @@ BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
 DOCS := .venv-docs
 
-.PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
+.PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks programs chromium axe lint format types \
 	bench bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve package lock clean
 
 help: ## list the targets
@@ -54,7 +54,7 @@ test-system: $(VENV)/.dev ## create documents with LibreOffice and pandoc and re
 	@{ command -v soffice && command -v pandoc; } >/dev/null || $(MAKE) --no-print-directory programs
 	$(BIN)/python -m pytest -m system -rs
 
-test-page: $(VENV)/.dev chromium ## test the web page in Chromium
+test-page: $(VENV)/.dev chromium axe ## test the web page in Chromium
 	$(BIN)/python -m pytest tests/page -m page -rs || { \
 		echo "running the failed tests again, one at a time:"; \
 		$(BIN)/python -m pytest tests/page -m page $(AGAIN); }
@@ -64,6 +64,12 @@ test-page: $(VENV)/.dev chromium ## test the web page in Chromium
 test-real: $(VENV)/.dev ## test against the real servers that the environment names
 	$(BIN)/python -m pytest -m "not page" tests/real tests/contract/test_qdrant_index.py \
 		tests/contract/test_ollama_embedder.py tests/contract/test_ollama_chat.py
+
+# Without npm the accessibility of the page is not tested, and the tests say so.
+axe:
+	@test -e $(NPM)/node_modules/axe-core/axe.min.js \
+		|| npm install --prefix $(NPM) --silent --no-audit --no-fund axe-core@4.11.0 \
+		|| echo "axe-core cannot be installed: the accessibility of the page is not tested"
 
 # The conformance suite needs a recent Node.js, so it is installed with it.
 NPM := $(VENV)/npm

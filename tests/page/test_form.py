@@ -226,6 +226,6 @@ def test_every_control_has_a_name_and_the_page_its_landmarks(visit: Visit) -> No
     )
 
     assert nameless == []
-    for landmark in ("main", "banner", "navigation", "complementary"):
+    for landmark in ("main", "banner", "navigation"):
         expect(visit.page.get_by_role(landmark).first).to_be_visible()
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Truespan")

@@ -131,6 +131,7 @@ export const texts = {
     tabAnswer: "Answer",
     tabWhy: "Why",
     panes: "Panes",
+    pane: "Question and result",
     paneDocuments: "Documents",
     paneAsk: "Ask",
     paneReading: "Text",

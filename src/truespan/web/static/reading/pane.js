@@ -219,6 +219,11 @@ export function paint() {
     if (unread && veil) span.setAttribute("aria-hidden", "true");
     else span.removeAttribute("aria-hidden");
   }
+  // A heading without words would be announced as one.
+  for (const heading of text.querySelectorAll("h3, h4")) {
+    if (heading.querySelector(".s:not([aria-hidden])")) heading.removeAttribute("aria-hidden");
+    else heading.setAttribute("aria-hidden", "true");
+  }
   // The description of a figure is text of the book too.
   for (const shown of text.querySelectorAll(".figure")) {
     const unread = bound && Number(shown.dataset.sid) > at;

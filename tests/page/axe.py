@@ -1,0 +1,34 @@
+"""axe-core, which finds what a screen reader or a keyboard would stumble over.
+
+`make test-page` installs it with npm. Without npm, the tests that use it are skipped loudly.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.page.visit import Visit
+
+SCRIPT = Path(__file__).parents[2] / ".venv" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
+MISSING = "ACCESSIBILITY IS NOT TESTED: axe-core is not here; install npm and run 'make test-page'"
+RUN = """async () => {
+    const found = await axe.run(document, {resultTypes: ['violations']});
+    return found.violations.flatMap(({id, nodes}) => nodes.map(
+        ({target, failureSummary}) => `${id}: ${target} ${failureSummary.split('\\n')[1].trim()}`));
+}"""
+
+
+def require_axe() -> str:
+    """Return the program; skip the test if it is not installed."""
+    if not SCRIPT.exists():
+        pytest.skip(MISSING)
+    return SCRIPT.read_text("utf-8")
+
+
+def violations(visit: Visit, where: str) -> list[str]:
+    """Return what axe-core objects to on the page as it is shown now."""
+    if not visit.page.evaluate("Boolean(window.axe)"):
+        visit.page.evaluate(require_axe())
+    return [f"{where}: {line}" for line in visit.page.evaluate(RUN)]

@@ -1,0 +1,99 @@
+"""axe-core finds no violation in any view, at any size, in any scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+import truespan
+from tests.page.axe import require_axe, violations
+from tests.page.library import QUESTION, Served, served
+from tests.page.visit import Visit
+
+VERBS = [word for verb in ("read", "write", "administer") for word in ("--verb", verb)]
+SIZES: dict[str, dict[str, Any]] = {
+    "desk": {"viewport": {"width": 1440, "height": 900}},
+    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_no_view_has_a_violation(
+    visits: Callable[..., Visit], harbour: Served, size: str, scheme: str
+) -> None:
+    require_axe()
+    # Colours that are fading in would be measured half-way.
+    still = {"color_scheme": scheme, "reduced_motion": "reduce"}
+    visit = visits(harbour.address, **SIZES[size], **still)
+    found = violations(visit, "fresh")
+    for view in ("library", "compare", "evaluate"):
+        visit.find(f"[data-to={view}]").click()
+        expect(visit.find(f"#view-{view}")).to_be_visible()
+        found += violations(visit, view)
+    visit.find("[data-to=ask]").click()
+    if size == "phone":
+        for pane in ("documents", "reading", "ask"):
+            visit.find(f"[data-to-pane={pane}]").click()
+            found += violations(visit, pane)
+    visit.find("#question").fill(QUESTION)
+    visit.find("#go-answer").click()
+    expect(visit.find(".answer[aria-busy=false]").first).to_be_visible()
+    visit.find("#options summary").click()
+    found += violations(visit, "answer")
+    for tab in ("context", "why"):
+        visit.find(f"#tab-{tab}").click()
+        found += violations(visit, tab)
+    visit.find("label.seg").filter(has_text="As a reader").click()
+    expect(visit.find("#slider")).to_be_visible()
+    visit.settled()
+    found += violations(visit, "reader")
+    for name in ("settings", "keys"):
+        visit.find(f"#open-{name}").click()
+        found += violations(visit, name)
+        visit.page.keyboard.press("Escape")
+
+    assert found == [], "\n".join(found)
+
+
+def test_beginnings_have_no_violation(visits: Callable[..., Visit], tmp_path: Path) -> None:
+    require_axe()
+    truespan.open(tmp_path / "library", create=True).close()
+    with served(tmp_path / "library", "--require-token") as running:
+        visit = visits(running.address, **SIZES["desk"], reduced_motion="reduce")
+        visit.failures_expected = True
+        states = [
+            lambda: visit.sign_in(running.token("--all-worlds", *VERBS)),
+            lambda: create(visit),
+        ]
+        found = in_all_forms(visit, "sign-in")
+        for name, act in zip(("empty library", "empty world"), states, strict=True):
+            act()
+            found += in_all_forms(visit, name)
+        visit.find("#new-world").click()
+        found += in_all_forms(visit, "new world")
+
+    assert found == [], "\n".join(found)
+
+
+def create(visit: Visit) -> None:
+    """Create a world on the welcome screen."""
+    visit.find("#start-world-name").fill("harbour")
+    visit.find("#start-create").click()
+    expect(visit.find("#start")).to_contain_text("harbour has no documents yet")
+
+
+def in_all_forms(visit: Visit, where: str) -> list[str]:
+    """Return the violations at both sizes and in both schemes."""
+    found: list[str] = []
+    for size, form in SIZES.items():
+        visit.page.set_viewport_size(form["viewport"])
+        for scheme in ("light", "dark"):
+            visit.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            found += violations(visit, f"{where}, {size}, {scheme}")
+    visit.page.set_viewport_size(SIZES["desk"]["viewport"])
+    return found
