@@ -9,6 +9,8 @@ let enter = () => {};
 
 /** Show the screen; a token that was refused is not tried again. */
 function show() {
+  // Several requests may be refused at once; the first took the token away.
+  if (!byId("view-signin").hidden && !token()) return;
   byId("signin-problem").textContent = token() ? texts.start.signInWrong : "";
   // A server on this machine may need no token; one that does has said so.
   byId("signin-skip").hidden = !token();
@@ -35,5 +37,9 @@ byId("signin-form").addEventListener("submit", (event) => {
   keepToken(byId("signin-token").value.trim());
   enter();
 });
-byId("signin-skip").addEventListener("click", () => enter());
+byId("signin-skip").addEventListener("click", () => {
+  byId("signin-skip").hidden = true;
+  byId("signin-problem").textContent = texts.start.signInLead;
+  enter();
+});
 on("signin", show);
