@@ -140,7 +140,9 @@ class Conversation:
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece, as `World.answer_stream` does. A turn is stored when the answer is
         complete: closing the iterator before stores nothing."""
-        find = self._prepare(query, mode=mode, rerank=rerank, **options)
+        # Only readers name a book.
+        book = {} if self._reader is None else {"book": self._book}
+        find = self._prepare(query, mode=mode, rerank=rerank, **options, **book)
         if is_blank(query):
             raise BlankQuery
         return self._events(query.strip(), find)
@@ -381,6 +383,8 @@ def list_conversations(
     """Return the conversations of a world or a reader; see `Reader.conversations`."""
     check_whole("limit", limit, 1, MOST_CONVERSATIONS)
     check_whole("offset", offset, 0, LAST_FIRST)
+    if not isinstance(book, str | None):
+        raise InvalidSettings("book must be a string.")
     _require_on(access)
     _require_access(access, reader)
     components, world = access.components, access.record().id

@@ -273,3 +273,24 @@ def test_hostile_books_take_steps_in_proportion_to_their_length() -> None:
     for name, pair in small.items():
         few, many = steps(pair), steps(large[name])
         assert many < 6 * few, (name, few, many)
+
+
+def test_what_was_said_of_a_sentence_that_comes_later_now_stays_hidden() -> None:
+    old = [f"In chapter {n} the keeper of tower {n} lit lamp {n} at night." for n in range(12)]
+    later = [*old[:4], *old[5:9], old[4], *old[9:]]
+    shorter = [*old[:4], *old[5:]]
+    corrected = [*old[:4], old[4].replace("keeper", "guard"), *old[5:]]
+    rewritten = [*old[:4], "Nobody knew what happened here.", *old[5:]]
+
+    assert [Alignment(old, old).move_all(sid) for sid in range(12)] == list(range(12))
+    assert Alignment(old, ["A foreword to the book.", *old]).move_all(7) == 8
+    # A reader at the end of the moved part has not read the sentence that was moved.
+    assert Alignment(old, later).move(7) == 6
+    assert Alignment(old, later).move_all(7) is None
+    assert Alignment(old, shorter).move_all(7) is None
+    assert Alignment(old, rewritten).move_all(7) is None
+    assert Alignment(old, corrected).move_all(7) == 7
+    # No other end of the new edition makes a difference.
+    for end in ([], [old[4]], ["Something else."] * 30):
+        assert Alignment(old, [*later[:7], *end]).move_all(7) is None
+        assert Alignment(old, [*corrected[:9], *end]).move_all(7) == 7

@@ -526,8 +526,18 @@ def test_turns_move_with_a_new_revision_or_stay_hidden(tmp_path: Path, stores: s
     # A foreword moves all positions.
     write_book(made, ["This is a new foreword to the book.", *BOOK[:4], "The end."])
     assert [turn.sid for turn in talk.turns()] == [2, 4]
+    # A corrected sentence says the same.
+    corrected = "Ann lit the big lamp in the hut."
+    write_book(made, ["This is a new foreword to the book.", corrected, *BOOK[1:4]])
+    assert [turn.sid for turn in talk.turns()] == [2, 4]
     # The last sentence that was read is another now, so what was said of it stays hidden.
-    changed = ["This is a new foreword to the book.", *BOOK[:3], "Eve met a stranger.", "The end."]
+    changed = [
+        "This is a new foreword to the book.",
+        corrected,
+        *BOOK[1:3],
+        "Eve met a stranger.",
+        "The end.",
+    ]
     write_book(made, changed)
     reader.set("book.txt", sid=5)
     assert [turn.question for turn in talk.turns()] == ["Who lit the lamp?"]

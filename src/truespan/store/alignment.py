@@ -40,6 +40,10 @@ LEAST_PROOF, PROOF_SHARE = 6, 10
 """The least size of the read text that must follow new text, and the share of it."""
 MOST_NEW: Final = 200_000
 """The size of all new text that is passed over; a longer foreword costs too much to compare."""
+MOST_CORRECTED: Final = 200
+"""How many sentences may have been corrected, so that many changes cost no more than few."""
+SAME_WORDS: Final = 0.8
+"""The share of words that a corrected sentence keeps."""
 LOOKAHEAD: Final = 16
 """How many runs are tried as the next one, so that hostile text costs no more than a book."""
 
@@ -139,14 +143,21 @@ class Alignment:
 
     def move_all(self, sid: int) -> int | None:
         """Return the position up to which the new revision has every sentence that the earlier one
-        has up to `sid`; None if there is none.
+        has up to `sid`, some of them corrected; None if there is none.
 
         What was said of the text up to `sid` tells a reader there nothing that is still to come.
         Like `move`, it depends on nothing after that position in the new revision.
         """
         moved = self.move(sid)
-        known = set(self._new[: moved + 1])
-        return moved if known.issuperset(self._old[: sid + 1]) else None
+        shown, read = self._new[: moved + 1], set(self._old[: sid + 1])
+        missing = read.difference(shown)
+        if not missing:
+            return moved
+        if len(missing) > MOST_CORRECTED:
+            return None
+        # A sentence that was corrected is there in other words.
+        added = [set(key) for key in set(shown) - read]
+        return moved if all(_is_among(set(key), added) for key in missing) else None
 
     def _runs(self, sid: int, last: int) -> list[_Run]:
         """Return the runs of read sentences among the first `last` new ones, in their order.
@@ -236,6 +247,13 @@ class Alignment:
                 if count == QUOTED or gram in self._first:
                     within = count == QUOTED and places[end - count + 1] == places[end]
                     quoting.setdefault(gram, []).append(_Quotation(places[end], True, within))
+
+
+def _is_among(words: set[int], sentences: Iterable[set[int]]) -> bool:
+    """Say whether one of some sentences has nearly the same words."""
+    return any(
+        len(words & other) >= SAME_WORDS * max(len(words), len(other)) for other in sentences
+    )
 
 
 def _key(sentence: str, words: dict[str, int]) -> _Key:
