@@ -150,7 +150,7 @@ class Conversation:
     def turns(self) -> list[Turn]:
         """Return the visible turns, the oldest first. A damaged one says only that it is."""
         record = self._record()
-        return [] if record is None else self._turns(record, self._read_to(record))
+        return [] if record is None else self._visible(record)
 
     def info(self) -> ConversationInfo:
         """Return what a list says of this conversation; without a visible turn it has no title."""
@@ -158,7 +158,7 @@ class Conversation:
         if record is None:
             now = self._access.components.clock.now()
             return ConversationInfo(self.id, self._reader, None, "", now, now, 0)
-        return self._info(record, self._turns(record, self._read_to(record)))
+        return self._info(record, self._visible(record))
 
     def export(self) -> dict[str, Any]:
         """Return the conversation and its visible turns as plain values for JSON."""
@@ -291,7 +291,9 @@ class Conversation:
                 self._access.authority,
                 retrieved.world.id,
                 record,
-                NewTurn(turn, frozenset(documents), revision),
+                NewTurn(
+                    turn, frozenset(documents), revision, seen.turns[-1].id if seen.turns else None
+                ),
                 days=rules.days,
                 most=rules.turns,
                 begins=seen.begins,
@@ -351,6 +353,10 @@ class Conversation:
         found = find_position(self._access.components.store.positions(scope, self._reader), book)
         return None if found is None else ReadTo(found.document, found.revision, found.sid)
 
+    def _visible(self, record: ConversationRecord) -> list[Turn]:
+        """Return the visible turns: those of one position, also if the book changes meanwhile."""
+        return self._access.with_stable_snapshot(lambda: self._turns(record, self._read_to(record)))
+
     def _turns(self, record: ConversationRecord, read_to: ReadTo | None) -> list[Turn]:
         components = self._access.components
         days, world = components.conversations.days, self._access.record().id
@@ -373,7 +379,7 @@ class Conversation:
         record = self._record()
         if record is None:
             raise ConversationNotFound(self.id)
-        turns = self._turns(record, self._read_to(record))
+        turns = self._visible(record)
         return self._info(record, turns), turns
 
 

@@ -399,6 +399,27 @@ def test_a_turn_whose_conversation_is_deleted_meanwhile_is_not_stored(tmp_path: 
 
 
 @proves("conversations.deletion")
+@pytest.mark.parametrize("deleted", ["ahab.txt", "cook.txt"])
+def test_a_document_deleted_meanwhile_leaves_nothing_in_a_turn(
+    tmp_path: Path, deleted: str, stores: str
+) -> None:
+    made = whale(tmp_path, "Ahab did [1].", FOLLOWING, "Ahab did [1].", store=stores)
+    talk = made.world.conversation()
+    talk.ask("Who baked bread for the guests of the inn?", documents=["cook.txt"])
+
+    events = talk.ask_stream(FOLLOWING, documents=["ahab.txt"])
+    next(events)
+    made.world.documents.delete(deleted)
+    answer = list(events)[-1].answer  # type: ignore[union-attr]
+
+    # The one is a source of the answer, the other of a turn that the model was told of.
+    assert answer.conversation is None
+    assert [warning.code for warning in answer.warnings][-1] == "turn_not_stored"
+    rows = made.here.sql("SELECT count(*) FROM turns")
+    assert rows == [(1 if deleted == "ahab.txt" else 0,)]
+
+
+@proves("conversations.deletion")
 def test_a_deleted_document_takes_turns_along(tmp_path: Path, stores: str) -> None:
     made = whale(tmp_path, store=stores)
     write_book(made, BOOK)

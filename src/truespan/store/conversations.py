@@ -10,7 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from truespan.errors import ConversationNotFound, StoreDamaged, WorldNotFound
+from truespan.errors import (
+    ConversationNotFound,
+    DocumentNotFound,
+    StoreDamaged,
+    WorldNotFound,
+)
 from truespan.store.checksums import checksum
 from truespan.store.erasure import queue_files
 from truespan.store.session import Part, Row, Session, retry_on_conflict
@@ -185,7 +190,8 @@ class Conversations(Part):
         beyond the `most` latest ones.
 
         Raises:
-            ConversationNotFound: the conversation was deleted meanwhile.
+            ConversationNotFound: the conversation was deleted meanwhile, or the turn before.
+            DocumentNotFound: a document that the turn used was deleted meanwhile.
         """
         if not authority.sees(world):
             raise WorldNotFound(world)
@@ -201,6 +207,7 @@ class Conversations(Part):
                 key = session.insert_returning("key", "conversations", **columns, checksum=own)
             if key is None:
                 raise ConversationNotFound(record.id)
+            _require_grounds(session, key, record.id, new)
             number = session.value(
                 """SELECT coalesce(max(number), 0) + 1 FROM turns
                    WHERE world_id = :world AND conversation = :key""",
@@ -283,6 +290,26 @@ def conversation_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
 def turn_checksum(world: WorldId, conversation: str, cells: Sequence[object]) -> bytes:
     """Return the checksum of a turn; the cells are those of `_TURN`."""
     return checksum("turns", world, conversation, *cells)
+
+
+def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn) -> None:
+    """Raise unless all that a turn rests on is still there: its text may repeat it."""
+    wanted = sorted({*new.documents, *([new.turn.document] if new.turn.document else [])})
+    there = session.all(
+        """SELECT number FROM documents
+           WHERE world_id = :world AND number IN LIST(:wanted) AND deleted_at IS NULL""",
+        wanted=wanted,
+    )
+    if gone := set(wanted) - {number for (number,) in there}:
+        raise DocumentNotFound(str(min(gone)))
+    # A document that is deleted takes the last turns along, whichever of them used it.
+    last = new.follows and session.one(
+        "SELECT 1 FROM turns WHERE world_id = :world AND conversation = :key AND id = :turn",
+        key=key,
+        turn=new.follows,
+    )
+    if new.follows and not last:
+        raise ConversationNotFound(conversation)
 
 
 def delete_turns_of(session: Session, document: int) -> dict[str, int]:

@@ -128,11 +128,13 @@ class Question(Struct, frozen=True):
 
 
 class NewTurn(Struct, frozen=True):
-    """A turn before it is stored, with the documents whose passages it used."""
+    """A turn before it is stored, with what it rests on: documents whose passages it used, and the
+    last earlier turn, by its id."""
 
     turn: Turn
     documents: frozenset[int]
     revision: int | None
+    follows: str | None = None
 
 
 def title_of(question: str) -> str:
