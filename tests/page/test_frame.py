@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import Request, expect
 
-from tests.page.library import Served
+from tests.page.library import QUESTION, Served
 from tests.page.visit import Visit
 
 PHONE: dict[str, Any] = {
@@ -76,3 +77,43 @@ def test_every_text_of_the_markup_is_filled_in(visit: Visit) -> None:
             .filter((one) => !one.textContent.trim()).map((one) => one.dataset.text)"""
     )
     assert empty == []
+
+
+def test_a_question_with_its_options_and_reader_can_be_shared_by_its_address(
+    visits: Callable[..., Visit], harbour: Served, visit: Visit
+) -> None:
+    fields = {"top-k": "2", "source": "*.md", "metadata": "!team", "neighbours": "1"}
+    visit.find("#options summary").click()
+    for name, value in fields.items():
+        visit.find(f"#{name}").fill(value)
+    visit.find("#kinds").select_option("book")
+    visit.ask(QUESTION)
+    expect(visit.find("#options-count")).to_have_text("5")
+    (sent,) = [json.loads(one.post_data or "") for one in visit.requests if asks(one)]
+    wanted = {"kinds": ["book"], "source_pattern": "*.md", "neighbours": 1, "top_k": 2}
+    assert wanted.items() <= sent.items()
+    assert sent["metadata_filter"] == {"team": {"exists": False}}
+
+    shared = visits(visit.page.url)
+    shared.settled()
+    (again,) = [json.loads(one.post_data or "") for one in shared.requests if asks(one)]
+    assert again == sent
+    shared.find("#metadata").evaluate("e => { e.value = 'team>'; }")
+    shared.find("#question").fill("Where is the heron?")
+    shared.find("#go").click()
+    expect(shared.find("#question-hint")).to_contain_text("year>=2020")
+
+    visit.as_reader("sharer")
+    link = visit.page.url
+    assert "reader=sharer" in link
+    other = visits(link)
+    expect(other.find("#reader")).to_have_value("sharer")
+    other.find("label.seg").filter(has_text="Whole world").click()
+    expect(other.find("#reader")).to_be_hidden()
+    other.page.go_back()
+    expect(other.find("#reader")).to_have_value("sharer")
+
+
+def asks(request: Request) -> bool:
+    """Say whether a request retrieves context."""
+    return request.method == "POST" and request.url.endswith("/retrieve")

@@ -13,13 +13,11 @@ import * as answers from "./answer.js";
 import * as context from "./context.js";
 import * as conversations from "./conversations.js";
 import { ofBundle, ofSearch, parted } from "./found.js";
+import * as options from "./options.js";
 import * as thread from "./thread.js";
 import * as why from "./why.js";
 
 const LONGEST = { question: 1000, selection: 5000 };
-/** Options in the route: the name there, and the field. What has its default value is left out. */
-const OPTIONS = { way: "way", reach: "reach", top_k: "top-k", chapter: "chapter", language: "language", version: "version", mode: "search-mode" };
-const DEFAULTS = { way: "retrieve", reach: "world", top_k: "5" };
 let loading = null;
 let answering = null;
 /** Called when the book that was opened last is there, with the position in it. */
@@ -32,32 +30,19 @@ const positionNow = () => (state.position === null ? -1 : state.position);
 
 /** Return everything that determines a result, so that it can be requested again. */
 function request(query) {
-  const text = (id) => byId(id).value.trim() || null;
-  return {
-    query,
-    selection: state.selection,
-    searching: byId("way").value === "search",
-    top_k: Math.min(20, Math.max(1, byId("top-k").valueAsNumber || 5)),
-    filters: {
-      documents: byId("reach").value === "document" && state.document ? [book()] : null,
-      chapter_filter: text("chapter"),
-      language_constraint: text("language"),
-      version_constraint: text("version"),
-      mode: byId("search-mode").value || null,
-    },
-  };
+  return { query, selection: state.selection, ...options.chosen() };
 }
 
 function missing() {
   if (!state.world) return texts.ask.needsWorld;
   if (asReader() && !state.document) return texts.ask.needsBook;
   if (!question() && !(state.selection && !asReader())) return texts.ask.needsQuestion;
-  return "";
+  return options.problem();
 }
 
 /** Return the context without a position, cached while question and document stay the same. */
-async function unbounded({ query, top_k, filters }, signal) {
-  const body = { query, documents: [book()], top_k, mode: filters.mode, language_constraint: null, version_constraint: null };
+async function unbounded({ query, top_k, ofReader }, signal) {
+  const body = { query, documents: [book()], top_k, ...ofReader, language_constraint: null, version_constraint: null };
   const key = JSON.stringify([state.world.id, body]);
   if (whole.key !== key) {
     whole.found = ofBundle(await post(`${worldPath()}/retrieve`, body, signal));
@@ -75,9 +60,9 @@ async function asOwner({ query, selection, searching, top_k, filters }, signal) 
 }
 
 async function asAReader(wanted, signal) {
-  const { query, top_k, filters } = wanted;
+  const { query, top_k, ofReader } = wanted;
   const [bundle, all] = await Promise.all([
-    post(`${readerPath()}/retrieve${previewQuery()}`, { query, book: book(), top_k, mode: filters.mode }, signal),
+    post(`${readerPath()}/retrieve${previewQuery()}`, { query, book: book(), top_k, ...ofReader }, signal),
     may("read") ? unbounded(wanted, signal) : null,
   ]);
   return { found: ofBundle(bundle), whole: all };
@@ -132,12 +117,7 @@ async function load(turn) {
 
 /** Write the question and the options that differ from their defaults into the address. */
 function remember(query) {
-  const changes = { q: query, conversation: conversations.open.id };
-  for (const [name, id] of Object.entries(OPTIONS)) {
-    const value = byId(id).value.trim();
-    changes[name] = value === (DEFAULTS[name] || "") ? null : value;
-  }
-  go(changes);
+  go({ q: query, conversation: conversations.open.id, ...options.parameters() });
 }
 
 /** Add the question that is typed as a turn without an answer; it is selected, so its context is loaded. */
@@ -242,8 +222,8 @@ function known(problem) {
 }
 
 async function receive(turn, signal) {
-  const { query, filters } = turn.request;
-  const body = asReader() ? { query, book: book(), mode: filters.mode } : { query, ...filters };
+  const { query, filters, ofReader } = turn.request;
+  const body = asReader() ? { query, book: book(), ...ofReader } : { query, ...filters };
   for await (const { event, data } of conversations.ask(body, signal)) {
     if (event === "problem") throw new Problem(data);
     if (event === "started") answers.begin(turn, data.mode);
@@ -379,7 +359,7 @@ export async function open(id, query = null) {
 /** Show what the route names: its options, its conversation, and its question. */
 export async function restore() {
   const wanted = route();
-  for (const [name, id] of Object.entries(OPTIONS)) byId(id).value = wanted[name] ?? DEFAULTS[name] ?? "";
+  options.restore(wanted);
   const id = wanted.conversation || null;
   let gone = false;
   try {
