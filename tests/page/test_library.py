@@ -1,4 +1,4 @@
-"""The library pane: beginning with nothing, adding documents, and failures in words."""
+"""Beginning with nothing, adding documents, and failures in words."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Ser
     expect(visit.find("#documents")).to_contain_text("no documents yet")
     upload(visit, "heron.md", BOOK.encode())
 
-    expect(visit.find(".job")).to_have_attribute("data-state", "done")
-    expect(visit.find(".job progress")).to_have_js_property("value", 1)
-    expect(visit.find(".job-label")).to_contain_text("Done: 1 document")
+    upload_row = visit.find("#jobs .job")
+    expect(upload_row).to_have_attribute("data-state", "done")
+    expect(upload_row.locator("progress")).to_have_js_property("value", 1)
+    expect(upload_row.locator(".job-label")).to_have_text("Done: 1 of 1 file (1 added)")
     expect(visit.find("button.document")).to_contain_text("The Copper Heron")
     visit.ask("Where did the brass key hang?")
     expect(visit.find("#panel-context .card").first).to_contain_text("barometer")
@@ -49,12 +50,13 @@ def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Ser
 def test_a_file_that_cannot_be_read_is_said_to_be_so(visit: Visit) -> None:
     upload(visit, "broken.docx", b"this is no archive")
 
-    job = visit.find(".job").filter(has_text="broken.docx")
-    expect(job.locator(".bad")).not_to_be_empty()
-    expect(job).not_to_have_attribute("data-state", "done")
+    job = visit.find("#jobs .job").filter(has_text="broken.docx")
+    expect(job).to_have_attribute("data-state", "failed")
+    expect(job.locator("[data-state=failed] .file-state")).to_contain_text("damaged")
 
 
 def test_a_file_can_be_dropped_with_labels(visit: Visit) -> None:
+    visit.find("#manage").click()
     visit.find(".more summary").click()
     visit.find("#up-title").fill("A Dropped Note")
     visit.find("#up-tags").fill("paper, ink")
@@ -68,6 +70,8 @@ def test_a_file_can_be_dropped_with_labels(visit: Visit) -> None:
 
     visit.find("#drop").dispatch_event("drop", {"dataTransfer": handed})
 
+    expect(visit.find("#shelf tbody tr").filter(has_text="A Dropped Note")).to_contain_text("ink")
+    visit.find("#views a[data-to=ask]").click()
     expect(visit.find("button.document").filter(has_text="A Dropped Note")).to_be_visible()
 
 

@@ -58,6 +58,8 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
         (("QUAY",), {}, everything[:2]),
         (("zebra light",), {}, everything[:1]),
         (("zebra moon",), {}, []),
+        ((world.documents.get("hut.txt").doc_id,), {}, ["hut.txt"]),
+        ((world.documents.get("hut.txt").doc_id[-4:],), {}, []),
         (("grün",), {}, everything[1:2]),
         (("👩🏽‍🚀",), {}, everything[3:]),
         ((), {"sort": "title"}, ["boats.txt", "hut.txt", "Lamps.txt", "👩🏽‍🚀 log.txt"]),

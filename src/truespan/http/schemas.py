@@ -300,7 +300,7 @@ class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
             str,
             Meta(
                 max_length=LONGEST_DOCUMENT_SEARCH,
-                description="Words in title, path, id, tags, URL or metadata.",
+                description="Words in title, path, tags, URL or metadata, or the whole id.",
             ),
         ]
         | None

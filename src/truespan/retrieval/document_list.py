@@ -108,10 +108,12 @@ class DocumentQuery(Struct, frozen=True):
     def _has_words(self, document: Document) -> bool:
         if not self.words:
             return True
-        names = document.title, document.name, document.shown_path, document.doc_id
+        names = document.title, document.name, document.shown_path
         labels = *document.tags, document.source_url or "", document.metadata or ""
         text = _fold("\n".join((*names, *labels)))
-        return all(word in text for word in self.words)
+        # An id ends in a digest, in which any short number would be found.
+        doc_id = _fold(document.doc_id)
+        return all(word in text or word == doc_id for word in self.words)
 
 
 def _fold(text: str) -> str:

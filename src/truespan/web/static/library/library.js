@@ -7,7 +7,10 @@ import { complain } from "../common/notices.js";
 import { emit, may, on, readerPath, state, worldPath } from "../common/state.js";
 import { go, route } from "../common/route.js";
 import { texts } from "../common/texts.js";
-import { many } from "../common/words.js";
+
+const own = texts.library;
+/** So many documents are listed; with more, a field finds them. */
+const MOST = 100;
 
 /** Load the worlds and choose one. */
 export async function loadWorlds(wanted = route().world) {
@@ -51,7 +54,6 @@ export async function loadDocuments(wanted = state.document && state.document.nu
 
 async function learn() {
   state.documents = await listed();
-  byId("intake").hidden = !state.world || !may("write");
 }
 
 /** Load the documents after an upload; reopen the open one only if it has changed. */
@@ -64,20 +66,16 @@ async function learnAdded() {
 }
 
 function stateOf(one) {
-  if (one.sid !== undefined) return one.sid < 0 ? "nothing read yet" : `read up to sentence ${one.sid}`;
-  if (!one.visible) return "being ingested";
+  if (one.sid !== undefined) return one.sid < 0 ? own.nothingRead : own.readUpTo(one.sid);
+  if (!one.visible) return own.beingIngested;
   const waiting = one.chunks - one.embedded - one.quarantined;
-  const size = many(one.sentences, "sentence");
-  return waiting > 0 ? `${size}, ${many(waiting, "passage")} not embedded yet` : size;
+  const size = own.sentences(one.sentences);
+  return waiting > 0 ? `${size}, ${own.notEmbedded(waiting)}` : size;
 }
 
-/** Return the path of a document whose title another one has too, to tell them apart. */
-function pathOfTwin(one) {
-  const twin = state.documents.some((other) => other !== one && (other.title || other.name) === (one.title || one.name));
-  return twin ? `${one.path}, ` : "";
-}
-
-function entry(one) {
+function entry(one, twins) {
+  // The path tells documents of the same title apart.
+  const place = twins.get(one.title || one.name) > 1 ? `${one.path}, ` : "";
   const open = state.document && one.number === state.document.number;
   return make(
     "li",
@@ -86,14 +84,27 @@ function entry(one) {
       "button",
       { type: "button", class: "document", "aria-current": open ? "true" : null, "data-number": one.number, title: one.path, onclick: () => emit("pick", one) },
       make("span", { class: `kind kind-${one.kind}`, title: one.kind, "aria-hidden": "true" }),
-      make("span", { class: "document-name" }, one.title || one.name, make("small", {}, pathOfTwin(one), one.kind === "book" ? "book, " : "", stateOf(one))),
+      make("span", { class: "document-name" }, one.title || one.name, make("small", {}, place, one.kind === "book" ? `${own.book}, ` : "", stateOf(one))),
     ),
   );
 }
 
 function renderDocuments() {
-  const none = state.world ? "This world has no documents yet." : "There are no worlds yet.";
-  fill(byId("documents"), state.documents.length ? state.documents.map(entry) : make("li", { class: "empty" }, none));
+  const { documents } = state;
+  const twins = new Map();
+  for (const one of documents) twins.set(one.title || one.name, (twins.get(one.title || one.name) || 0) + 1);
+  const find = byId("find-document");
+  find.hidden = documents.length <= 12;
+  const wanted = find.hidden ? [] : find.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = documents.filter((one) => wanted.every((word) => `${one.title} ${one.path}`.toLowerCase().includes(word)));
+  const listed = found.slice(0, MOST);
+  // The open one is always listed.
+  if (state.document && !wanted.length && !listed.includes(state.document)) listed.unshift(state.document);
+  const none = state.world ? (documents.length ? own.nothingFound : own.noDocumentsYet) : own.noWorldsYet;
+  fill(byId("documents"), listed.length ? listed.map((one) => entry(one, twins)) : make("li", { class: "empty" }, none));
+  byId("documents-rest").hidden = found.length <= MOST;
+  byId("documents-rest").textContent = own.moreInList(found.length - MOST);
+  byId("manage").hidden = !state.world || !(may("write") || may("read"));
 }
 
 /** Open a document, with its outline if the caller may read all of it. */
@@ -130,7 +141,13 @@ byId("world-form").addEventListener("submit", makeWorld);
 byId("new-world").addEventListener("click", () => byId("world-dialog").showModal());
 byId("world").addEventListener("change", (event) => {
   const world = state.worlds.find((one) => one.id === event.target.value);
-  go({ world: world.id, document: null, conversation: null, q: null });
+  go({ world: world.id, document: null, conversation: null, q: null, item: null, find: null, status: null, filter: null, page: null });
   choose(world).catch(complain);
+});
+byId("find-document").addEventListener("input", renderDocuments);
+byId("manage").addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  go({ view: "library", item: null }, { apply: true });
 });
 on("ingested", () => learnAdded().catch(complain));

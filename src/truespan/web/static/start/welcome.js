@@ -3,6 +3,7 @@
 import { write } from "../common/api.js";
 import { button, byId, fill, make, say } from "../common/dom.js";
 import { complain } from "../common/notices.js";
+import { go } from "../common/route.js";
 import { asReader, emit, may, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { sampleButton } from "./sample.js";
@@ -45,7 +46,7 @@ function emptyWorld() {
   return [
     ...head(t.worldTitle(state.world.name), t.worldLead),
     make("div", { class: "choices" },
-      make("section", { class: "choice" }, make("h3", {}, t.ownTitle), make("p", {}, t.ownText), button(t.chooseFiles, () => byId("files").click())),
+      make("section", { class: "choice" }, make("h3", {}, t.ownTitle), make("p", {}, t.ownText), button(t.chooseFiles, () => (go({ view: "library" }, { apply: true }), byId("files").click()))),
       make("section", { class: "choice" }, make("h3", {}, t.sampleTitle), make("p", {}, t.sampleText), sampleButton(reload, { class: "second" }))),
   ];
 }
