@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.page.library import LAST_READ, QUESTION, UNREAD, Served, served
 from tests.page.visit import Visit
@@ -257,6 +257,20 @@ def test_conversation_survives_a_reload_is_listed_exported_and_deleted(
     expect(desk.find(".turn")).to_have_count(2)
     desk.page.go_back()
     expect(desk.find(".turn")).to_have_count(1)
+    # Two are opened at once: the one that was chosen last is shown, whichever arrives first.
+    held: list[Route] = []
+    entry = desk.find(".conversation").filter(has_text="2 questions").first
+    desk.page.route(
+        f"**/conversations/{entry.get_attribute('data-id')}", lambda route: held.append(route)
+    )
+    entry.click()
+    desk.find(".conversation").filter(has_text="sluice gate").click()
+    expect(desk.find(".turn")).to_have_count(1)
+    with desk.page.expect_response(lambda reply: reply.request == held[0].request):
+        held[0].continue_()
+    desk.page.unroute_all()
+    expect(desk.find(".conversation[aria-current]")).to_contain_text("sluice gate")
+    expect(desk.find(".turn")).to_have_count(1)
 
     desk.find("#delete-conversation").click()
     desk.find("#conversation-dialog").get_by_role("button", name="Cancel").click()
@@ -278,6 +292,10 @@ def test_conversation_survives_a_reload_is_listed_exported_and_deleted(
 def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Model) -> None:
     desk.open(BOOK)
     desk.as_reader("chatting")
+    desk.find("#question").fill(QUESTION)
+    desk.find("#question").press("Enter")
+    expect(desk.find("#question-hint")).to_contain_text("Nothing has been read yet")
+    expect(desk.find(".turn")).to_have_count(0)
     desk.read_to(LAST_READ)
     model.say("Marten searched the net loft [1].")
     early = ask(desk, "Where did Marten search?")

@@ -20,6 +20,8 @@ import * as why from "./why.js";
 const LONGEST = { question: 1000, selection: 5000 };
 let loading = null;
 let answering = null;
+/** Counts what takes the place of a conversation that is being loaded. */
+let visits = 0;
 /** Called when the book that was opened last is there, with the position in it. */
 let waiting = [];
 const whole = { key: "", found: null };
@@ -163,7 +165,8 @@ function turnFor(query) {
 export function answer() {
   const typed = question();
   const query = typed || (state.selection.length <= LONGEST.question ? state.selection : "");
-  const lack = missing() || (query ? "" : texts.ask.selectionTooLong);
+  const unread = asReader() && state.position === null;
+  const lack = missing() || (query ? "" : texts.ask.selectionTooLong) || (unread ? (may("write") && may("read") ? texts.ask.needsPosition : texts.ask.nothingRead) : "");
   if (lack) return hint(lack);
   const turn = turnFor(query);
   byId("question").value = "";
@@ -186,6 +189,7 @@ export function stop() {
 /** Ask the question of a turn; an answer that is being written stops. */
 async function answerTurn(turn) {
   stop();
+  visits += 1;
   const own = new AbortController();
   answering = own;
   const first = !thread.shown().some((one) => one !== turn && one.state === "done");
@@ -201,8 +205,9 @@ async function answerTurn(turn) {
     await receive(turn, own.signal);
     clear();
   } catch (problem) {
-    turn.state = problem.name === "AbortError" ? "stopped" : "failed";
-    turn.problem = problem.name === "AbortError" ? null : known(problem);
+    // Whatever was thrown, an answer that was stopped has not failed.
+    turn.state = own.signal.aborted ? "stopped" : "failed";
+    turn.problem = own.signal.aborted ? null : known(problem);
     if (turn.state === "stopped") say(texts.ask.stopped);
   }
   if (answering === own) {
@@ -225,6 +230,7 @@ async function receive(turn, signal) {
   const { query, filters, ofReader } = turn.request;
   const body = asReader() ? { query, book: book(), ...ofReader } : { query, ...filters };
   for await (const { event, data } of conversations.ask(body, signal)) {
+    signal.throwIfAborted();
     if (event === "problem") throw new Problem(data);
     if (event === "started") answers.begin(turn, data.mode);
     else if (event === "piece") answers.extend(turn, data.text);
@@ -311,6 +317,7 @@ function askSelection(words) {
 
 /** Leave the conversation: nothing of it stays on the page. */
 function leave() {
+  visits += 1;
   answering?.abort("left");
   loading?.abort();
   conversations.leave();
@@ -341,12 +348,15 @@ export function forget() {
 /** Open a stored conversation; its last turn is selected, or the one with this question. */
 export async function open(id, query = null) {
   leave();
+  const own = visits;
   const { book: number, turns } = await conversations.load(id);
+  if (own !== visits) return;
   const about = number === null ? null : state.documents.find((one) => one.number === number);
   if (about && about.number !== state.document?.number) {
     const located = new Promise((settle) => waiting.push(settle));
     await library.openDocument(about);
     await located;
+    if (own !== visits) return;
   }
   conversations.open.id = id;
   thread.limitTo(asReader() ? positionNow() : null);

@@ -73,9 +73,9 @@ export async function refresh() {
 }
 
 async function choose(info) {
-  await asking.open(info.id);
-  go({ conversation: info.id, q: null });
   emit("pane", "ask");
+  go({ conversation: info.id, q: null });
+  await asking.open(info.id);
   render();
 }
 
@@ -170,6 +170,14 @@ byId("more-conversations").addEventListener("click", () => {
 byId("export-conversation").addEventListener("click", (event) => {
   const { format } = event.target.dataset;
   if (format) exportAs(format);
+});
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("#export-conversation")) byId("export-conversation").open = false;
+});
+byId("export-conversation").addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  byId("export-conversation").open = false;
+  event.currentTarget.querySelector("summary").focus();
 });
 byId("delete-conversation").addEventListener("click", () => {
   const { id } = conversations.open;

@@ -80,10 +80,12 @@ function doubt(reason, spans) {
   const open = () => {
     mark.classList.add("open");
     tip.style.marginLeft = "0";
+    mark.classList.remove("below");
     const room = mark.closest(".talk, main").getBoundingClientRect();
     const box = tip.getBoundingClientRect();
     const shift = Math.max(0, room.left + 8 - box.left) - Math.max(0, box.right - room.right + 8);
     tip.style.marginLeft = `${2 * shift}px`;
+    mark.classList.toggle("below", box.top < room.top);
   };
   const close = () => mark.classList.remove("open");
   for (const one of [...spans, mark]) {
