@@ -11,7 +11,7 @@ from playwright.sync_api import FilePayload, expect
 
 import truespan
 from tests.page.library import LAST_READ, Served
-from tests.page.test_compare import DESK, PHONE, open_page
+from tests.page.test_compare import DESK, PHONE, compared, comparison, open_page
 from tests.page.test_form import CONTRAST
 from tests.page.visit import Visit
 
@@ -122,6 +122,24 @@ def test_golden_queries_are_run_with_plots_and_every_outcome(
     with visit.page.expect_download() as download:
         visit.find("#golden-save").click()
     assert download.value.suggested_filename == "mine.yaml"
+
+
+def test_a_question_that_was_compared_is_kept_as_a_golden_query(
+    visits: Callable[..., Visit], library: Served
+) -> None:
+    question = "How is the sluice gate lifted?"
+    visit = open_page(visits, library, comparison("as=owner", "as=owner&mode=words", question))
+    compared(visit).first.locator(".compare-keep").first.click()
+
+    expect(visit.find("#add-query")).to_have_value(question)
+    expect(visit.find("#add-document")).to_have_value("mill.docx")
+    visit.find("#add-golden").click()
+    expected = f'- query: "{question}"\n  expected: ["mill.docx"]\n'
+    expect(visit.find("#golden")).to_have_value(expected)
+    evaluate(visit)
+    expect(visit.find(".evaluate-totals")).to_have_text("1 query, 1 judged")
+    visit.page.go_back()
+    expect(visit.find("#compare-question")).to_have_value(question)
 
 
 def test_modes_and_generations_are_compared_with_their_p_values(

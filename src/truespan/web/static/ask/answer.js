@@ -35,7 +35,8 @@ function mark(piece, citation) {
   return link;
 }
 
-const textOf = (text, citations) => markdown(text, (part) => linkCitations(part, citations));
+/** Return the text of an answer as elements, with links to what it cites. */
+export const textOf = (text, citations) => markdown(text, (part) => linkCitations(part, citations));
 
 function sources(citations) {
   if (!citations.length) return null;

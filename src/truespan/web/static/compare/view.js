@@ -4,7 +4,9 @@ import { events, get, path, Problem } from "../common/api.js";
 import { ranked, align } from "./align.js";
 import { ask, format, label, parse, request } from "./sides.js";
 import { bar, button, byId, draw, fill, make, say } from "../common/dom.js";
-import { markdown } from "../common/markdown.js";
+import { passageBlocks } from "../reading/blocks.js";
+import { figure, markUnsupported } from "../ask/support.js";
+import { textOf } from "../ask/answer.js";
 import { clear, complain } from "../common/notices.js";
 import { go, route } from "../common/route.js";
 import { emit, may, on, state, worldPath } from "../common/state.js";
@@ -339,6 +341,7 @@ function cell(row, name) {
       {},
       button(words.sentences(one.first, one.last), () => emit("show", { document: one.document, first: one.first, last: one.last }), { class: "link" }),
       make("span", {}, words.trail(one.title, past ? "" : one.chapter).join(" › ")),
+      may("read") && button(t.keep, () => emit("golden", { query: query(), document: one.document }), { class: "link compare-keep", title: t.keepTitle }),
     ),
   );
 }
@@ -362,9 +365,11 @@ function veil() {
     const covered = hides && node.classList.contains("past");
     const text = node.querySelector(".compare-text");
     node.classList.toggle("veiled", Boolean(covered));
-    fill(text, covered ? make("div", { class: "veil-text", role: "img", "aria-label": t.hidden }, make("i"), make("i")) : passages[at].text);
+    fill(text, covered ? make("div", { class: "veil-text", role: "img", "aria-label": t.hidden }, make("i"), make("i")) : blocksOf(passages[at]));
   });
 }
+
+const blocksOf = (one) => passageBlocks(one.text, { labels: [one.title, one.chapter, one.section].filter(Boolean) });
 
 const LINE = 26;
 
@@ -420,7 +425,7 @@ async function answerSide(side, panel, signal) {
     for await (const { event, data } of events("POST", where, { body: { ...body, query: query(), stream: true }, signal })) {
       if (event === "problem") throw new Problem(data);
       if (event === "started") fill(panel, badge(data.mode), make("div", { class: "spoken md" }));
-      else if (event === "piece") fill(panel.querySelector(".spoken"), markdown((text += data.text)));
+      else if (event === "piece") fill(panel.querySelector(".spoken"), textOf((text += data.text), []));
       else if (event === "finished") return finished(panel, data);
     }
     throw new Problem({ detail: t.brokenOff, code: "broken_off", retryable: true });
@@ -436,12 +441,13 @@ const badge = (mode) => make("p", { class: "decided" }, make("b", { class: `mode
 
 function finished(panel, found) {
   const wrong = found.quotes.filter((one) => !one.verified).length;
-  const score = found.support?.score ?? null;
+  const spoken = make("div", { class: "spoken md" }, textOf(found.answer, found.citations));
+  if (found.support) markUnsupported(spoken, found.support, found.answer);
   fill(
     panel,
-    badge(found.mode),
-    make("div", { class: "spoken md" }, markdown(found.answer)),
-    make("p", { class: "hint" }, [words.many(found.citations.length, t.source), wrong ? t.wrongQuotes(wrong) : "", score === null ? "" : t.support(score), words.speaker(found.decision_explain.used_llm)].filter(Boolean).join(" · ")),
+    make("div", { class: "answer-head" }, badge(found.mode), found.support && figure(found.support)),
+    spoken,
+    make("p", { class: "hint" }, [words.many(found.citations.length, t.source), wrong ? t.wrongQuotes(wrong) : "", words.speaker(found.decision_explain.used_llm)].filter(Boolean).join(" · ")),
   );
 }
 

@@ -4,6 +4,7 @@ import { events, get, Problem } from "../common/api.js";
 import { button, byId, fill, make, say } from "../common/dom.js";
 import * as golden from "./golden.js";
 import { clear, complain } from "../common/notices.js";
+import { go } from "../common/route.js";
 import { may, on, state, worldPath } from "../common/state.js";
 import { render } from "./report.js";
 import { texts } from "../common/texts.js";
@@ -15,6 +16,8 @@ let running = null;
 let last = null;
 /** The world, and the caller, that the view was built for. */
 let built = "";
+/** Resolves when the view is built. */
+let ready = Promise.resolve();
 
 const active = () => document.body.dataset.view === "evaluate";
 const text = () => byId("golden").value;
@@ -71,7 +74,7 @@ function adding() {
   return make(
     "div",
     { class: "evaluate-add-form" },
-    field("add-query", t.query, make("input", { id: "add-query", maxlength: 1000, autocomplete: "off" })),
+    field("add-query", t.question, make("input", { id: "add-query", maxlength: 1000, autocomplete: "off" })),
     field("add-document", t.expected, make("select", { id: "add-document" }, make("option", { value: "" }, t.none), documents)),
     field("add-phrases", t.phrases, make("textarea", { id: "add-phrases", rows: 2, placeholder: t.phrasesHint })),
     make("div", { class: "row" }, button(t.add, add, { class: "small", id: "add-golden" }), make("span", { class: "hint bad", id: "add-hint", role: "status" })),
@@ -207,10 +210,16 @@ function showReport() {
 }
 
 /** Show the view; called each time it is entered. */
-export async function show() {
-  const wanted = JSON.stringify([state.world?.id, state.me?.token, state.documents.length]);
-  if (wanted === built) return null;
-  built = wanted;
+export function show() {
+  const wanted = JSON.stringify([state.world?.id, state.me?.token, state.documents.map((one) => one.name)]);
+  if (wanted !== built) {
+    built = wanted;
+    ready = enter();
+  }
+  return ready;
+}
+
+async function enter() {
   if (!state.world) return fill(byId("evaluate-body"), make("p", { class: "empty" }, t.noWorld));
   if (!may("read")) return fill(byId("evaluate-body"), make("p", { class: "empty" }, t.notAllowed));
   generations = [];
@@ -224,6 +233,19 @@ export async function show() {
   return null;
 }
 
+/** Offer a question of another view as a golden query. */
+async function offer({ query, document }) {
+  go({ view: "evaluate" }, { apply: true });
+  await show();
+  if (!byId("add-query")) return;
+  byId("evaluate-add").open = true;
+  byId("add-query").value = query;
+  byId("add-document").value = state.documents.find((one) => one.number === document)?.name || "";
+  byId("evaluate-add").scrollIntoView({ block: "nearest" });
+  byId("add-phrases").focus();
+}
+
+on("golden", offer);
 on("opened", () => {
   if (active() && state.me) show();
 });
