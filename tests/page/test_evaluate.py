@@ -153,11 +153,11 @@ def test_modes_and_generations_are_compared_with_their_p_values(
 
     with truespan.open(library.library) as opened:
         world = opened.world("harbour")
-        whole = world.evaluation.compare_modes(GOLDEN.encode(), ["auto", "meaning", "words"])
+        whole = world.evaluation.compare_modes(GOLDEN.encode(), ["meaning", "words", "auto"])
     heads = visit.find("[data-part=means] thead th").all_inner_texts()
     assert heads == [
-        *("metric", "auto", "meaning", "words"),
-        *("p auto/meaning", "p auto/words", "p meaning/words"),
+        *("metric", "meaning", "words", "auto"),
+        *("p meaning/words", "p meaning/auto", "p words/auto"),
     ]
     first = visit.find("[data-part=means] tbody tr").nth(1).locator("td").all_inner_texts()
     means = [one.totals.metrics.reciprocal_rank for one in whole.evaluations]

@@ -335,13 +335,13 @@ function cell(row, name) {
       one.fused && make("span", { class: "compare-more", title: t.wordScore }, t.wordsOf(one.fused.bm25.toFixed(2))),
       one.rerank && make("span", { class: "compare-more", title: one.rerank.model }, t.rerankedFrom(one.rerank.before)),
     ),
-    make("div", { class: "compare-text", "data-text": "" }),
+    make("div", { class: "compare-text" }),
     make(
       "footer",
       {},
       button(words.sentences(one.first, one.last), () => emit("show", { document: one.document, first: one.first, last: one.last }), { class: "link" }),
       make("span", {}, words.trail(one.title, past ? "" : one.chapter).join(" › ")),
-      may("read") && button(t.keep, () => emit("golden", { query: query(), document: one.document }), { class: "link compare-keep", title: t.keepTitle }),
+      may("read") && button(t.keep, () => emit("golden", { query: query(), document: one.document }), { class: "link compare-keep", title: t.keepTitle, "aria-label": t.keepLabel }),
     ),
   );
 }
@@ -409,7 +409,7 @@ async function answer() {
   answering = new AbortController();
   const { signal } = answering;
   const box = byId("compare-answers");
-  const panels = SIDES.map((name) => make("article", { class: `compare-answer ${name}`, "aria-busy": "true", "aria-label": t.answerOf(label(sides[name])) }, make("p", { class: "waiting" }, t.answering)));
+  const panels = SIDES.map((name) => make("article", { class: `compare-answer ${name}`, "aria-busy": "true", "aria-label": t.answerOf(label(sides[name])), tabindex: "0" }, make("p", { class: "waiting" }, t.answering)));
   fill(box, panels);
   box.hidden = false;
   const outcomes = await Promise.allSettled(SIDES.map((name, at) => answerSide(sides[name], panels[at], signal)));

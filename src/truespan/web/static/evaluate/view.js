@@ -10,7 +10,8 @@ import { render } from "./report.js";
 import { texts } from "../common/texts.js";
 
 const t = texts.evaluate;
-const MODES = ["auto", "meaning", "words"];
+/** The simplest first: each is compared with those before it. */
+const MODES = ["meaning", "words", "auto"];
 let generations = [];
 let running = null;
 let last = null;
