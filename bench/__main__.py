@@ -41,6 +41,7 @@ NAMES = (
     "scifact",
     "fused",
     "quality",
+    "support_check",
 )
 PACKAGES = (
     "truespan",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from truespan.answers.decide import count_words, decide, evidence_to_json, search_floor
 from truespan.answers.respond import RecordUsage, Responder
+from truespan.answers.support import Comparison
 from truespan.components import Components
 from truespan.errors import InternalError, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
@@ -19,9 +20,12 @@ from truespan.retrieval.query_vector import calibration_of
 from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice
+from truespan.types.chunk import Vector
 from truespan.types.conversation import Question
 from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
 from truespan.types.document import RevisionRef
+from truespan.types.ids import hash_text
+from truespan.types.profile import support_floor
 from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Scope, World
 from truespan.types.telemetry import Request
@@ -99,8 +103,31 @@ class Answerer(Struct, frozen=True):
             sids_of=lambda *span: self._sentences_of(scope, *span),
             record=self._usage_recorder(world, question.standalone),
             trace=trace,
+            comparison=self._comparison(scope),
         )
         return responder.respond(began, self._threshold_notices(scope, world, floor))
+
+    def _comparison(self, scope: Scope | None) -> Comparison | None:
+        """Return how sentences are compared by meaning; None if it was not measured, or is off.
+
+        Only the local model is measured, so that no provider gets a request that the operator did
+        not ask for.
+        """
+        if scope is None:
+            return None
+        floor = self.components.answers.support_floor
+        floor = support_floor(scope.profile) if floor is None else floor
+        if floor is None or floor >= 1:
+            return None
+
+        def embed(texts: Sequence[str]) -> list[Vector]:
+            self.components.require_model(scope.profile)
+            # A chat model may send surrogates, which no embedder takes.
+            clean = [text.encode(errors="replace").decode() for text in texts]
+            vectors = self.components.embed(scope, {hash_text(text): text for text in clean})
+            return [vectors[hash_text(text)] for text in clean]
+
+        return Comparison(embed, floor, scope.profile.distance)
 
     def _threshold_notices(self, scope: Scope | None, world: World, floor: float) -> list[Notice]:
         """Say if thresholds were not measured for the model, or hardly exclude anything."""

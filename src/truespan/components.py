@@ -143,7 +143,7 @@ class Components(Struct, frozen=True):
             self.clock,
             start_repair,
             self._split_query,
-            self._embed,
+            self.embed,
             self.counter.count,
             self.fused_weight,
             self.most_tokens,
@@ -169,7 +169,8 @@ class Components(Struct, frozen=True):
 
         return split_text(text, self.counter, limit - INSTRUCTION_ROOM)
 
-    def _embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
+    def embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
+        """Return the vectors of some texts under a scope's profile; long texts are split."""
         from truespan.ingest.embed import embed_texts
 
         batches = embed_texts(

@@ -74,6 +74,8 @@ def test_a_person_gets_answer_sources_wrong_quotes_and_the_reason(
     assert "[9] ✗ no such source" in out
     assert "✗ a blue one" in out
     assert "✗ a red cord" not in out
+    assert "Sentences not supported by the sources:\n  ✗ It hung from “a red cord” [1], and" in out
+    assert "words not found: a blue one\nsupport: 0.00 (0 of 1 sentence)" in out
     assert "rag: the best passage reached the high threshold" in out
     assert "the model was used" in out
     (question,) = server.questions
@@ -86,6 +88,7 @@ def test_a_script_gets_the_answer_as_one_object(terminal: Terminal, server: Chat
     assert answer["answer"] == "".join(SAID)
     assert answer["decision_explain"]["used_llm"] == "primary"
     assert [quote["verified"] for quote in answer["quotes"]] == [True, False]
+    assert answer["support"]["claims"] == 1
     assert terminal.json("usage", "-w", "w", "--limit", "1")["records"][0]["id"] == answer["record"]
 
 

@@ -73,6 +73,7 @@ def test_the_header_is_the_mode_of_the_decision(
     assert (first, last) == ("started", "finished")
     assert streamed.header("x-answer-mode") == started["mode"] == mode
     assert finished["decision_explain"]["mode"] == mode
+    assert finished["support"]["claims"] == len(finished["support"]["sentences"])
     assert timeless(json.dumps(finished).encode()) == timeless(whole.body)
     assert {name for name, _ in pieces} <= {"piece"}
     assert "".join(piece["text"] for _, piece in pieces) == whole.content["answer"]

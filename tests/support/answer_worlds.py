@@ -153,7 +153,15 @@ class Study:
         return self.here.sql("SELECT * FROM usage ORDER BY key")
 
 
-_RULES = {"distance", "calibrated", "log_queries", "usage_days", "usage_records", "decision"}
+_RULES = {
+    "distance",
+    "calibrated",
+    "support_floor",
+    "log_queries",
+    "usage_days",
+    "usage_records",
+    "decision",
+}
 
 
 def study(

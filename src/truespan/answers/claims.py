@@ -29,8 +29,6 @@ class AnswerSentence(Struct, frozen=True):
     citations: tuple[tuple[int, str], ...]
     """Where numbers in brackets stand, and what is between the brackets."""
     claim: bool
-    denial: bool = False
-    """Whether it says that something is not known or not in the passages."""
 
 
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}(?:\s|$)")
@@ -78,6 +76,13 @@ _DENIAL = re.compile(
     r"|\bno (?:lo )?sé\b|\blas (?:fuentes|pasajes|textos) no \w+\b",
     re.IGNORECASE,
 )
+
+
+_TURN = re.compile(
+    r"\b(?:but|however|although|though|except|yet|aber|sondern|obwohl|mais|pero|ma)\b|;",
+    re.IGNORECASE,
+)
+"""After a denial, another statement may follow."""
 
 
 def split_answer(answer: str, language: str = "en") -> list[AnswerSentence]:
@@ -135,7 +140,7 @@ def _sentence(answer: str, start: int, end: int, *, heading: bool) -> AnswerSent
     text = GROUP.sub(lambda found: " " * len(found[0]), raw)
     text = _MARKS.sub(lambda found: " " * len(found[0]), text)
     bare = text.strip().rstrip("\"'”’»)")
-    denial = bool(_DENIAL.search(bare[:400]))
+    denial = bool(_DENIAL.search(bare[:400])) and not _TURN.search(bare)
     asks = bare.endswith(("?", "？", "؟"))
     empty = heading or asks or denial or bare.endswith((":", "：")) or bool(_NO_CLAIM.match(bare))
-    return AnswerSentence(start, end, text, citations, not empty, denial)
+    return AnswerSentence(start, end, text, citations, not empty)

@@ -22,12 +22,10 @@ class Name(Struct, frozen=True):
     start: int
     end: int
     folded: str
-    certain: bool
-    """False where it is capitalised anyway, at the beginning of a sentence."""
 
 
 _NAME_WORD = re.compile(r"[^\W\d_](?:[\w]|(?<=\w)[’'-](?=\w))*")
-_OPENS = re.compile(r"[.!?…:;“”\"„«»(\[—–•|]\s*\Z|\A\s*\Z|\n\s*\Z")
+_OPENS = re.compile(r"[!?…:“”\"„«»(\[—–•|]\s*\Z|\A\s*\Z")
 _TITLES = frozenset(
     _listed(
         "mr mrs ms dr prof professor sir st saint mme herr frau monsieur madame señor señora "
@@ -35,10 +33,15 @@ _TITLES = frozenset(
         "tuesday wednesday thursday friday saturday sunday"
     )
 )
-_COMMON_ENDINGS = (
-    *("ing", "ed", "ly", "tion", "sion", "ment", "ness", "ity", "ism", "ers", "ies", "ance"),
-    *("ence", "ful", "ous", "ive", "less", "able", "ible", "ure", "age", "ship", "es", "s"),
+_VERBS = frozenset(
+    _listed(
+        "is was are were has had did does can could will would became began came found gave got "
+        "held kept knew led left lost made met paid ran said saw sent shot sold stood took taught "
+        "thought told went won wrote dies kills lives says est était a ist war hat es fue era"
+    )
 )
+"""Words that follow a subject."""
+_SINGULAR = frozenset(_listed("is was has does says dies kills lives"))
 _STARTERS = frozenset(
     _listed(
         "however therefore moreover furthermore although though because since despite unlike like "
@@ -116,14 +119,22 @@ def find_names(text: str, language: str, ordinary: frozenset[str]) -> list[Name]
         if opening:
             follows = _NAME_WORD.match(text, word.end() + 1)
             run = follows is not None and follows[0][0].isupper() and text[word.end()] == " "
-            if not run and (
-                folded in ordinary or folded in _STARTERS or folded.endswith(_COMMON_ENDINGS)
-            ):
+            if not run and (folded in ordinary or folded in _STARTERS):
                 continue
-            found.append(Name(*word.span(), folded, run))
-        else:
-            found.append(Name(*word.span(), folded, True))
+            if not run and not _acts(word[0], follows[0] if follows else ""):
+                continue
+        found.append(Name(*word.span(), folded))
     return found
+
+
+def _acts(word: str, following: str) -> bool:
+    """Return whether a first word of a sentence is the subject of a verb, as names mostly are."""
+    if word.endswith(("’s", "'s")):
+        return True
+    verb = following.casefold()
+    if word.endswith("s") and verb not in _SINGULAR:
+        return False
+    return verb in _VERBS or (len(verb) > 4 and verb.endswith("ed"))
 
 
 def _opens_at(text: str, word: re.Match[str] | None) -> bool:

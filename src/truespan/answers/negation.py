@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
+
+from msgspec import Struct
 
 
 def _listed(words: str) -> list[str]:
@@ -35,8 +38,9 @@ _NEGATIONS: dict[str, frozenset[str]] = {
 _CLAUSE_WORD = re.compile(r"[^\W_]+|[.,;:!?()—–\n]")
 _CLAUSE_ENDS = frozenset(".,;:!?()—–\n")
 _TURNS = frozenset(_listed("but however although though yet except aber sondern mais pero ma maar"))
-_SCOPE = 6
-"""Words after a negation that it may be about."""
+_CORE, _SCOPE = 1, 5
+"""Words after a negation that it is about, and those that it may be about."""
+_OBJECTS = frozenset(_listed("nothing nobody none nowhere"))
 _NEUTRAL = re.compile(
     r"\bnot only\b|\bno (?:less|fewer|later|more|sooner|matter|doubt|wonder|one else|fewer) \w+"
     r"|\bnot (?:until|least|just|merely|simply|unlike)\b|\bnothing but\b|\bwhether or not\b",
@@ -44,22 +48,44 @@ _NEUTRAL = re.compile(
 )
 
 
-def negated_words(text: str, language: str) -> set[str]:
-    """Return the words, case-folded, that stand under a negation: after it, in the same clause."""
-    cues = _NEGATIONS.get(language)
-    if cues is None:
-        return set()
+class Negated(Struct, frozen=True):
+    """Words of a text under a negation, case-folded: those next to it, and all in its reach."""
+
+    core: frozenset[str]
+    reach: frozenset[str]
+
+
+def find_negated(text: str, language: str, ignored: Container[str]) -> Negated:
+    """Return what a text negates; `ignored` words, such as stop words, are passed over.
+
+    In English a negation stands before what it is about, except for "nothing" and the like, which
+    may follow their verb. In other languages all of its clause counts.
+    """
+    cues = _NEGATIONS.get(language, frozenset[str]())
     text = _NEUTRAL.sub(lambda found: " " * len(found[0]), text)
     text = re.sub(r"n[’']t\b", " not ", text)
-    found: set[str] = set()
-    left = 0
-    for token in _CLAUSE_WORD.finditer(text):
-        word = token[0].casefold()
-        if word in _CLAUSE_ENDS or word in _TURNS:
-            left = 0
-        elif word in cues:
-            left = _SCOPE
-        elif left:
-            found.add(word)
-            left -= 1
-    return found
+    core: set[str] = set()
+    reach: set[str] = set()
+    clause: list[str] = []
+    left = near = 0
+    denied = False
+    for token in (*(found[0].casefold() for found in _CLAUSE_WORD.finditer(text)), "."):
+        if token in _CLAUSE_ENDS or token in _TURNS:
+            if denied and language != "english":
+                core |= set(clause)
+                reach |= set(clause)
+            clause, left, near, denied = [], 0, 0, False
+        elif token in cues:
+            denied, left, near = True, _SCOPE, _CORE
+            if token in _OBJECTS and clause:
+                core.add(clause[-1])
+                reach.add(clause[-1])
+        elif token not in ignored:
+            clause.append(token)
+            if left:
+                reach.add(token)
+                left -= 1
+            if near and language == "english":
+                core.add(token)
+                near -= 1
+    return Negated(frozenset(core), frozenset(reach))

@@ -30,6 +30,8 @@ class Number(Struct, frozen=True):
     values: frozenset[float | str]
     dimension: str = ""
     factor: float = 1.0
+    implied: bool = False
+    """Whether a word only may mean it, as "half" or "a week": an answer is not held to it."""
     hedge: str = ""
     """Whether it is said to be `about` right, or exceeded (`over`) or not reached (`under`)."""
 
@@ -126,7 +128,7 @@ def _units() -> dict[str, tuple[str, float]]:
     return table
 
 
-_UNITS = _units()
+UNITS = _units()
 _CASED_UNITS = frozenset(_listed("m g t s h l w v"))
 """One-letter units: in upper case they are something else."""
 
@@ -218,6 +220,9 @@ MONTHS = {
 }
 MONTHS["sept"] = 9
 
+_KNOWN = frozenset(_listed("the these those die diese les ces los las estos i questi"))
+_ARTICLES = frozenset(_listed("a an one each every per ein eine einer un une una um uma een"))
+
 _TOKEN = re.compile(
     r"(?P<iso>(?<![\d-])\d{4}-\d{1,2}-\d{1,2}(?![\d-]))"
     r"|(?P<slash>(?<![\d/.])\d{1,2}[/.]\d{1,2}[/.]\d{4}(?![\d/]))"
@@ -238,10 +243,12 @@ _HEDGES = {
         ),
         "about",
     ),
-    **dict.fromkeys(("more than", "over", "at least", "mehr als", "plus de", "más de"), "over"),
-    **dict.fromkeys(("less than", "fewer than", "under", "at most", "up to"), "under"),
+    **dict.fromkeys(("more than", "over", "mehr als", "plus de", "más de"), "over"),
+    **dict.fromkeys(("less than", "fewer than", "under", "weniger als", "moins de"), "under"),
 }
 _MOST_DIGITS = 15
+_ROUNDING = 1.25
+"""How far a number may exceed one that it is said to be over."""
 
 
 def find_numbers(text: str, language: str = "english") -> list[Number]:
@@ -266,7 +273,7 @@ def find_numbers(text: str, language: str = "english") -> list[Number]:
                 found.append(number)
         elif token[0] in _PARTS:
             values = frozenset[float | str](_PARTS[token[0]])
-            found.append(Number(token.start(), token.end(), values))
+            found.append(Number(token.start(), token.end(), values, implied=True))
         place += taken
     return found
 
@@ -278,8 +285,10 @@ def _calendar(token: re.Match[str], parts: Sequence[str]) -> list[Number]:
         {_date(month, day), _date(day, month) if token["slash"] else _date(month, day)}
     )
     start, end = token.span()
+    months = {f"month {month}", f"month {day if token['slash'] else month}"}
     return [
         Number(start, end, frozenset[float | str](dates)),
+        Number(start, end, frozenset[float | str](months), implied=True),
         Number(start, end, frozenset[float | str]({float(year)})),
     ]
 
@@ -291,7 +300,7 @@ def _date(month: int, day: int) -> str:
 def _clock(token: re.Match[str]) -> Number:
     hour, minute = (int(part) for part in re.findall(r"\d+", token[0]))
     half = _HALF_DAY.search(token[0])
-    hours = {hour}
+    hours = {hour, hour + 12} if hour <= 12 else {hour}
     if half:
         hours = {hour % 12 + (12 if half[1].lower() == "p" else 0)}
     values = frozenset[float | str](f"{each}:{minute:02d}" for each in hours)
@@ -326,8 +335,10 @@ def _number(
             if word in _ORDINALS:
                 return Number(start, end, frozenset({f"{_ORDINALS[word]}th"})), 1
             if word in _PARTS:
-                return Number(start, end, frozenset[float | str](_PARTS[word])), 1
-            return None, 1
+                return Number(start, end, frozenset[float | str](_PARTS[word]), implied=True), 1
+            if word in _ARTICLES and (unit := _unit_after(text, end)):
+                return Number(start, end, frozenset({1.0}), *unit, implied=True), 1
+            return _month(tokens, place), 1
         end = tokens[place + taken - 1].end()
         values = frozenset[float | str]({total})
     while place + taken < len(tokens):
@@ -356,7 +367,21 @@ def _number(
         and not text[: start - 1][-1:].strip()
     ):
         values = frozenset(-value if isinstance(value, float) else value for value in values)
-    return Number(start, end, values, dimension, factor, _hedge_before(text, start)), taken
+    hedge = _hedge_before(text, start)
+    return Number(start, end, values, dimension, factor, hedge=hedge), taken
+
+
+def _month(tokens: Sequence[re.Match[str]], place: int) -> Number | None:
+    """Return a month without a day as a number; "may" and "march" are other words as well."""
+    token = tokens[place]
+    word = token[0].casefold()
+    beside = [tokens[near] for near in (place - 1, place + 1) if 0 <= near < len(tokens)]
+    day = any(other["number"] and len(re.sub(r"\D", "", other[0])) <= 2 for other in beside)
+    if word not in MONTHS or (not token[0][0].isupper() and len(word) < 5):
+        return None
+    if place == 0 and word in ("may", "march", "mars", "mar", "mai"):
+        return None
+    return Number(*token.span(), frozenset({f"month {MONTHS[word]}"}), implied=day)
 
 
 def _plain(value: float | str) -> str:
@@ -377,6 +402,8 @@ def _readings(digits: str) -> frozenset[float | str]:
         readings.add(float(bare))
     if len(parts) == 2:
         readings.add(float(".".join(parts)))
+        if len(parts[0]) <= 2 and len(parts[1]) == 2:
+            readings.add(f"{int(parts[0])}:{parts[1]}")
     elif all(len(part) == 3 for part in parts[1:-1]):
         readings.add(float("".join(parts[:-1]) + "." + parts[-1]))
     return frozenset(readings or {digits})
@@ -422,6 +449,8 @@ def _spelled(
     if not known:
         return None, 1
     first = tokens[place][0].casefold()
+    if taken == 1 and small.get(first) == 2 and place and tokens[place - 1][0].casefold() in _KNOWN:
+        return None, 1  # "the two" are those that were named before.
     if taken == 1 and small.get(first) == 1:
         # "one" is mostly a pronoun or an article.
         end = tokens[place].end()
@@ -455,7 +484,7 @@ def _month_beside(text: str, tokens: Sequence[re.Match[str]], place: int) -> int
 
 def _unit_after(text: str, end: int) -> tuple[str, float] | None:
     if _PER.match(text, end):
-        return _UNITS["%"]
+        return UNITS["%"]
     found = _UNIT.match(text, end)
     if not found:
         return None
@@ -466,10 +495,10 @@ def _unit_after(text: str, end: int) -> tuple[str, float] | None:
         return None
     if name[0].isupper() and name.casefold() in ("mark", "marks", "bar"):
         return None
-    unit = _UNITS.get(name.casefold().replace(" ", ""))
+    unit = UNITS.get(name.casefold().replace(" ", ""))
     if unit and unit[0] == "degree":
         following = _UNIT.match(text, found.end())
-        scale = _UNITS.get(following[1].casefold()) if following else None
+        scale = UNITS.get(following[1].casefold()) if following else None
         if scale and scale[0] in ("celsius", "fahrenheit"):
             return scale
     return unit
@@ -478,8 +507,8 @@ def _unit_after(text: str, end: int) -> tuple[str, float] | None:
 def _unit_before(text: str, start: int) -> tuple[str, float] | None:
     before = text[max(0, start - 4) : start].rstrip()
     if before and before[-1] in "$€£¥₹":
-        return _UNITS[before[-1]]
-    return _UNITS.get(before[-3:].casefold()) if before[-3:] in ("USD", "EUR", "GBP") else None
+        return UNITS[before[-1]]
+    return UNITS.get(before[-3:].casefold()) if before[-3:] in ("USD", "EUR", "GBP") else None
 
 
 def _hedge_before(text: str, start: int) -> str:
@@ -521,7 +550,7 @@ def _scaled(value: float | str, factor: float) -> float | str:
 
 def _is_near(hedge: str, said: float, true: float) -> bool:
     if hedge == "over":
-        return said <= true <= said * 1.5
+        return said <= true <= said * _ROUNDING
     if hedge == "under":
-        return said / 1.5 <= true <= said
+        return said / _ROUNDING <= true <= said
     return abs(said - true) <= 0.1 * abs(true)

@@ -124,9 +124,14 @@ _LEFT_OUT = ("[...]", "[…]", "[...", "[…", "...]", "…]", "...", "…")
 class Quotes(Struct, frozen=True):
     """The quotes of an answer in order, and the spans of it that are words of a source."""
 
-    found: tuple[Quote, ...]
-    literal: tuple[tuple[int, int], ...]
-    warnings: tuple[Notice, ...]
+    found: tuple[Quote, ...] = ()
+    literal: tuple[tuple[int, int], ...] = ()
+    warnings: tuple[Notice, ...] = ()
+    failed: tuple[tuple[int, int], ...] = ()
+    """The spans of quotes that are not verified."""
+
+
+NO_QUOTES = Quotes()
 
 
 def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Quotes:
@@ -134,6 +139,7 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
     runs = _runs(sources)
     found: list[Quote] = []
     literal: list[tuple[int, int]] = []
+    failed: list[tuple[int, int]] = []
     for start, end, text in quotes_in(answer):
         quote = _check_quote(text, runs, sids_of)
         if quote.verified:
@@ -142,10 +148,12 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
             # Some models put the source number inside the marks; check the words without it.
             quote = _check_quote(shorter, runs, sids_of)
         found.append(quote)
+        if not quote.verified:
+            failed.append((start, end))
     wrong = sum(not quote.verified for quote in found)
     count = "1 quote was" if wrong == 1 else f"{wrong} quotes were"
     warning = Notice("unverified_quote", f"{count} not found verbatim in the sources.")
-    return Quotes(tuple(found), tuple(literal), (warning,) if wrong else ())
+    return Quotes(tuple(found), tuple(literal), (warning,) if wrong else (), tuple(failed))
 
 
 class _Run(Struct, frozen=True):

@@ -18,8 +18,8 @@ from truespan.answers.decide import count_words, decide
 from truespan.answers.prompt import grounded_messages, unaided_messages
 from truespan.answers.quotes import SidsOf, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
-from truespan.answers.support import check_support
-from truespan.errors import InternalError
+from truespan.answers.support import Comparison, check_support
+from truespan.errors import InternalError, OperatorError, ServiceError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
 from truespan.retrieval.query_vector import round_score
@@ -71,6 +71,10 @@ _CUT = Notice(
     f"The model said {NO_CONTEXT} in the middle of its reply. What followed is left out.",
 )
 
+_BY_WORDS = Notice(
+    "support_by_words",
+    "The embedding model failed, so sentences were compared with the sources by words only.",
+)
 _UNCITED = Notice("uncited_answer", "The answer cites none of its sources.")
 _NO_QUOTE = Notice("no_verified_quote", "None of the quotes was found verbatim in the sources.")
 
@@ -95,6 +99,8 @@ class Responder(Struct, frozen=True):
     sids_of: SidsOf
     record: RecordUsage
     trace: RequestTrace = NULL_OBSERVER
+    comparison: Comparison | None = None
+    """How sentences are compared by meaning; None compares words only."""
 
     def respond(self, began: float, warnings: Sequence[Notice] = ()) -> Generator[AnswerEvent]:
         """Yield the events of an answer; `began` is when the request began.
@@ -215,8 +221,14 @@ class Responder(Struct, frozen=True):
             return every, quotes_of(sources, self.sids_of), None, ()
         quotes = check_quotes(text, sources, self.sids_of)
         citations = find_citations(text, sources, quotes.literal)
-        support = check_support(text, sources, quotes.literal)
         warnings = [*citations.warnings, *quotes.warnings]
+        asked = f"{self.question.asked} {self.question.standalone}"
+        try:
+            support = check_support(text, sources, quotes, self.comparison, asked)
+        except (OperatorError, ServiceError):
+            # The answer is complete. No failure of the embedding model may withhold it.
+            support = check_support(text, sources, quotes, question=asked)
+            warnings.append(_BY_WORDS)
         if sources and support.claims and all(part.chunk_id is None for part in citations.found):
             warnings.append(_UNCITED)
         if quotes.found and not any(quote.verified for quote in quotes.found):

@@ -2,44 +2,51 @@
 
     sentence ─> its passages ─> numbers, names, words, negation ─> similarity where words differ
 
-A sentence that cites nothing is compared with all passages of the turn. What is compared is words,
-not meaning: a sentence that swaps who did what to whom has all the words of its passage. Only text
-that the model was given counts, so for a reader nothing ahead of the position does.
+A sentence that cites nothing is compared with all passages of the answer. Words are compared, not
+meanings: a sentence that swaps who did what to whom has all the words of its passage. Only text
+that the model was given takes part, so for a reader nothing ahead of the position does.
 
-The work grows with the length of the answer times that of the passages, which are bounded.
+The work grows with the length of the answer times that of the passages, and these are bounded.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from truespan.answers.citations import citation_numbers
 from truespan.answers.claims import AnswerSentence, split_answer
-from truespan.answers.names import find_names, fold_name, name_forms, same_people
-from truespan.answers.negation import negated_words
-from truespan.answers.numbers import Number, find_numbers, numbers_agree
+from truespan.answers.names import Name, find_names, fold_name, name_forms, same_people
+from truespan.answers.negation import Negated, find_negated
+from truespan.answers.numbers import UNITS, Number, find_numbers, numbers_agree
+from truespan.answers.quotes import NO_QUOTES, Quotes
 from truespan.parsing.sentences import sentence_spans
 from truespan.retrieval.stop_words import STOP_WORDS
 from truespan.retrieval.terms import stem_function, words
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance
 from truespan.types.support import SentenceSupport, Support, SupportReason
 from truespan.types.trust import Visible
-
-Similarity = Callable[[str, Sequence[str]], float]
-"""Returns how similar a text is to the most similar of others; 0 to 1."""
+from truespan.vectors import similarity_of
 
 WORD_SHARE = 0.5
 """The share of a sentence's words that its passages must have, if similarity does not help."""
-CLAUSE_WORDS = 3
-"""A clause with so many words of its own must have at least one of them in its passages."""
+NEW_WORDS = 3
+"""So many words that are not in the passages are too many: in a row, or below that share."""
 NEGATION_SHARE = 0.5
-"""The share of words that a passage's sentence must share before their negations are compared."""
-WINDOW = 3
-"""Sentences of a passage that are taken together."""
+"""The share of words that a passage's sentence must have before negations are compared."""
+NEARBY = 6
+"""Words around a number, one of which its place in a passage must share."""
 MOST_MISSING = 20
+
+LEAST_QUOTED = 2
+"""Words of a quote that was not found and counts against its sentence; one word may be a term."""
+_VERIFIED, _FAILED = b"\1", b"\2"
+_FAILED_RUN = re.compile(b"\2+")
+
 _CODES = {
     "danish": "da",
     "dutch": "nl",
@@ -55,59 +62,107 @@ _CODES = {
     "spanish": "es",
     "swedish": "sv",
 }
+"""The code of each language that has stop words."""
 _NEUTRAL_WORDS = """
     according answer cites describes document documents excerpt explains mentions mentioned notes
-    passage passages says said says source sources stated states tells told text texts writes wrote
-    two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred
-    thousand million billion percent
+    passage passages says said source sources stated states tells told text texts writes wrote
+    two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty
+    seventy eighty ninety hundred thousand million billion percent per cent
+    across almost along already although always among another anyone around away back became become
+    came cannot come comes due either else even ever every find found gave get gets give given gives
+    go goes going got happened happen however instead kept keep keeps let like made make makes many
+    may might much must nearly need needs never next nobody none nothing now often one ought per put
+    rather several shall since still take taken takes though thus together took toward towards
+    well went whether will within without yet
 """
 _NEUTRAL = frozenset(_NEUTRAL_WORDS.split())
-"""Words that say where something was found, or that are numbers: these are compared as such."""
-_CLAUSES = re.compile(
-    r"[,;:()—–]|\b(?:and|but|because|while|when|after|before|where|which|who|although|so that|und"
-    r"|aber|weil|et|mais|y|pero|e|ma)\b"
-)
+"""Words that are no evidence either way: they say where something was found, are numbers, which are
+compared as such, or are so frequent that any text may have them."""
+_FAMILY = 5
+"""Words that share so many first letters, and most of the longer one, are related."""
+_MOST_RELATED = 20
+
+MOST_EMBEDDED = 96
+"""Texts that are embedded for one answer; what is left then counts as not similar."""
 
 
-class _PassageSentence(Struct, frozen=True):
-    """A sentence of a passage: its content words as stems, its numbers, what it negates."""
+_SPACE = re.compile(r" (?=[.,;:!?])")
+"""What a citation leaves before the end of a sentence."""
+
+
+class Comparison(Struct, frozen=True):
+    """How sentences are embedded, and the similarity from which on two of them say the same.
+
+    One comparison serves one answer: it keeps the vectors.
+    """
+
+    embed: Callable[[Sequence[str]], Sequence[Vector]]
+    floor: float
+    distance: Distance = Distance.COSINE
+    vectors: dict[str, Vector] = field(default_factory=dict)
+
+    def similarity(self, text: str, others: Sequence[str]) -> float:
+        """Return how similar a text is to the most similar of others; 0 if there is no room."""
+        wanted = [_SPACE.sub("", " ".join(each.split())) for each in (text, *others)]
+        new = [each for each in dict.fromkeys(wanted) if each not in self.vectors]
+        if len(self.vectors) + len(new) > MOST_EMBEDDED:
+            return 0.0
+        if new:
+            self.vectors.update(zip(new, self.embed(new), strict=True))
+        own, *rest = (self.vectors[each] for each in wanted)
+        return max((similarity_of(own, other, self.distance) for other in rest), default=0.0)
+
+
+class _Sentence(Struct, frozen=True):
+    """A sentence of a passage: its content words in order, its numbers, what it negates."""
 
     text: str
-    stems: frozenset[str]
-    numbers: tuple[Number, ...]
-    negated: frozenset[str]
+    stems: tuple[str, ...]
+    numbers: tuple[tuple[Number, frozenset[str]], ...]
+    """Each with the words around it."""
+    negated: Negated
 
 
 class _Passage(Struct, frozen=True):
-    """A source as the model got it: its sentences, and all words of text and labels."""
+    """A source as the model got it. `first` counts its sentences after those of others."""
 
     number: int
-    sentences: tuple[_PassageSentence, ...]
-    stems: frozenset[str]
+    first: int
+    sentences: tuple[_Sentence, ...]
     names: frozenset[str]
-    numbers: tuple[Number, ...]
-    initials: frozenset[str]
+    heading: tuple[Number, ...]
+    """Numbers of its title, chapter and place."""
 
 
 def check_support(
     answer: str,
     sources: Sequence[Visible],
-    literal: Sequence[tuple[int, int]] = (),
-    similarity: Similarity | None = None,
+    quotes: Quotes = NO_QUOTES,
+    comparison: Comparison | None = None,
+    question: str = "",
 ) -> Support:
-    """Return how far the passages support an answer; `literal` are the spans of verified quotes."""
+    """Return how far the passages support an answer, whose quotes were checked before.
+
+    What claims nothing may have the names and numbers of the question: "They do not mention Rome."
+    """
     texts = [source.text for source in sources]
     language = guess_language(" ".join(texts)) or guess_language(answer) or "english"
-    passages = [_read(number, source, language) for number, source in enumerate(sources, 1)]
-    check = _Check(passages, language, similarity, frozenset(_lower_words(answer, texts)))
-    found: list[SentenceSupport] = []
-    for sentence in split_answer(answer, _CODES.get(language, "en")):
-        judged = check.judge(sentence, literal)
-        if judged is not None:
-            found.append(judged)
+    checker = _Checker(language, comparison, frozenset(_lower_words(answer, texts)), question)
+    for number, source in enumerate(sources, 1):
+        checker.add(number, source)
+    quoted = bytearray(len(answer))
+    for mark, spans in ((_VERIFIED, quotes.literal), (_FAILED, quotes.failed)):
+        for start, end in spans:
+            quoted[start:end] = mark * (end - start)
+    judged = (
+        checker.judge(sentence, bytes(quoted[sentence.start : sentence.end]))
+        for sentence in split_answer(answer, _CODES.get(language, "en"))
+    )
+    found = tuple(sentence for sentence in judged if sentence is not None)
     supported = sum(sentence.supported for sentence in found)
-    score = round(supported / len(found), 4) if found else None
-    return Support(score, len(found), supported, tuple(found))
+    return Support(
+        round(supported / len(found), 4) if found else None, len(found), supported, found
+    )
 
 
 def guess_language(text: str) -> str | None:
@@ -122,131 +177,157 @@ def guess_language(text: str) -> str | None:
 
 
 def _lower_words(answer: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the folded words that are somewhere written in lower case."""
+    """Yield the folded words that are written in lower case somewhere."""
     for text in (answer, *texts):
         for found in re.finditer(r"[^\W\d_]+", text):
             if not found[0][0].isupper():
                 yield fold_name(found[0])
 
 
-def _read(number: int, source: Visible, language: str) -> _Passage:
-    labels = (source.title, source.chapter, source.section, source.labels.source_url)
-    heading = "\n".join(dict.fromkeys(labels))
-    sentences = tuple(
-        _PassageSentence(
-            text := source.text[start:end],
-            frozenset(_content_stems(text, language)),
-            tuple(find_numbers(text, language)),
-            frozenset(_stems(negated_words(text, language), language)),
-        )
-        for start, end in sentence_spans(source.text, _CODES.get(language, "en"))
-    )
-    whole = f"{heading}\n{source.text}"
-    capitals = re.findall(
-        r"\b[^\W\d_a-z]", re.sub(r"\b(?:of|the|and|for|de|la)\b", "", source.text)
-    )
-    return _Passage(
-        number,
-        sentences,
-        frozenset(_content_stems(whole, language)),
-        frozenset(fold_name(word) for word in re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", whole)),
-        tuple(find_numbers(heading, language)) + tuple(n for s in sentences for n in s.numbers),
-        frozenset({"".join(capitals).casefold()}),
-    )
+class _Checker(Struct):
+    """Compares sentences of an answer with passages, which are read once."""
 
-
-def _stems(found: Iterable[str], language: str) -> Iterator[str]:
-    stem = stem_function(language)
-    stops = STOP_WORDS.get(language, frozenset())
-    return (stem(word) for word in found if word not in stops)
-
-
-def _content_stems(text: str, language: str) -> list[str]:
-    """Return the stems of a text's words, without stop words and numbers."""
-    own = (
-        word
-        for word in words(text)
-        if len(word) > 1 and not word.isdigit() and word not in _NEUTRAL
-    )
-    return list(dict.fromkeys(_stems(own, language)))
-
-
-class _Check(Struct, frozen=True):
-    """What sentences of an answer are compared with."""
-
-    passages: Sequence[_Passage]
     language: str
-    similarity: Similarity | None
+    comparison: Comparison | None
     ordinary: frozenset[str]
+    question: str
+    passages: list[_Passage] = field(default_factory=list)
+    places: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """For each stem, the sentences of all passages that have it."""
+    families: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The stems with the same first letters."""
+    relatives: dict[str, list[str]] = field(default_factory=dict)
+    """What was found for the stems of the answer so far."""
+    count: int = 0
 
-    def judge(
-        self, sentence: AnswerSentence, literal: Sequence[tuple[int, int]]
-    ) -> SentenceSupport | None:
-        """Return whether a sentence is supported, and why not; None if it claims nothing."""
+    def add(self, number: int, source: Visible) -> None:
+        """Read a passage."""
+        labels = (source.title, source.chapter, source.section, source.labels.source_url)
+        heading = "\n".join(dict.fromkeys(labels))
+        spans = sentence_spans(source.text, _CODES.get(self.language, "en"))
+        sentences = tuple(self._read(source.text[start:end]) for start, end in spans)
+        everything = re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", f"{heading}\n{source.text}")
+        names = frozenset(map(fold_name, everything)) | _initials(source.text)
+        numbers = tuple(find_numbers(heading, self.language))
+        self.passages.append(_Passage(number, self.count, sentences, names, numbers))
+        for place, sentence in enumerate(sentences, self.count):
+            for stem in dict.fromkeys(sentence.stems):
+                if stem not in self.places and len(stem) >= _FAMILY:
+                    self.families[stem[:_FAMILY]].append(stem)
+                self.places[stem].append(place)
+        self.count += len(sentences)
+
+    def _read(self, text: str) -> _Sentence:
+        numbers = tuple(
+            (number, frozenset(self._around(text, number)))
+            for number in find_numbers(text, self.language)
+        )
+        return _Sentence(text, tuple(self._stems(text)), numbers, self._negated(text))
+
+    def _stems(self, text: str) -> list[str]:
+        """Return the stems of a text's words that are evidence, in order."""
+        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        return [
+            stem(word)
+            for word in words(text)
+            if len(word) > 1
+            and not word[0].isdigit()
+            and word not in stops
+            and word not in _NEUTRAL
+            and word not in UNITS
+        ]
+
+    def _negated(self, text: str) -> Negated:
+        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        found = find_negated(text, self.language, stops | _NEUTRAL)
+        return Negated(frozenset(map(stem, found.core)), frozenset(map(stem, found.reach)))
+
+    def _around(self, text: str, number: Number) -> list[str]:
+        """Return the stems next to a number, on both sides."""
+        before = self._stems(text[max(0, number.start - 120) : number.start])[-NEARBY:]
+        return before + self._stems(text[number.end : number.end + 120])[:NEARBY]
+
+    def _related(self, stem: str) -> list[str]:
+        """Return the stems of the passages that are the same word, or of the same family."""
+        if stem in self.relatives:
+            return self.relatives[stem]
+        found = self.relatives[stem] = [stem] if stem in self.places else []
+        for other in self.families.get(stem[:_FAMILY], ())[:_MOST_RELATED]:
+            longest = max(len(stem), len(other))
+            if other != stem and len(_common_prefix(stem, other)) >= 0.65 * longest:
+                found.append(other)
+        return found
+
+    def judge(self, sentence: AnswerSentence, quoted: bytes) -> SentenceSupport | None:
+        """Return whether a sentence is supported, and why not; None if it claims nothing.
+
+        `quoted` says of each character whether it is in a quote, and in which kind.
+        """
+        start, end = sentence.start, sentence.end
         if not self.passages:
             why = (SupportReason.CITES_NOTHING,)
-            bare = SentenceSupport(sentence.start, sentence.end, False, why, None, ())
-            return bare if sentence.claim else None
-        text = _without(sentence, literal)
+            return SentenceSupport(start, end, False, why, None, ()) if sentence.claim else None
+        text = sentence.text
+        if _VERIFIED in quoted:
+            pairs = zip(text, quoted, strict=True)
+            text = "".join(" " if inside == _VERIFIED[0] else char for char, inside in pairs)
+        misquoted = [
+            sentence.text[found.start() : found.end()].strip(" \n“”„«»‹›\"'")
+            for found in _FAILED_RUN.finditer(quoted)
+        ]
+        misquoted = [quote for quote in misquoted if len(quote.split()) >= LEAST_QUOTED]
         cited = self._cited(sentence)
         pool = cited or self.passages
-        numbers = [
-            number
-            for number in find_numbers(text, self.language)
-            if not any(numbers_agree(number, given) for part in pool for given in part.numbers)
-        ]
-        names = [
-            name
-            for name in find_names(text, self.language, self.ordinary)
-            if not any(_has_name(part, name.folded) for part in pool)
-        ]
-        unknown = [text[item.start : item.end] for item in (*numbers, *names)]
-        if not sentence.claim:
-            if sentence.denial or not unknown:
-                return None
-            if not any(self._is_nowhere(word) for word in unknown):
-                return None
+        if not sentence.claim and not self._is_news(text):
+            return None
+        # Names are looked up in whole passages, which may go on with a pronoun.
+        proper = {sentence.text[name.start : name.end] for name in self._names(sentence.text)}
+        aside = {stem for name in proper for stem in self._stems(name)}
+        stems = [stem for stem in dict.fromkeys(self._stems(sentence.text)) if stem not in aside]
+        related = {stem: self._related(stem) for stem in stems}
+        numbers = self._lost_numbers(text, pool, related)
+        names = self._lost_names(text, pool)
+        source, best, found = self._find_words(stems, related, pool)
+        own = self._stems(text)
+        missing = [stem for stem in dict.fromkeys(own) if stem not in found | aside]
         reasons: list[SupportReason] = []
         if numbers:
             reasons.append(SupportReason.NUMBER_NOT_FOUND)
         if names:
             reasons.append(SupportReason.NAME_NOT_FOUND)
-        stems = _content_stems(sentence.text, self.language)
-        own = _content_stems(text, self.language)
-        best, source, found = self._best_window(stems, pool)
-        missing = [stem for stem in own if stem not in found]
-        return self._conclude(sentence, text, cited, reasons, unknown, stems, missing, source, best)
-
-    def _conclude(
-        self,
-        sentence: AnswerSentence,
-        text: str,
-        cited: Sequence[_Passage],
-        reasons: list[SupportReason],
-        unknown: list[str],
-        stems: Sequence[str],
-        missing: Sequence[str],
-        source: int | None,
-        best: _PassageSentence | None,
-    ) -> SentenceSupport:
-        share = 1 - len(missing) / len(stems) if stems else 1.0
-        if share < WORD_SHARE:
+        unknown = [*numbers, *names, *misquoted]
+        if misquoted:
             reasons.append(SupportReason.WORDS_NOT_FOUND)
-            stem = stem_function(self.language)
-            lost = frozenset(missing)
-            unknown += [word for word in words(text) if stem(word) in lost]
-        if best is not None and self._negates(text, best, stems):
+        share = 1 - len(missing) / len(stems) if stems else 1.0
+        added = _longest_run(own, missing) >= NEW_WORDS
+        # Beside names and numbers, a single word says little.
+        alone = not share and (len(missing) > 1 or not (proper or any(map(str.isdigit, text))))
+        if stems and (alone or added or (share < WORD_SHARE and len(missing) >= NEW_WORDS)):
+            # Similarity says nothing of an addition to a sentence that is found otherwise.
+            similar = share < WORD_SHARE and self._is_similar(text, pool)
+            reasons += [] if similar else self._explain_words(text, missing, unknown)
+        reasons = list(dict.fromkeys(reasons))
+        if best is not None and self._negates(text, best, stems, related):
             reasons.append(SupportReason.NEGATION_DIFFERS)
         if reasons and not cited:
             reasons.append(SupportReason.CITES_NOTHING)
-        return SentenceSupport(
-            sentence.start,
-            sentence.end,
-            not reasons,
-            tuple(reasons),
-            source,
-            tuple(dict.fromkeys(unknown))[:MOST_MISSING],
-        )
+        shown = tuple(dict.fromkeys(unknown))[:MOST_MISSING]
+        return SentenceSupport(start, end, not reasons, tuple(reasons), source, shown)
+
+    def _is_similar(self, text: str, pool: Sequence[_Passage]) -> bool:
+        if self.comparison is None:
+            return False
+        texts = [sentence.text for part in pool for sentence in part.sentences]
+        return self.comparison.similarity(text, texts) >= self.comparison.floor
+
+    def _explain_words(
+        self, text: str, missing: Sequence[str], unknown: list[str]
+    ) -> list[SupportReason]:
+        """Return why words are not found, and add them to what is unknown."""
+        stem, lost = stem_function(self.language), frozenset(missing)
+        unknown += [word for word in words(text) if stem(word) in lost]
+        reasons = [SupportReason.WORDS_NOT_FOUND]
+        return reasons if self.comparison is None else [*reasons, SupportReason.NOT_SIMILAR]
 
     def _cited(self, sentence: AnswerSentence) -> list[_Passage]:
         wanted: set[int] = set()
@@ -254,47 +335,125 @@ class _Check(Struct, frozen=True):
             wanted |= set(citation_numbers(group, len(self.passages)))
         return [part for part in self.passages if part.number in wanted]
 
-    def _is_nowhere(self, word: str) -> bool:
-        return not any(_has_name(part, fold_name(word)) for part in self.passages)
+    def _is_news(self, text: str) -> bool:
+        """Return whether a text has a number or name of no passage and not of the question."""
+        unknown = {
+            *self._lost_numbers(text, self.passages, {}),
+            *self._lost_names(text, self.passages),
+        }
+        asked = frozenset(map(fold_name, re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", self.question)))
+        return any(fold_name(word) not in asked for word in unknown)
 
-    def _best_window(
-        self, stems: Sequence[str], pool: Sequence[_Passage]
-    ) -> tuple[_PassageSentence | None, int | None, frozenset[str]]:
-        """Return the sentence that shares most words, its passage, and the words around it."""
-        wanted = frozenset(stems)
-        best, source, most, found = None, None, 0, frozenset[str]()
+    def _lost_numbers(
+        self, text: str, pool: Sequence[_Passage], related: dict[str, list[str]]
+    ) -> list[str]:
+        """Return the numbers of a sentence that no passage has where it speaks of the same."""
+        lost: list[str] = []
+        for number in find_numbers(text, self.language):
+            if number.implied:
+                continue
+            nearby = self._around(text, number)
+            wanted = {other for stem in nearby for other in related.get(stem, ())}
+            agreeing = [
+                around
+                for part in pool
+                for sentence in part.sentences
+                for given, around in sentence.numbers
+                if numbers_agree(number, given)
+            ]
+            in_heading = any(numbers_agree(number, given) for p in pool for given in p.heading)
+            if in_heading or any(not wanted or around & wanted for around in agreeing):
+                continue
+            lost.append(text[number.start : number.end])
+        return lost
+
+    def _names(self, text: str) -> list[Name]:
+        return find_names(text, self.language, self.ordinary)
+
+    def _lost_names(self, text: str, pool: Sequence[_Passage]) -> list[str]:
+        named = dict.fromkeys(text[name.start : name.end] for name in self._names(text))
+        return [name for name in named if not any(_has_name(part, name) for part in pool)]
+
+    def _find_words(
+        self, stems: Sequence[str], related: dict[str, list[str]], pool: Sequence[_Passage]
+    ) -> tuple[int | None, _Sentence | None, frozenset[str]]:
+        """Return the passage and the sentence that have most of some words, and the words found.
+
+        Of each passage, the words of the best three sentences in a row count.
+        """
+        masks = Counter[int]()
+        for bit, stem in enumerate(stems):
+            for place in {place for other in related[stem] for place in self.places[other]}:
+                masks[place] |= 1 << bit
+        source, best, most, found = None, None, 0, 0
         for part in pool:
-            shared = [wanted & sentence.stems for sentence in part.sentences]
-            window, width = frozenset[str](), 0
-            for place in range(len(shared)):
-                around = shared[max(0, place - 1) : place + WINDOW - 1]
-                together = frozenset[str]().union(*around)
-                if len(together) > width:
-                    window, width = together, len(together)
-                if len(shared[place]) > most:
-                    best, source, most = part.sentences[place], part.number, len(shared[place])
+            window = 0
+            last = part.first + len(part.sentences)
+            for place in range(part.first, last):
+                mask = masks[place]
+                if mask.bit_count() > most:
+                    most, source, best = (
+                        mask.bit_count(),
+                        part.number,
+                        part.sentences[place - part.first],
+                    )
+                for near in (place - 1, place + 1):
+                    mask |= masks[near] if part.first <= near < last else 0
+                if mask.bit_count() > window.bit_count():
+                    window = mask
             found |= window
-        return best, source, found
+        return source, best, frozenset(stem for bit, stem in enumerate(stems) if found >> bit & 1)
 
-    def _negates(self, text: str, best: _PassageSentence, stems: Sequence[str]) -> bool:
-        shared = best.stems.intersection(stems)
+    def _negates(
+        self, text: str, best: _Sentence, stems: Sequence[str], related: dict[str, list[str]]
+    ) -> bool:
+        """Return whether a sentence negates a word that its passage does not, or the reverse."""
+        given = frozenset(best.stems)
+        shared = {stem: given.intersection(related[stem]) for stem in stems}
+        shared = {stem: others for stem, others in shared.items() if others}
         if not stems or len(shared) / len(stems) < NEGATION_SHARE:
             return False
-        mine = frozenset(_stems(negated_words(text, self.language), self.language)) & shared
-        return bool(mine) != bool(best.negated & shared)
+        mine, theirs = self._negated(text), best.negated
+        for stem, others in shared.items():
+            if stem in mine.core and not others & theirs.reach:
+                return True
+            if others & theirs.core and stem not in mine.reach:
+                return True
+        return False
 
 
-def _without(sentence: AnswerSentence, literal: Sequence[tuple[int, int]]) -> str:
-    """Return the text of a sentence with blanks in place of verified quotes."""
-    text = sentence.text
-    for start, end in literal:
-        first, last = max(start - sentence.start, 0), min(end - sentence.start, len(text))
-        if first < last:
-            text = text[:first] + " " * (last - first) + text[last:]
-    return text
+def _longest_run(stems: Sequence[str], missing: Sequence[str]) -> int:
+    """Return how many words in a row are missing at most."""
+    lost, longest, run = frozenset(missing), 0, 0
+    for stem in stems:
+        run = run + 1 if stem in lost else 0
+        longest = max(longest, run)
+    return longest
 
 
-def _has_name(part: _Passage, folded: str) -> bool:
-    if any(form in part.names for form in name_forms(folded)):
-        return True
-    return any(same_people(folded, given) for given in part.names if given[:3] == folded[:3])
+def _common_prefix(first: str, second: str) -> str:
+    length = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        length += 1
+    return first[:length]
+
+
+def _initials(text: str) -> frozenset[str]:
+    """Return the initials of names of several words, which an answer may use instead."""
+    runs = re.findall(
+        r"(?:[A-Z][\w’'-]*(?:\s(?:of|the|and|for|de|la)){0,2}\s){1,6}[A-Z][\w’'-]*", text
+    )
+    return frozenset("".join(re.findall(r"\b[A-Z]", run)).casefold() for run in runs)
+
+
+def _has_name(part: _Passage, name: str) -> bool:
+    """Return whether a passage has a name; of one with hyphens, every part."""
+    for piece in re.split(r"[-\u2010-\u2015]", name):
+        folded = fold_name(piece)
+        if not folded or any(form in part.names for form in name_forms(folded)):
+            continue
+        if not any(same_people(folded, given) for given in part.names if given[:3] == folded[:3]):
+            return False
+    return True

@@ -277,6 +277,8 @@ class Settings:
     """The low threshold of raw cosines; not set for none."""
     answer_raw_cosine_high: Score | None = None
     """The high threshold of raw cosines."""
+    answer_support_floor: Fraction | None = None
+    """The similarity from which on two sentences say the same; not set for the measured one."""
     usage_log_queries: bool = False
     """Whether the usage log contains queries; otherwise it contains keyed hashes of them."""
     usage_days: Annotated[int, Meta(ge=1, le=36500)] = 90

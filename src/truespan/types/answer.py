@@ -246,6 +246,9 @@ class AnswerRules(Struct, frozen=True):
     own_thresholds: frozenset[str] = frozenset()
     """Which thresholds of short queries the operator wrote down: they count beside measured ones,
     and the stricter is in force."""
+    support_floor: float | None = None
+    """From which similarity on two sentences say the same; None leaves it to what was measured for
+    the embedding model, without which sentences are compared by words alone."""
     log_queries: bool = False
     usage_days: int = 90
     usage_records: int = 10_000

@@ -235,6 +235,11 @@ def shipped(profile: EmbeddingProfile) -> Calibration | None:
     return _SHIPPED.get((profile.provider, profile.model, profile.revision))
 
 
+def support_floor(profile: EmbeddingProfile) -> float | None:
+    """Return from which similarity on two sentences say the same, if that was measured."""
+    return _SUPPORT_FLOORS.get((profile.provider, profile.model, profile.revision))
+
+
 _BGE_SMALL_INT8 = "sha256:eebfc995049fdcf1375c0566248463e60fdba846e31a987a42ce9cc564a834a9"
 _SHIPPED: dict[tuple[str, str, str], Calibration] = {
     ("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): Calibration(
@@ -248,3 +253,5 @@ _SHIPPED: dict[tuple[str, str, str], Calibration] = {
         measured_on="SciFact (5,183 abstracts, 300 claims) and the example novella (37 questions)",
     ),
 }
+_SUPPORT_FLOORS = {("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): 0.73}
+"""Measured by `python -m bench.support_check`; see docs/support.md."""

@@ -340,6 +340,7 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
         distance=distance,
         calibrated=calibrated,
         own_thresholds=frozenset(n for n in short if ANSWER_PREFIX + n in settings.written),
+        support_floor=settings.answer_support_floor,
         log_queries=settings.usage_log_queries,
         usage_days=settings.usage_days,
         usage_records=settings.usage_records,
