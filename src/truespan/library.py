@@ -198,6 +198,10 @@ class Library:
 
         return authenticate_token(self._components, self._authority, secret)
 
+    def count_request(self, token: str, per_minute: int) -> float:
+        """Count a request of a token for all processes; return 0, or how many seconds to wait."""
+        return self._components.store.count_request(token, per_minute)
+
     def run_idempotent(
         self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]
     ) -> bytes:

@@ -268,6 +268,24 @@ class RecordsContract:
         assert second.store.cooling_until("openai", "first") == 7.25
         assert second.store.cooling_until("openai", "second") == 0.0
 
+    def test_requests_of_a_caller_are_counted_by_all_processes(
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        second = place(tmp_path, store=self.kind)
+        now = 1000.0
+        for store in (here.store, second.store):
+            monkeypatch.setattr(store._clock, "now", lambda: now)
+        admitted = [
+            store.count_request("one", 4) for store in (here.store, second.store) for _ in range(3)
+        ]
+        other = here.store.count_request("two", 4)
+        now += 15.0
+        again = [second.store.count_request("one", 4) for _ in range(2)]
+
+        assert admitted == [0.0, 0.0, 0.0, 0.0, 15.0, 15.0]
+        assert other == 0.0
+        assert again == [0.0, 15.0]
+
     def test_the_usage_log_keeps_the_latest_and_forgets_the_rest(self, here: Place) -> None:
         scope = built(here)
         usage = Usage(AnswerMode.RAG, 3, "m", None, {"a": [1, "é"]}, {"mode": "rag"})

@@ -184,6 +184,15 @@ def test_a_form_that_is_out_of_order_is_refused_and_leaves_nothing(
     assert len(here.library.world("w").jobs.list()) == 1
 
 
+def test_two_servers_on_one_store_can_count_together(here: Place) -> None:
+    key = here.library.tokens.create("a", worlds=["w"])[1].reveal()
+    options = ServerOptions(auth=AuthPolicy(per_minute=3, shared=True))
+    with serve_library(here.library, options) as one, serve_library(here.library, options) as two:
+        replies = [client.json("GET", "/v1/worlds", token=key) for client in (one, two, one, two)]
+
+    assert [response.status for response in replies] == [200, 200, 200, 429]
+
+
 def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
     keys = [here.library.tokens.create(name, worlds=["w"])[1].reveal() for name in ("a", "b")]
     with serve_library(here.library, ServerOptions(auth=AuthPolicy(per_minute=3))) as client:

@@ -71,6 +71,8 @@ class AuthPolicy(Struct, frozen=True):
     needs_token: bool = False
     per_minute: int = 0
     """Requests a token may send per minute; 0 for no limit."""
+    shared: bool = False
+    """Whether all processes on one store count together."""
 
     def check_host(self, hosts: Iterable[bytes]) -> str:
         """Return the host of a request."""
@@ -105,7 +107,12 @@ class Authenticator(Struct):
     def admit(self, authorizations: list[bytes]) -> Principal:
         """Return the caller, and count the request."""
         principal = self.identify(authorizations)
-        if principal.token is not None and self.policy.per_minute:
+        per_minute = self.policy.per_minute
+        if principal.token is not None and per_minute and self.policy.shared:
+            wait = self.library.count_request(principal.token, per_minute)
+            if wait:
+                raise errors.TooManyRequests(wait)
+        elif principal.token is not None and per_minute:
             self._count(principal.token)
         return principal
 

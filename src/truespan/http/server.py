@@ -226,7 +226,10 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
             any_address=on_all_addresses,
             origins=frozenset(split_list(settings.http_origins)),
             needs_token=service.require_token or not is_local,
-            per_minute=-(-settings.http_requests_per_minute // service.workers),
+            per_minute=settings.http_requests_per_minute
+            if settings.http_share_limits
+            else -(-settings.http_requests_per_minute // service.workers),
+            shared=settings.http_share_limits,
         ),
         limits=Limits(
             body=settings.http_body_max_kib * 1024,

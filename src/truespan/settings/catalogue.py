@@ -310,6 +310,8 @@ class Settings:
     """Origins whose pages may send requests; blank for none."""
     http_requests_per_minute: Count = 0
     """Requests per minute and token; 0 for no limit."""
+    http_share_limits: bool = False
+    """Whether all servers on one store count the requests of a token together."""
     http_body_max_kib: Annotated[int, Meta(ge=16, le=LARGEST)] = 1024
     """Larger bodies are refused, except uploads, which have source_max_mib."""
     http_timeout_seconds: Positive = 120

@@ -22,6 +22,8 @@ from truespan.types.token import KEPT_SECONDS, Claim, TokenRecord
 _CACHE_SECONDS = 48 * 3600
 """Twice the longest use of a cached query: older ones are removed when a new one is written."""
 _RATE_WINDOW_SECONDS = 60
+_HTTP = "truespan.http"
+"""Stands for the callers of the HTTP server where others have the name of a provider."""
 _DAY = 24 * 3600.0
 _USAGE = """
     SELECT id, created_at, mode, milliseconds, primary_model, fallback_model, evidence,
@@ -243,6 +245,31 @@ class Records(Part):
             begins_at = max(now, _RATE_WINDOW_SECONDS + (earlier or 0.0))
             session.insert("paces", provider=provider, begins_at=begins_at)
             return begins_at - now
+
+    @retry_on_conflict
+    def count_request(self, caller: str, per_minute: int) -> float:
+        """Count a request of a caller; return 0, or the seconds until the caller may send one.
+
+        All processes on one store share the limit. It allows its full number at once, and then one
+        more whenever a minute divided by that number has passed. One moment is stored for each
+        caller: when all requests so far would have been sent at that pace.
+        """
+        interval = _RATE_WINDOW_SECONDS / per_minute
+        with self._db.write_shared() as session:
+            session.lock_name("truespan.requests", caller)
+            now = self._clock.now()
+            until = session.value(
+                "SELECT until FROM cooldowns WHERE provider = :provider AND key = :caller",
+                provider=_HTTP,
+                caller=caller,
+            )
+            paced = max(until or 0.0, now) + interval
+            wait = paced - now - _RATE_WINDOW_SECONDS
+            if wait > 0:
+                return wait
+            where = ("provider", "key")
+            session.insert_many("cooldowns", (*where, "until"), [(_HTTP, caller, paced)], key=where)
+            return 0.0
 
     # The usage log: what was asked and how it was decided, without any text of documents.
 
