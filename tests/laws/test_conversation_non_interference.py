@@ -185,12 +185,11 @@ def difference(one: str, other: str) -> str:
 
 
 CASES = [
-    (False, "none"),
     (True, "none"),
     (True, "replaced"),
     (True, "never ahead"),
     (False, "replaced"),
-    (False, "never ahead"),
+    *in_test_or_prove([], [(False, "none"), (False, "never ahead")]),
 ]
 
 
@@ -209,11 +208,14 @@ def keep(value: Any) -> Callable[..., Any]:
 
 
 @proves("conversations.non-interference")
-@pytest.mark.parametrize("guard", ["position", "history", "rewrite", "revision"])
+@pytest.mark.parametrize(
+    ("guard", "first"), [("position", 1), ("history", 1), ("rewrite", 0), ("revision", 5)]
+)
 def test_the_law_notices_each_guard_that_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: str, first: int
 ) -> None:
-    """Each guard is taken away once, so that the law is known to test it."""
+    """Each guard is taken away once, so that the law is known to test it. Not every script comes to
+    the point where it matters: the first that does is tried first."""
     change = "none"
     if guard == "position":
         # Turns of any position are visible.
@@ -246,7 +248,7 @@ def test_the_law_notices_each_guard_that_is_missing(
         monkeypatch.setattr(Alignment, "move_all", Alignment.move)
         change = "replaced"
     found: list[str] = []
-    for seed in range(8):
+    for seed in range(first, first + 12):
         if not found:
             found = run(tmp_path / str(seed), seed, model=True, change=change)
     assert found, f"nothing was found without the guard {guard!r}"

@@ -105,7 +105,7 @@ def test_an_answer_ends_where_its_model_says_that_there_is_no_context(tmp_path: 
 
     assert (started.mode, "".join(pieces)) == ("rag", "It hung there [1].")
     assert answer.answer == "It hung there [1]."
-    assert [notice.code for notice in answer.warnings] == ["reply_cut"]
+    assert [notice.code for notice in answer.warnings][-1] == "reply_cut"
     assert room.primary.closed == 1
 
 
