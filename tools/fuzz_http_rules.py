@@ -19,11 +19,13 @@ WRITES = {
     "createWorld", "deleteWorld", "uploadDocuments", "addSample", "updateDocument",
     "deleteDocument", "reingestDocument", "cancelJob", "resumeJob",
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
-    "examineWorld", "setDefaults",
+    "examineWorld", "setDefaults", "deleteConversations", "deleteConversation",
+    "deleteConversationsAsReader", "deleteConversationAsReader",
 }  # fmt: skip
 ASKING = {
     "search", "retrieve", "whyNot", "answer", "chat",
-    "retrieveAsReader", "answerAsReader", "whyNotAsReader",
+    "retrieveAsReader", "answerAsReader", "whyNotAsReader", "startConversation",
+    "continueConversation", "startConversationAsReader", "continueConversationAsReader",
 }  # fmt: skip
 BY_STATE: dict[str, set[str]] = {
     # A key that was made up twice; the second request was another one.

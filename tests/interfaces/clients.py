@@ -21,7 +21,7 @@ from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.serialize import failure_of, record_data, status_of
 from truespan.types.bundle import ContextBundle
 
-PASSING = {"processing_time_ms", "record", "seen_at"}
+PASSING = {"processing_time_ms", "record", "seen_at", "conversation"}
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ _LIBRARY: dict[str, Callable[[truespan.Library, dict[str, Any]], Any]] = {
     },
     "document": lambda lib, g: _document(_world(lib, g), g["reference"]),
     "job": lambda lib, g: {"job": _world(lib, g).jobs.get(g["job"]).id},
+    "converse": lambda lib, g: _world(lib, g).conversation().ask(**g),
+    "conversations": lambda lib, g: {
+        "conversations": [record_data(info) for info in _world(lib, g).conversations(**g)]
+    },
+    "turns": lambda lib, g: _world(lib, g).conversation(g["conversation"]).export(),
 }
 
 
@@ -155,13 +160,15 @@ _OPTIONS = {
     "rerank": "--rerank", "no_such": "--no-such", "neighbours": "--neighbours",
     "granularity": "--granularity", "max_tokens": "--max-tokens",
     "include_boilerplate": "--include-boilerplate", "kinds": "--kind", "source_pattern": "--source",
+    "limit": "--limit",
 }  # fmt: skip
 _FLAGS = ("near_misses", "include_boilerplate")
 _COMMANDS = {
     "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
     "read": ["read", "ask"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
     "chunk": ["show"], "document": ["show"], "generations": ["generations"],
-    "job": ["jobs", "show"],
+    "job": ["jobs", "show"], "conversations": ["conversations", "list"],
+    "turns": ["conversations", "show"],
 }  # fmt: skip
 
 
@@ -170,7 +177,7 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
     if operation not in _COMMANDS:
         return None
     spelled = [*_COMMANDS[operation], "--world", str(given.pop("world", "w"))]
-    for name in ("query", "reference", "chunk_id", "job"):
+    for name in ("query", "reference", "chunk_id", "job", "conversation"):
         if given.get(name) is not None:
             value = given.pop(name)
             if not isinstance(value, str) or (operation == "chunk" and len(value) != 36):
@@ -269,6 +276,10 @@ def _address(operation: str, world: str, body: dict[str, Any]) -> tuple[str, str
             return "GET", f"{world}/documents/{place('reference')}", body
         case "job":
             return "GET", f"{world}/jobs/{place('job')}", body
+        case "converse":
+            return "POST", f"{world}/conversations", body
+        case "turns":
+            return "GET", f"{world}/conversations/{place('conversation')}", body
         case _:
             return "GET", f"{world}/{operation}", body
 

@@ -75,6 +75,10 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("generations", {}),
     ("document", {"reference": "lamp.md"}),
     ("document", {"reference": "1"}),
+    ("converse", {"query": QUESTION}),
+    ("converse", {"query": QUESTION, "documents": ["lamp.md"], "mode": "words"}),
+    ("conversations", {}),
+    ("conversations", {"limit": 1}),
 ]
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": " "}, "blank_query"),
@@ -150,6 +154,13 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("document", {"reference": "99"}, "document_not_found"),
     ("chunk", {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"}, "chunk_not_found"),
     ("job", {"job": "absent"}, "job_not_found"),
+    ("converse", {"query": " "}, "blank_query"),
+    ("converse", {"query": LONG}, "query_too_long"),
+    ("converse", {"query": QUESTION, "no_such": "x"}, "invalid_settings"),
+    ("turns", {"conversation": "absent"}, "conversation_not_found"),
+    ("turns", {"conversation": "0" * 32}, "conversation_not_found"),
+    ("conversations", {"limit": 0}, "invalid_settings"),
+    ("conversations", {"world": "absent"}, "world_not_found"),
     ("generations", {"world": "absent"}, "world_not_found"),
     ("why_not", {"chunk_id": "x", "query": " "}, "blank_query"),
     ("why_not", {"chunk_id": "x", "query": QUESTION, "top_k": 21}, "invalid_settings"),
@@ -160,6 +171,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 def opened(library: Path) -> Iterator[truespan.Library]:
     with truespan.open(library) as found:
         yield found
+        found.world("w").delete_conversations(erase=False)
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +272,21 @@ def test_why_a_chunk_is_missing_and_a_job_are_the_same_at_every_door(
 
 def job_of(world: Any) -> str:
     return world.jobs.list()[0].id
+
+
+@proves("conversations.own-caller")
+def test_a_conversation_has_the_same_turns_at_every_door(
+    interfaces: list[Any], opened: truespan.Library
+) -> None:
+    conversation = opened.world("w").conversation()
+    conversation.ask(QUESTION)
+    conversation.ask("And who took it?")
+
+    found = ask_all(interfaces, "turns", {"conversation": conversation.id})
+
+    assert set(found) == {"library", "http", "cli"}
+    assert all(one == found["library"] for one in found.values())
+    assert [turn["rewritten_by"] for turn in found["library"].value["turns"]] == ["none", "rule"]
 
 
 def test_a_selection_that_the_answer_has_nothing_to_do_with_is_the_same_failure_everywhere(

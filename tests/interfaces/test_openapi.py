@@ -260,7 +260,8 @@ def test_every_body_has_a_valid_example(document: Any) -> None:
 def test_every_operation_lists_the_media_types_and_headers_of_its_reply(document: Any) -> None:
     def check(operation: Operation) -> None:
         reply = operation_of(document, operation)["responses"][str(operation.status)]
-        expected = {operation.media_type, *([EVENTS] if operation.streams else [])}
+        expected = {operation.media_type, *operation.other_media_types}
+        expected |= {EVENTS} if operation.streams else set()
         headers = reply.get("headers", {})
         assert {*reply["content"]} == expected
         assert ("Location" in headers) == (operation.status in (201, 202))

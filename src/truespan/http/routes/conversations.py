@@ -25,6 +25,7 @@ _ASK: dict[str, Any] = {
     "errors": (*QUERY_ERRORS, errors.DocumentNotFound),
     "example": QUESTION,
 }
+_ASK_AS_READER = _ASK | {"errors": (*_ASK["errors"], errors.PositionNotFound)}
 
 conversations = Routes(
     "Conversations",
@@ -142,7 +143,7 @@ def list_conversations_as_reader(
     return list_conversations(context, query)
 
 
-@conversations.post(_OF_READER, **_ASK)
+@conversations.post(_OF_READER, **_ASK_AS_READER)
 def start_conversation_as_reader(
     context: CallContext, body: schemas.ReaderQuestion
 ) -> Reply[Answer] | Events:
@@ -177,7 +178,7 @@ def show_conversation_as_reader(context: CallContext) -> schemas.ConversationDet
     return show_conversation(context)
 
 
-@conversations.post(_OF_READER + _ONE + "/turns", **_ASK)
+@conversations.post(_OF_READER + _ONE + "/turns", **_ASK_AS_READER)
 def continue_conversation_as_reader(
     context: CallContext, body: schemas.ReaderFollowUp
 ) -> Reply[Answer] | Events:
