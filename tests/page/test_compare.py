@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, expect
 
 import truespan
 from tests.page.library import LAST_READ, QUESTION, UNREAD, Served
-from tests.page.test_form import CONTRAST
+from tests.page.test_form import CONTRAST, SMALL
 from tests.page.visit import Visit
 
 DESK: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
@@ -162,5 +162,7 @@ def test_the_view_can_be_read_on_every_screen(
     compared(visit)
 
     assert visit.page.evaluate(CONTRAST) == []
+    if screen is PHONE:
+        assert visit.page.evaluate(SMALL) == []
     wide = "document.querySelector('#view-compare').scrollWidth > window.innerWidth"
     assert not visit.page.evaluate(wide)

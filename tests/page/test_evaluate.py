@@ -12,7 +12,7 @@ from playwright.sync_api import FilePayload, expect
 import truespan
 from tests.page.library import LAST_READ, Served
 from tests.page.test_compare import DESK, PHONE, compared, comparison, open_page
-from tests.page.test_form import CONTRAST
+from tests.page.test_form import CONTRAST, SMALL
 from tests.page.visit import Visit
 
 GOLDEN = """\
@@ -251,5 +251,7 @@ def test_the_report_can_be_read_on_every_screen(
     evaluate(visit)
 
     assert visit.page.evaluate(CONTRAST) == []
+    if screen is PHONE:
+        assert visit.page.evaluate(SMALL) == []
     wide = "document.querySelector('#view-evaluate').scrollWidth > window.innerWidth"
     assert not visit.page.evaluate(wide)

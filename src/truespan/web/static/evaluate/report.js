@@ -120,8 +120,8 @@ function queries(report, names, onEdit) {
   let shown = PAGE;
 
   const heads = several
-    ? [t.query, t.state, ...names.map((name) => t.figureIn(name)), t.firstFound, ""]
-    : [t.query, t.state, ...METRICS.map((name) => t.metrics[name]), t.bestRelevant, t.bestOther, t.firstFound, ""];
+    ? [t.query, t.state, ...names.map((name) => t.figureIn(name)), t.firstFound, make("span", { class: "sr" }, t.edit)]
+    : [t.query, t.state, ...METRICS.map((name) => t.metrics[name]), t.bestRelevant, t.bestOther, t.firstFound, make("span", { class: "sr" }, t.edit)];
 
   function line(results) {
     const last = results.at(-1);
