@@ -224,11 +224,14 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(
 def test_somebody_at_a_terminal_goes_on_after_an_error(
     terminal: Terminal, model: OpenAiChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model.fault = lambda _: model.complaint(400, "no")
+    long = f"{SAID} Everybody in the valley knew that very well. " * 3
+    model.fault = lambda _: model.saying([model.piece(long)], ended=False)
     type_lines(monkeypatch, QUESTION, "x" * 10_001)
-    code, _, err = terminal("chat")
+    code, out, err = terminal("chat")
 
     assert code == 0
+    # The error begins a line of its own.
+    assert out.endswith(f"{long.rstrip()}\n\n")
     assert [line[:10] for line in err.splitlines()] == ["truespan: "] * 2
     assert terminal.json("conversations", "list")["conversations"] == []
 

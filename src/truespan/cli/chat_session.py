@@ -61,6 +61,8 @@ class ChatSession:
         self._last: Answer | None = None
         self._token: CancelToken | None = None
         self._reading = False
+        self._in_line = False
+        """Whether the beginning of an answer stands in the last line."""
 
     def run(self) -> int:
         """Answer each line until the input ends, and return the exit code.
@@ -159,6 +161,9 @@ class ChatSession:
                 raise
             echo("\nStopped. This question and its answer are not stored.")
         except TruespanError as error:
+            if self._in_line:
+                # The message does not belong to what the model said so far.
+                echo()
             error.advice = complete(error.advice)
             if self._as_json:
                 echo(msgspec.json.encode({"error": problem(error)}).decode())
@@ -166,7 +171,7 @@ class ChatSession:
                 sys.stderr.write(f"truespan: {error}\n")
             return status_of(error).exit_code
         finally:
-            self._token = None
+            self._token, self._in_line = None, False
         return 0
 
     def _print_answer(self, question: str, token: CancelToken) -> None:
@@ -179,6 +184,7 @@ class ChatSession:
                 elif isinstance(event, Piece) and not self._as_json:
                     token.check()
                     echo(printable(event.text), nl=False)
+                    self._in_line = True
         if answer is None:
             return
         self._last, self._stored = answer, True
