@@ -9,7 +9,7 @@ A text is read once, from left to right.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -364,7 +364,7 @@ def _number(
         token["number"]
         and start
         and text[start - 1] in "-−–"
-        and not text[: start - 1][-1:].strip()
+        and not text[max(0, start - 2) : start - 1].strip()
     ):
         values = frozenset(-value if isinstance(value, float) else value for value in values)
     hedge = _hedge_before(text, start)
@@ -519,6 +519,14 @@ def _hedge_before(text: str, start: int) -> str:
     if len(words) == 2 and " ".join(words) in _HEDGES:
         return _HEDGES[" ".join(words)]
     return _HEDGES.get(words[-1], "") if words else ""
+
+
+def number_keys(number: Number) -> Iterator[tuple[str, float | str]]:
+    """Yield keys of which two numbers share one if they agree, unless one is hedged."""
+    for value in number.values:
+        yield "", value
+        if number.dimension:
+            yield number.dimension, _scaled(value, number.factor)
 
 
 def numbers_agree(claimed: Number, given: Number) -> bool:

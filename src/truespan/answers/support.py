@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -21,7 +22,7 @@ from truespan.answers.citations import citation_numbers
 from truespan.answers.claims import AnswerSentence, split_answer
 from truespan.answers.names import Name, find_names, fold_name, name_forms, same_people
 from truespan.answers.negation import Negated, find_negated
-from truespan.answers.numbers import UNITS, Number, find_numbers, numbers_agree
+from truespan.answers.numbers import UNITS, Number, find_numbers, number_keys, numbers_agree
 from truespan.answers.quotes import NO_QUOTES, Quotes
 from truespan.parsing.sentences import sentence_spans
 from truespan.retrieval.stop_words import STOP_WORDS
@@ -81,10 +82,16 @@ compared as such, or are so frequent that any text may have them."""
 _FAMILY = 5
 """Words that share so many first letters, and most of the longer one, are related."""
 _MOST_RELATED = 20
+_BEGINNING = 3
+MOST_ALIKE = 50
+"""Places of a word or a number, and names with the same beginning, that are kept of a passage."""
 
 MOST_EMBEDDED = 96
 """Texts that are embedded for one answer; what is left then counts as not similar."""
 
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 _SPACE = re.compile(r" (?=[.,;:!?])")
 """What a citation leaves before the end of a sentence."""
@@ -113,13 +120,19 @@ class Comparison(Struct, frozen=True):
         return max((similarity_of(own, other, self.distance) for other in rest), default=0.0)
 
 
+class _Given(Struct, frozen=True):
+    """A number of a passage, and the words around it; None if it is in a title."""
+
+    number: Number
+    around: frozenset[str] | None
+
+
 class _Sentence(Struct, frozen=True):
     """A sentence of a passage: its content words in order, its numbers, what it negates."""
 
     text: str
     stems: tuple[str, ...]
-    numbers: tuple[tuple[Number, frozenset[str]], ...]
-    """Each with the words around it."""
+    numbers: tuple[_Given, ...]
     negated: Negated
 
 
@@ -130,8 +143,12 @@ class _Passage(Struct, frozen=True):
     first: int
     sentences: tuple[_Sentence, ...]
     names: frozenset[str]
-    heading: tuple[Number, ...]
-    """Numbers of its title, chapter and place."""
+    beginnings: dict[str, list[str]]
+    """Its names by their first letters."""
+    numbers: dict[tuple[str, float | str], list[_Given]]
+    """Its numbers by their keys."""
+    every: tuple[_Given, ...]
+    """Its numbers, for those of an answer that are only about right."""
 
 
 def check_support(
@@ -208,18 +225,27 @@ class _Checker(Struct):
         sentences = tuple(self._read(source.text[start:end]) for start, end in spans)
         everything = re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", f"{heading}\n{source.text}")
         names = frozenset(map(fold_name, everything)) | _initials(source.text)
-        numbers = tuple(find_numbers(heading, self.language))
-        self.passages.append(_Passage(number, self.count, sentences, names, numbers))
+        beginnings = _group((name[:_BEGINNING], name) for name in sorted(names))
+        given = [_Given(found, None) for found in find_numbers(heading, self.language)]
+        given += [found for sentence in sentences for found in sentence.numbers]
+        keyed = _group((key, found) for found in given for key in number_keys(found.number))
+        every = tuple(given[:MOST_ALIKE])
+        self.passages.append(
+            _Passage(number, self.count, sentences, names, beginnings, keyed, every)
+        )
+        seen = Counter[str]()
         for place, sentence in enumerate(sentences, self.count):
             for stem in dict.fromkeys(sentence.stems):
                 if stem not in self.places and len(stem) >= _FAMILY:
                     self.families[stem[:_FAMILY]].append(stem)
-                self.places[stem].append(place)
+                seen[stem] += 1
+                if seen[stem] <= MOST_ALIKE:
+                    self.places[stem].append(place)
         self.count += len(sentences)
 
     def _read(self, text: str) -> _Sentence:
         numbers = tuple(
-            (number, frozenset(self._around(text, number)))
+            _Given(number, frozenset(self._around(text, number)))
             for number in find_numbers(text, self.language)
         )
         return _Sentence(text, tuple(self._stems(text)), numbers, self._negated(text))
@@ -354,17 +380,16 @@ class _Checker(Struct):
                 continue
             nearby = self._around(text, number)
             wanted = {other for stem in nearby for other in related.get(stem, ())}
-            agreeing = [
-                around
-                for part in pool
-                for sentence in part.sentences
-                for given, around in sentence.numbers
-                if numbers_agree(number, given)
-            ]
-            in_heading = any(numbers_agree(number, given) for p in pool for given in p.heading)
-            if in_heading or any(not wanted or around & wanted for around in agreeing):
-                continue
-            lost.append(text[number.start : number.end])
+            keys = list(number_keys(number))
+            given = [found for part in pool for key in keys for found in part.numbers.get(key, ())]
+            if number.hedge:
+                given += [found for part in pool for found in part.every]
+            if not any(
+                (not wanted or found.around is None or found.around & wanted)
+                and numbers_agree(number, found.number)
+                for found in given
+            ):
+                lost.append(text[number.start : number.end])
         return lost
 
     def _names(self, text: str) -> list[Name]:
@@ -389,7 +414,7 @@ class _Checker(Struct):
         for part in pool:
             window = 0
             last = part.first + len(part.sentences)
-            for place in range(part.first, last):
+            for place in sorted(place for place in masks if part.first <= place < last):
                 mask = masks[place]
                 if mask.bit_count() > most:
                     most, source, best = (
@@ -398,7 +423,7 @@ class _Checker(Struct):
                         part.sentences[place - part.first],
                     )
                 for near in (place - 1, place + 1):
-                    mask |= masks[near] if part.first <= near < last else 0
+                    mask |= masks.get(near, 0) if part.first <= near < last else 0
                 if mask.bit_count() > window.bit_count():
                     window = mask
             found |= window
@@ -440,10 +465,21 @@ def _common_prefix(first: str, second: str) -> str:
     return first[:length]
 
 
+def _group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Return the values of each key, the first ones if there are many."""
+    grouped: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        kept = grouped.setdefault(key, [])
+        if len(kept) < MOST_ALIKE:
+            kept.append(value)
+    return grouped
+
+
 def _initials(text: str) -> frozenset[str]:
     """Return the initials of names of several words, which an answer may use instead."""
     runs = re.findall(
-        r"(?:[A-Z][\w’'-]*(?:\s(?:of|the|and|for|de|la)){0,2}\s){1,6}[A-Z][\w’'-]*", text
+        r"(?<![\w’'-])(?:[A-Z][\w’'-]*(?:\s(?:of|the|and|for|de|la)){0,2}\s){1,6}[A-Z][\w’'-]*",
+        text,
     )
     return frozenset("".join(re.findall(r"\b[A-Z]", run)).casefold() for run in runs)
 
@@ -454,6 +490,7 @@ def _has_name(part: _Passage, name: str) -> bool:
         folded = fold_name(piece)
         if not folded or any(form in part.names for form in name_forms(folded)):
             continue
-        if not any(same_people(folded, given) for given in part.names if given[:3] == folded[:3]):
+        alike = part.beginnings.get(folded[:_BEGINNING], ())
+        if not any(same_people(folded, given) for given in alike):
             return False
     return True
