@@ -20,7 +20,7 @@ export class Chunks {
   constructor(number) {
     this.where = worldPath() + path`/documents/${number}/chunks`;
     this.flow = make("div", { class: "chunk-flow", id: "chunk-flow" });
-    this.info = make("aside", { class: "chunk-info", id: "chunk-info", "aria-live": "polite", "aria-label": own.chunkInfo });
+    this.info = make("section", { class: "chunk-info", id: "chunk-info", "aria-live": "polite", "aria-label": own.chunkInfo });
     this.clear();
     this.more = button(own.moreChunks, () => this.next().catch(complain), { class: "quiet", id: "more-chunks" });
     this.jump = make("input", { type: "number", id: "chunk-number", min: 1, inputmode: "numeric", "aria-label": own.goToChunk });

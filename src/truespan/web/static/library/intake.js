@@ -113,7 +113,7 @@ class Upload {
     this.label = make("span", { class: "job-label" });
     this.meter = make("progress", { max: 1, value: 0, "aria-label": own.progressOf(title) });
     this.tools = make("span", { class: "job-tools" });
-    this.rows = make("ul", { class: "upload-files" });
+    this.rows = make("ul", { class: "upload-files", tabindex: "0", "aria-label": own.eachFile });
     for (const one of this.files) {
       one.line = make("li", {}, make("span", { class: "file-name" }, one.name), make("span", { class: "file-state" }));
       this.rows.append(one.line);

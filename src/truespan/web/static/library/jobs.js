@@ -126,7 +126,7 @@ class Row {
     fill(
       this.outcome,
       !documents.length && make("p", { class: "hint" }, own.noOutcomes),
-      make("ul", { class: "upload-files" }, listed.map((one) => make("li", { "data-state": one.state }, make("span", { class: "file-name" }, one.name), make("span", { class: "file-state" }, one.state === "failed" ? reasonOf(one) : own.outcomes[one.state] || one.state)))),
+      make("ul", { class: "upload-files", tabindex: "0", "aria-label": own.documents }, listed.map((one) => make("li", { "data-state": one.state }, make("span", { class: "file-name" }, one.name), make("span", { class: "file-state" }, one.state === "failed" ? reasonOf(one) : own.outcomes[one.state] || one.state)))),
       documents.length > listed.length && make("p", { class: "hint" }, own.moreDocuments(documents.length - listed.length)),
       lines.length > 0 && make("details", { class: "job-log" }, make("summary", {}, own.log(lines.length)), make("pre", { tabindex: "0" }, lines.map((one) => `${one.at.slice(11, 19)} ${one.line}`).join("\n"))),
     );
