@@ -136,7 +136,7 @@ export const texts = {
     libraryTitle: "Welcome to Truespan",
     libraryLead: "Ask your documents, and see which passages an answer rests on. Every passage is checked against its hash, worlds are kept apart, and nothing past a reader’s position is shown.",
     sampleTitle: "Try the sample book",
-    sampleText: "“The Glass Ferry”, a mystery in twelve chapters. It takes a few seconds, and you can delete it again.",
+    sampleText: "“The Glass Ferry”, a mystery in nine chapters. It takes a few seconds, and you can delete it again.",
     sampleWorld: "The Glass Ferry",
     sampleAdd: "Add the sample book",
     sampleAdding: "Adding the book",
