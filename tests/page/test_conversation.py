@@ -151,6 +151,7 @@ def test_each_turn_keeps_its_own_context_and_explanation(desk: Visit, model: Mod
 
     second.get_by_role("tab", name="Context").click()
     expect(second.locator("#panel-context .card").filter(has_text="crank")).not_to_have_count(0)
+    expect(second.locator("#panel-context .more-text:visible")).not_to_have_count(0)
     first.locator("[data-peek=context]").click()
     expect(first).to_have_attribute("aria-current", "true")
     expect(desk.find("#tab-context")).to_be_focused()

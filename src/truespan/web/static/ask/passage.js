@@ -45,9 +45,10 @@ function clamped(text) {
     more.textContent = open ? "Show all" : "Show less";
     more.setAttribute("aria-expanded", String(!open));
   }, { class: "link more-text", "aria-expanded": "false", hidden: true });
-  requestAnimationFrame(() => {
-    more.hidden = body.scrollHeight <= body.clientHeight + 4;
-  });
+  // It may be rendered in a tab that is not shown yet, where it has no height.
+  new ResizeObserver(() => {
+    if (body.clientHeight && body.classList.contains("clamp")) more.hidden = body.scrollHeight <= body.clientHeight + 4;
+  }).observe(body);
   return [body, more];
 }
 
