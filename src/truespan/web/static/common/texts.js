@@ -528,7 +528,7 @@ export const texts = {
     // Deletion
     delete: "Delete",
     deleteTitle: "Delete this document?",
-    deleteWhat: (title, chunks) => `“${title}” is deleted with ${amount(chunks, "passage")}, its vectors, images and the positions of its readers. This cannot be undone.`,
+    deleteWhat: (title, chunks) => `“${title}” is deleted with ${amount(chunks, "passage")}, its vectors, images, the positions of its readers, and the turns of conversations that used it. This cannot be undone.`,
     erase: "Erase it from all files too",
     eraseHint: "The files of the library are rewritten, so that nothing of it can be recovered from them.",
     deleting: "Deleting …",
