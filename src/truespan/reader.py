@@ -195,11 +195,13 @@ class Reader(Struct, frozen=True):
         top_k: int = READING_TOP_K,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        highlight: bool = False,
         **options: Unpack[PassageArguments],
     ) -> ContextBundle:
         """Return context for a query from what was read of the book, in reading order.
 
-        With `rerank`, the configured reranker gets what was read and chooses among it.
+        With `rerank`, the configured reranker gets what was read and chooses among it. With
+        `highlight`, each passage says which of its sentences and words match.
         The options are those of `PassageArguments`: how much of what is found is returned.
 
         Raises:
@@ -207,9 +209,8 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: no document has this name. A caller who may not see the documents
                 gets the same result as for a book without a position.
         """
-        request = ReadingRequest(
-            query, top_k, book, check_mode(mode), rerank, passage_options(options)
-        )
+        passages = replace(passage_options(options), highlight=highlight)
+        request = ReadingRequest(query, top_k, book, check_mode(mode), rerank, passages)
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retriever(trace).retrieve(request)
 

@@ -224,12 +224,14 @@ class World:
         floor: float = DEFAULT_FLOOR,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        highlight: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult:
         """Find the chunks closest to a query, each verified against the store as it is read.
 
         `mode` is one of `Mode`, by default the world's. With `rerank`, the configured reranker
-        orders the first candidates; if it fails, a warning says so. Further arguments are those of
+        orders the first candidates; if it fails, a warning says so. With `highlight`, each passage
+        says which of its sentences and words match. Further arguments are those of
         `PassageArguments`, how much of what is found is returned, and the filters of
         `FilterArguments`.
 
@@ -241,6 +243,7 @@ class World:
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
         options, filters = split_arguments(arguments)
+        options = replace(options, highlight=highlight)
         chosen = Filters().with_arguments(filters)
         request = SearchRequest(query, top_k, floor, check_mode(mode), rerank, options, chosen)
         with self._components.observer.request(Request.SEARCH) as trace:
@@ -255,21 +258,23 @@ class World:
         near_misses: bool = False,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        highlight: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
 
-        `mode` and `rerank` are as in `search`. Further arguments are those of `PassageArguments`,
-        such as `neighbours` and `max_tokens`, and the filters of `FilterArguments`; None
-        stands for any. In a world with the contract's defaults, language and version default to
-        "en" and "1.0", and the bundle says what that left out. If the provider, the index or the
-        store fails, the bundle has the status `error`.
+        `mode`, `rerank` and `highlight` are as in `search`. Further arguments are those of
+        `PassageArguments`, such as `neighbours` and `max_tokens`, and the filters of
+        `FilterArguments`; None stands for any. In a world with the contract's defaults, language
+        and version default to "en" and "1.0", and the bundle says what that left out. If the
+        provider, the index or the store fails, the bundle has the status `error`.
 
         Raises:
             InvalidSettings: before anything is read.
             BlankQuery, QueryTooLong: before the provider is asked.
         """
         request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
+        request = replace(request, passages=replace(request.passages, highlight=highlight))
         with self._components.observer.request(Request.RETRIEVE) as trace:
             return self._retriever(trace).retrieve(request, near_misses=near_misses)
 

@@ -51,7 +51,9 @@ def answers(reader: Reader, queries: Sequence[tuple[str, int]] = QUERIES) -> lis
     """Return all that a reader can be told, as bytes would travel."""
     asked = [(*query, mode) for query in queries for mode in (Mode.MEANING, Mode.AUTO)]
     asked.append((*queries[0], Mode.WORDS))
-    bundles = [frozen(reader.retrieve(text, top_k=k, mode=mode)) for text, k, mode in asked]
+    bundles = [
+        frozen(reader.retrieve(text, top_k=k, mode=mode, highlight=True)) for text, k, mode in asked
+    ]
     pages = [to_json(reader.sentences(first=first, count=7)) for first in (0, 7, 1000)]
     return [*bundles, *pages, to_json(reader.where()), to_json(reader.books())]
 

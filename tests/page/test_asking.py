@@ -43,6 +43,29 @@ def test_the_mark_of_a_passage_names_the_hash_of_the_words_that_are_shown(visit:
     expect(card.locator(".verified")).to_have_attribute("title", re.compile(shown))
 
 
+def test_the_sentence_and_the_words_that_match_are_marked_and_in_view(visit: Visit) -> None:
+    visit.find("#options summary").click()
+    visit.find("#search-mode").select_option("auto")
+    visit.ask(QUESTION)
+
+    card = visit.find("#panel-context .card").filter(has_text="Wrenfield").first
+    best = card.locator("mark.best")
+    expect(best).to_contain_text("who had taken the key of the boathouse")
+    expect(best.locator("b.hit")).to_have_text(["key", "boathouse"])
+    inside = best.evaluate(
+        """mark => {
+            const frame = mark.closest('.card-text');
+            const [own, box] = [mark, frame].map(one => one.getBoundingClientRect());
+            return own.top >= box.top && own.top < box.bottom;
+        }"""
+    )
+    assert inside
+    visit.find("#search-mode").select_option("meaning")
+    visit.ask(QUESTION)
+    expect(visit.find("#panel-context mark.best").first).to_be_visible()
+    expect(visit.find("#panel-context b.hit")).to_have_count(0)
+
+
 def test_the_closest_passages_can_be_searched_for_as_well(visit: Visit) -> None:
     visit.find("#options summary").click()
     visit.find("#way").select_option("search")
@@ -109,7 +132,7 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
         events[-2] = f"event: finished\ndata: {json.dumps(answer)}"
         route.fulfill(response=reply, body="\n\n".join(events))
 
-    visit.page.route("**/retrieve", change)
+    visit.page.route("**/retrieve?*", change)
     visit.page.route("**/conversations", decide)
     visit.ask(QUESTION)
     visit.find("#go-answer").click()
@@ -171,7 +194,7 @@ def test_a_second_question_while_the_first_is_under_way_is_the_one_that_is_shown
     visit: Visit,
 ) -> None:
     held: list[Route] = []
-    visit.page.route("**/retrieve", lambda route: held.append(route), times=1)
+    visit.page.route("**/retrieve?*", lambda route: held.append(route), times=1)
     visit.find("#question").fill("first")
     visit.find("#go").click()
     expect(visit.find("#panel-context[aria-busy]")).to_have_count(1)

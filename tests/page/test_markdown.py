@@ -46,6 +46,11 @@ PLAIN = (
     ),
     ("a | b", "<p>a | b</p>"),
     (
+        "> a | b\n> 1 | 2",
+        '<blockquote><div class="table-box"><table><thead><tr><th>a</th><th>b</th></tr></thead>'
+        "<tbody><tr><td>1</td><td>2</td></tr></tbody></table></div></blockquote>",
+    ),
+    (
         "[the site](https://example.org/a_(b)) <https://example.org>",
         '<p><a href="https://example.org/a_(b)">the site<small> (example.org)</small></a> '
         '<a href="https://example.org/">https://example.org</a></p>',
@@ -107,6 +112,35 @@ CHECK = """async (text) => {
         text: box.textContent.length,
     };
 }"""
+LINES = (
+    (
+        "The boathouse had stood beside the brass key for as long as anyone in\nthe village could "
+        "remember, and nobody thought to ask about the\nsignal box.",
+        False,
+    ),
+    (
+        "Each of those nights has a page of its own in the book of\nthe watch, and whoever reads "
+        "them in one sitting will understand why this handbook\nexists.",
+        False,
+    ),
+    (
+        "worried her.\nIt was the brass key that worried her most of all the things in the house,\n"
+        "and the lantern that hung beside the door of the chapel for many years\nand more.",
+        False,
+    ),
+    ("Shall I compare thee to a summer’s day?\nThou art more lovely and more temperate:", True),
+    (
+        "But soft, what light through yonder window breaks?\nIt is the east, Juliet is the sun.",
+        True,
+    ),
+    ("so much depends\nupon\n\na red wheel\nbarrow", True),
+    (
+        "- the oil stands above the brass line that is engraved on the glass\n- the wick is dry",
+        True,
+    ),
+    ("one line", False),
+)
+"""Paragraphs, and whether their line breaks mean something."""
 TAGS = {
     "p",
     "em",
@@ -154,6 +188,15 @@ def test_markdown_of_an_answer_is_rendered_and_only_its_own_elements_are_made(vi
         for (text, wanted), found in zip(PLAIN, rendered, strict=True)
         if found != wanted
     ] == []
+
+    keeps = visit.page.evaluate(
+        """async (all) => {
+            const { keepsLines } = await import('/page/common/lines.js');
+            return all.map((text) => keepsLines(text));
+        }""",
+        [text for text, _ in LINES],
+    )
+    assert keeps == [kept for _, kept in LINES]
 
     parts = [text[:end] for text in HOSTILE for end in (*range(0, 60, 7), None)]
     for text in [*parts, *(piece * 4000 for piece in LONG)]:

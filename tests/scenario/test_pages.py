@@ -195,6 +195,7 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
     assert page == reader.sentences()
 
 
+@proves("reading.sentence-order")
 def test_page_says_which_sentences_begin_a_line(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")

@@ -369,6 +369,23 @@ class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
     ) = None
 
 
+Highlight = Annotated[
+    bool, Meta(description="Whether each passage says which of its sentences and words match.")
+]
+
+
+class PassageQuery(GenerationQuery, frozen=True, kw_only=True):
+    """Which generation to ask, and whether passages say what in them matches."""
+
+    highlight: Highlight = False
+
+
+class ReaderPassageQuery(ReaderQuery, frozen=True, kw_only=True):
+    """Which generation and position to ask from, and whether passages say what in them matches."""
+
+    highlight: Highlight = False
+
+
 class UsageQuery(Arguments, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
 

@@ -353,6 +353,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         fused=part.fused,
         rerank=part.rerank,
         chunk_type=part.kind,
+        match=part.match,
         **asdict(part.labels),
     )
 

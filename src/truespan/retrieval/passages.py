@@ -9,6 +9,7 @@ no sentence past the position is read, and only sentences that were read have a 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -37,12 +38,15 @@ from truespan.types.text import (
     fold_name,
     fold_names,
 )
-from truespan.types.trust import Visible
+from truespan.types.trust import Match, Visible
 from truespan.vectors import similarity_of
 
 MOST_SENTENCES = 32
 """How many sentences of a request are embedded to be compared with the query. Callers cannot change
 it: each costs the provider's time."""
+MOST_WORDS = 200
+"""How many words of a passage are marked."""
+_WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*")
 LEAST_PASSAGES = 10
 """How many passages sentences are chosen from, if fewer sentences than that are wanted."""
 WORDS_WEIGHT = 0.7
@@ -108,7 +112,57 @@ class PassageFitter(Struct, frozen=True):
             found = self._best_sentences(chosen, k, budget)
         else:
             found = [part for part in chosen if budget.take(part.tokens, len(part.text))]
-        return self._widen(found, budget) if self.options.neighbours else found
+        found = self._widen(found, budget) if self.options.neighbours else found
+        return self._highlight(found) if self.options.highlight else found
+
+    def _highlight(self, parts: Sequence[Visible]) -> list[Visible]:
+        """Return passages with the sentence of each that matches best, and the words that match.
+
+        The sentence is chosen by words where any of a passage match, otherwise by similarity. What
+        cannot be verified is not marked.
+        """
+        query = self.query if self.mode is not Mode.MEANING else None
+        wanted = _content_words(query) if query else frozenset[str]()
+        inside = [self._sentences_in(part) for part in parts]
+        chosen: dict[int, Visible] = {}
+        unmatched: list[int] = []
+        everything = [sentence for sentences in inside for sentence in sentences]
+        scores = iter(score_words(query, [one.text for one in everything]) if query else ())
+        for place, sentences in enumerate(inside):
+            scored = [(next(scores, 0.0), sentence) for sentence in sentences]
+            best = max((score for score, _ in scored), default=0.0)
+            if best:
+                chosen[place] = next(sentence for score, sentence in scored if score == best)
+            elif sentences and self.mode is not Mode.WORDS:
+                unmatched.append(place)
+        if unmatched:
+            # So many of each that all passages together cost no more than a choice of sentences.
+            most = max(MOST_SENTENCES // len(unmatched), 1)
+            vectors = self._vectors([one for place in unmatched for one in inside[place][:most]])
+            for place in unmatched:
+                known = [one for one in inside[place][:most] if one.text_hash in vectors]
+                distance = self.scope.profile.distance
+                near = [
+                    similarity_of(self.vector, vectors[one.text_hash], distance) for one in known
+                ]
+                if near:
+                    chosen[place] = known[near.index(max(near))]
+        return [
+            replace(part, match=_match(part, chosen.get(place), wanted))
+            for place, part in enumerate(parts)
+        ]
+
+    def _sentences_in(self, part: Visible) -> list[Visible]:
+        """Return the whole sentences of a passage, without headings if there are others."""
+        stretch = None if part.kind is ChunkKind.FIGURE else self._read(part, 0)
+        if stretch is None:
+            return []
+        found = [
+            _sentence_part(part, stretch, sentence)
+            for sentence in stretch.sentences
+            if part.start <= sentence.start and sentence.end <= part.end
+        ]
+        return [one for one in found if not _is_heading(one)] or found
 
     def _best_sentences(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
         """Return the `k` best sentences that fit; a passage that cannot be read stays whole."""
@@ -353,7 +407,7 @@ def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) ->
 def _is_heading(part: Visible) -> bool:
     """Return whether a sentence is the heading of its chapter or section, or the title."""
     names = fold_names((part.title, part.chapter, part.section))
-    return fold_name(part.text.strip()) in names
+    return fold_name(" ".join(part.text.split())) in names
 
 
 def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[str]:
@@ -365,13 +419,43 @@ def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[s
         yield stretch.between(part.end, end)
 
 
+def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> Match:
+    """Return what in a passage matches: a sentence of it, and words by their terms."""
+    words = tuple(_find_words(part.text, wanted)) if wanted else ()
+    if sentence is None:
+        return Match(words=words[:MOST_WORDS])
+    start, end = sentence.start - part.start, sentence.end - part.start
+    return Match(sentence.first_sid, start, end, words[:MOST_WORDS])
+
+
+def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Yield where a text has words with these terms."""
+    for run in _WORD.finditer(text):
+        found = terms(run[0], STEMMED_AS)
+        if len(found) == 1:
+            if found[0] in wanted:
+                yield run.span()
+            continue
+        # A script without spaces: its terms are pairs of characters.
+        end = run.start()
+        for place in range(run.start(), run.end() - 1):
+            if place >= end and not wanted.isdisjoint(terms(text[place : place + 2], STEMMED_AS)):
+                end = place + 2
+                yield place, end
+
+
+def _content_words(query: str) -> frozenset[str]:
+    """Return the terms of a query without stop words, if it has others."""
+    words = frozenset(terms(query, STEMMED_AS))
+    return words.difference(_stop_words()) or words
+
+
 def score_words(query: str, texts: Sequence[str]) -> list[float]:
     """Return how much of a query each text covers: its words, weighted by how few texts have them.
 
     Unlike in BM25 the length does not count. Short sentences would win, and seldom answer.
     """
-    words = set(terms(query, STEMMED_AS))
-    words = words.difference(_stop_words()) or words
+    words = _content_words(query)
     found = [words.intersection(terms(text, STEMMED_AS)) for text in texts]
     count = Counter(word for matches in found for word in matches)
     rarity = {

@@ -328,5 +328,6 @@ def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
         fused=found.fused,
         rerank=part.rerank,
+        match=part.match,
         **asdict(part.labels),
     )

@@ -9,7 +9,7 @@ from msgspec import Struct
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.request import Defaults, Mode
-from truespan.types.trust import FusedScore, RerankScore
+from truespan.types.trust import FusedScore, Match, RerankScore
 
 
 class Receipt(Struct, frozen=True):
@@ -51,6 +51,8 @@ class Passage(SourceLabels, frozen=True):
     """In a fused search, what it was ranked by; `score` is always the similarity."""
     rerank: RerankScore | None = None
     """How a reranker moved it; None if none scored it."""
+    match: Match | None = None
+    """What in it matches the query; None unless the request asks for it."""
 
 
 class Notice(Struct, frozen=True):
@@ -186,6 +188,7 @@ class SourceNote(SourceLabels, frozen=True):
     fused: FusedScore | None = None
     rerank: RerankScore | None = None
     chunk_type: ChunkKind = ChunkKind.TEXT
+    match: Match | None = None
 
 
 class FigureNote(SourceLabels, frozen=True):

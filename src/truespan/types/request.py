@@ -167,6 +167,9 @@ class PassageOptions(Struct, frozen=True):
     include_boilerplate: bool | None = None
     """Whether licences, lists of chapters and page numbers rank like any other text instead of
     after it; None for the default of the world."""
+    highlight: bool = False
+    """Whether each passage says which of its sentences and words match. Not an option of answers,
+    so it is no argument that all requests share."""
 
     def __post_init__(self) -> None:
         check_whole("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
@@ -177,6 +180,8 @@ class PassageOptions(Struct, frozen=True):
             check_whole("max_tokens", self.max_tokens, 1, LARGEST_NUMBER)
         if not isinstance(self.include_boilerplate, bool | None):
             raise InvalidSettings("include_boilerplate must be true or false.")
+        if not isinstance(self.highlight, bool):
+            raise InvalidSettings("highlight must be true or false.")
 
     @property
     def is_plain(self) -> bool:

@@ -59,6 +59,19 @@ class Verified(Struct, frozen=True):
     """Set once a reranker has scored what is visible of it."""
 
 
+class Match(Struct, frozen=True):
+    """What in a passage matches a query: a sentence, and words.
+
+    `start` and `end` are characters of the passage's text, as are the pairs of `words`. `sid` is
+    the sentence between them; all three are None where none stands out.
+    """
+
+    sid: int | None = None
+    start: int | None = None
+    end: int | None = None
+    words: tuple[tuple[int, int], ...] = ()
+
+
 class Visible(Struct, frozen=True):
     """The part of a verified chunk that this caller may see and asked for.
 
@@ -90,6 +103,8 @@ class Visible(Struct, frozen=True):
     fused: FusedScore | None = None
     rerank: RerankScore | None = None
     """Set once a reranker has scored it."""
+    match: Match | None = None
+    """Set where a request asks what in the passage matches."""
     embedded_hash: TextHash | None = None
     """If only a part of the chunk is visible: the hash of all of it, which its vector has."""
 

@@ -63,14 +63,15 @@ reading = Routes(
 
 @asking.post(_WORLD + "/search", errors=QUERY_ERRORS, domains=True, example=QUESTION | {"top_k": 5})
 def search(
-    context: CallContext, body: SearchArguments, query: schemas.GenerationQuery
+    context: CallContext, body: SearchArguments, query: schemas.PassageQuery
 ) -> SearchResult:
     """Search for the passages closest to a query.
 
     Returns passages ordered by similarity, each verified when it was read, and the number of
     candidates left after each stage.
     """
-    return context.world(query.generation).search(**asdict(body))
+    world = context.world(query.generation)
+    return world.search(**asdict(body), highlight=query.highlight)
 
 
 @asking.post(
@@ -80,7 +81,7 @@ def search(
     example=QUESTION | {"language_constraint": None},
 )
 def retrieve(
-    context: CallContext, body: schemas.RetrieveRequest, query: schemas.GenerationQuery
+    context: CallContext, body: schemas.RetrieveRequest, query: schemas.PassageQuery
 ) -> Reply[ContextBundle]:
     """Retrieve context for a model within a token budget.
 
@@ -88,7 +89,8 @@ def retrieve(
     was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
     the bundle.
     """
-    return bundle_reply(context.world(query.generation).retrieve(**arguments_of(body)))
+    world = context.world(query.generation)
+    return bundle_reply(world.retrieve(**arguments_of(body), highlight=query.highlight))
 
 
 @asking.post(_WORLD + "/why-not", errors=QUERY_ERRORS, domains=True, example=QUESTION | CHUNK)
@@ -274,14 +276,15 @@ def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.Rec
 
 @reading.post(_READER + "/retrieve", errors=_READER_ERRORS, example=QUESTION)
 def retrieve_as_reader(
-    context: CallContext, body: ReadingArguments, query: schemas.ReaderQuery
+    context: CallContext, body: ReadingArguments, query: schemas.ReaderPassageQuery
 ) -> Reply[ContextBundle]:
     """Retrieve context from what the reader has read.
 
     Returns a bundle from the part of a book that the reader has read, in reading order. Text past
     the position does not influence the reply.
     """
-    return bundle_reply(_reader_at(context, query, body.book).retrieve(**asdict(body)))
+    reader = _reader_at(context, query, body.book)
+    return bundle_reply(reader.retrieve(**asdict(body), highlight=query.highlight))
 
 
 @reading.post(_READER + "/answer", errors=_READER_ERRORS, example=QUESTION)

@@ -1,7 +1,7 @@
 // The answer of a turn: its text as it arrives, citations that link into the document, checked
 // quotes, and how far the passages support it.
 
-import { button, fill, make, tick } from "../common/dom.js";
+import { button, fill, make, quoted, tick } from "../common/dom.js";
 import { markdown } from "../common/markdown.js";
 import { emit } from "../common/state.js";
 import { texts } from "../common/texts.js";
@@ -60,7 +60,7 @@ function quotes(list) {
   return [
     make("h3", {}, texts.ask.quotes),
     make("ul", { class: "quotes" }, list.map((one) =>
-      make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), make("q", {}, beginning(one.text)), " ", one.verified
+      make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), quoted(beginning(one.text)), " ", one.verified
         ? [make("span", { class: "verified" }, texts.ask.verbatim), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
         : texts.ask.notVerbatim))),
   ];

@@ -1,7 +1,7 @@
 // Asking: the form, its options, and the requests for context and answers of the turns.
 
 import { get, path, post, Problem } from "../common/api.js";
-import { button, byId, fill, make, say } from "../common/dom.js";
+import { button, byId, fill, make, quoted, say } from "../common/dom.js";
 import { clear, complain } from "../common/notices.js";
 import { go, route } from "../common/route.js";
 import { asReader, emit, may, on, previewQuery, readerPath, state, worldPath } from "../common/state.js";
@@ -55,16 +55,16 @@ async function unbounded({ query, top_k, ofReader }, signal) {
 
 async function asOwner({ query, selection, searching, top_k, filters }, signal) {
   if (searching && query) {
-    return { found: ofSearch(await post(`${worldPath()}/search`, { ...filters, query, top_k }, signal)), whole: null };
+    return { found: ofSearch(await post(`${worldPath()}/search?highlight=true`, { ...filters, query, top_k }, signal)), whole: null };
   }
   const body = { ...filters, query: query || null, selected_text: selection || null, top_k, near_misses: true };
-  return { found: ofBundle(await post(`${worldPath()}/retrieve`, body, signal)), whole: null };
+  return { found: ofBundle(await post(`${worldPath()}/retrieve?highlight=true`, body, signal)), whole: null };
 }
 
 async function asAReader(wanted, signal) {
   const { query, top_k, ofReader } = wanted;
   const [bundle, all] = await Promise.all([
-    post(`${readerPath()}/retrieve${previewQuery()}`, { query, book: book(), top_k, ...ofReader }, signal),
+    post(`${readerPath()}/retrieve${previewQuery({ highlight: true })}`, { query, book: book(), top_k, ...ofReader }, signal),
     may("read") ? unbounded(wanted, signal) : null,
   ]);
   return { found: ofBundle(bundle), whole: all };
@@ -295,7 +295,7 @@ function showSelection() {
   const characters = new Intl.Segmenter(undefined, { granularity: "grapheme" });
   const plain = state.selection.replace(/\s+/g, " ");
   const start = plain.length > 160 ? [...characters.segment(plain.slice(0, 400))].slice(0, 160).map((one) => one.segment).join("") : plain;
-  fill(box, make("span", {}, `${texts.ask.about} `, make("q", {}, start === plain ? start : `${start}…`)), button("×", dropSelection, { class: "icon small", "aria-label": texts.ask.dropSelection }));
+  fill(box, make("span", {}, `${texts.ask.about} `, quoted(start === plain ? start : `${start}…`)), button("×", dropSelection, { class: "icon small", "aria-label": texts.ask.dropSelection }));
 }
 
 function dropSelection() {

@@ -1,10 +1,11 @@
 // The context: what the model gets, in reading order; and, for a reader, what is withheld.
 
-import { bar, button, byId, fill, make, say } from "../common/dom.js";
+import { bar, button, byId, fill, make, quoted, say } from "../common/dom.js";
 import { figure } from "../reading/figures.js";
 import { ordered, parted } from "./found.js";
 import { card, showIn, veiled } from "./passage.js";
-import { asReader, may, placeOf, state } from "../common/state.js";
+import { asReader, isPreview, may, placeOf, state } from "../common/state.js";
+import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
 const BUDGET = 4000;
@@ -86,8 +87,8 @@ function boundary() {
   return make(
     "div",
     { class: "boundary", id: "boundary", role: "separator", "aria-label": "The reading position" },
-    make("span", { class: "boundary-label" }, none ? "Nothing read yet" : `You are here: sentence ${sid}`, place && place.chapter && make("small", {}, ` ${place.chapter}`)),
-    sentence && make("q", {}, sentence),
+    make("span", { class: "boundary-label" }, none ? texts.reading.nothingReadYet : (isPreview() ? texts.reading.wouldBeAt : texts.reading.areAt)(sid), place && place.chapter && make("small", {}, ` ${place.chapter}`)),
+    sentence && quoted(sentence),
   );
 }
 

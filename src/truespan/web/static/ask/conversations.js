@@ -1,7 +1,7 @@
 // The conversations on the server. Where it stores none, a conversation lasts until the page is left.
 
 import { events, get, path, text, write } from "../common/api.js";
-import { asReader, previewQuery, readerPath, worldPath } from "../common/state.js";
+import { asReader, isPreview, previewQuery, readerPath, worldPath } from "../common/state.js";
 
 /** The open conversation. It has no id until its first answer is stored. */
 export const open = { id: null };
@@ -55,7 +55,7 @@ export async function* ask({ book, ...question }, signal) {
   const send = (where, body) => events("POST", where, { body: { ...body, stream: true }, signal });
   const first = book === undefined ? question : { ...question, book };
   // An answer as of a position that is only tried out is not stored.
-  if (stored && !previewQuery()) {
+  if (stored && !isPreview()) {
     try {
       // A conversation knows its book.
       if (open.id) yield* send(`${one(open.id)}/turns`, question);

@@ -18,6 +18,7 @@ function ofChunk(chunk, note) {
     generation: note.generation,
     fused: note.fused,
     rerank: note.rerank,
+    match: note.match,
   };
 }
 
@@ -61,6 +62,7 @@ function ofPassage(one) {
     generation: one.receipt.generation,
     fused: one.fused,
     rerank: one.rerank,
+    match: one.match,
     figure: one.chunk_type === "figure" ? one : null,
   };
 }

@@ -1,8 +1,10 @@
 // A passage as a card: its similarity, its place, its hash and its text.
 
 import { bar, button, make, tick } from "../common/dom.js";
-import { citedBy, figure, marked, unmarked } from "../reading/figures.js";
+import { passageBlocks } from "../reading/blocks.js";
+import { citedBy, figure, marked } from "../reading/figures.js";
 import { emit } from "../common/state.js";
+import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
 /** Return a button that shows sentences in the reader pane. */
@@ -17,37 +19,74 @@ function head(one, rank) {
   return make(
     "header",
     { class: "card-head" },
-    make("span", { class: "score", title: "Similarity to the question, 0 to 1" }, bar(one.score), words.score(one.score)),
+    make("span", { class: "score", title: texts.ask.similarity }, bar(one.score), words.score(one.score)),
     make("span", { class: "where" }, words.trail(one.title, one.chapter, one.section).join(" › ")),
-    rank && make("span", { class: "rank", title: "Rank by similarity" }, `#${rank}`),
+    rank && make("span", { class: "rank", title: texts.ask.rank }, `#${rank}`),
   );
 }
 
 function foot(one) {
-  const receipt = `SHA-256 ${one.hash}, generation ${one.generation}`;
+  const receipt = texts.ask.checkedWith(one.hash, one.generation);
   return make(
     "footer",
     { class: "card-foot" },
-    make("span", { class: "verified", title: receipt }, tick(true), "verified", make("code", {}, one.hash.slice(0, 8))),
+    make("span", { class: "verified", title: receipt }, tick(true), texts.ask.verified, make("code", {}, one.hash.slice(0, 8))),
     showIn(one.document, one.first, one.last, words.sentences(one.first, one.last)),
     make("span", {}, one.source),
-    one.page !== null && one.page !== undefined && make("span", {}, `page ${one.page}`),
+    one.page !== null && one.page !== undefined && make("span", {}, texts.ask.page(one.page)),
     make("span", {}, words.many(one.tokens, "token")),
-    one.fused && make("span", {}, `words ${one.fused.bm25.toFixed(2)}`),
-    one.rerank && make("span", { title: one.rerank.model }, `reranked, was ${one.rerank.before}`),
+    one.fused && make("span", {}, texts.ask.wordScore(one.fused.bm25.toFixed(2))),
+    one.rerank && make("span", { title: one.rerank.model }, texts.ask.rerankedFrom(one.rerank.before)),
   );
 }
 
-function clamped(text) {
-  const body = make("div", { class: "card-text clamp" }, text);
-  const more = button("Show all", () => {
+/** Return what converts a place in a text from characters, as the server counts, to code units. */
+function unitsOf(text) {
+  if (!/[\ud800-\udfff]/.test(text)) return (place) => place;
+  const starts = [];
+  let at = 0;
+  for (const character of text) {
+    starts.push(at);
+    at += character.length;
+  }
+  return (place) => starts[place] ?? text.length;
+}
+
+/** Return the marks of what matches in a passage: its best sentence, and words. */
+function marksOf({ text, match }) {
+  if (!match) return [];
+  const unit = unitsOf(text);
+  const words = match.words.map(([start, end]) => ({ start: unit(start), end: unit(end), tag: "b", class: "hit" }));
+  if (match.start === null) return words;
+  const best = { start: unit(match.start), end: unit(match.end), tag: "mark", class: "best", title: texts.ask.bestSentence };
+  // A word that lies across the edge of the sentence cannot be in one element with it.
+  return [best, ...words.filter((one) => one.end <= best.start || one.start >= best.end || (one.start >= best.start && one.end <= best.end))];
+}
+
+function textOf(one) {
+  return passageBlocks(one.text, { marks: marksOf(one), labels: [one.title, one.chapter, one.section] });
+}
+
+function clamped(one) {
+  const body = make("div", { class: "card-text clamp" }, textOf(one));
+  const more = button(texts.ask.showAll, () => {
     const open = body.classList.toggle("clamp");
-    more.textContent = open ? "Show all" : "Show less";
+    more.textContent = open ? texts.ask.showAll : texts.ask.showLess;
     more.setAttribute("aria-expanded", String(!open));
+    aim();
   }, { class: "link more-text", "aria-expanded": "false", hidden: true });
+  // A part of a long passage is shown, and it is the part that matches.
+  const aim = () => {
+    const best = body.querySelector("mark.best");
+    const below = body.classList.contains("clamp") && best ? best.getBoundingClientRect().bottom - body.getBoundingClientRect().bottom + body.scrollTop : 0;
+    body.scrollTop = below > 0 ? Math.min(below + 24, best.getBoundingClientRect().top - body.getBoundingClientRect().top + body.scrollTop - 8) : 0;
+    body.classList.toggle("from-inside", body.scrollTop > 0);
+  };
   // It may be rendered in a tab that is not shown yet, where it has no height.
   new ResizeObserver(() => {
-    if (body.clientHeight && body.classList.contains("clamp")) more.hidden = body.scrollHeight <= body.clientHeight + 4;
+    if (!body.clientHeight || !body.classList.contains("clamp")) return;
+    more.hidden = body.scrollHeight <= body.clientHeight + 4;
+    aim();
   }).observe(body);
   return [body, more];
 }
@@ -73,7 +112,7 @@ export function card(one, { rank = 0, figures = [], signal } = {}) {
     "article",
     { class: "card", "data-chunk": one.id, "data-first": one.first, "data-last": one.last },
     head(one, rank),
-    make("div", { class: "card-body" }, make("div", {}, clamped(unmarked(one.text))), figuresOf(one, figures, signal)),
+    make("div", { class: "card-body" }, make("div", {}, clamped(one)), figuresOf(one, figures, signal)),
     foot(one),
   );
 }
@@ -83,12 +122,12 @@ export function card(one, { rank = 0, figures = [], signal } = {}) {
 export function veiled(one, position) {
   const cut = one.first <= position;
   const text = make("div", { class: "veil-text", "aria-hidden": "true" }, make("i"), make("i"), make("i"));
-  const reveal = button("Reveal", () => {
-    const shown = make("div", { class: "card-text", tabindex: "-1" }, unmarked(one.text));
+  const reveal = button(texts.ask.reveal, () => {
+    const shown = make("div", { class: "card-text", tabindex: "-1" }, textOf(one));
     text.replaceWith(shown);
     reveal.remove();
     shown.focus();
-  }, { class: "small quiet", "aria-label": `Reveal ${words.sentences(one.first, one.last)}, which are past the position` });
+  }, { class: "small quiet", "aria-label": texts.ask.revealSentences(words.sentences(one.first, one.last)) });
   return make(
     "article",
     { class: "card ahead", "data-first": one.first, "data-last": one.last },
@@ -96,7 +135,7 @@ export function veiled(one, position) {
       "header",
       { class: "card-head" },
       make("span", { class: "score" }, bar(one.score, "dim"), words.score(one.score)),
-      make("span", { class: "where" }, cut ? "Cut at the position" : "Past the position"),
+      make("span", { class: "where" }, cut ? texts.ask.cutAt : texts.ask.past),
       reveal,
     ),
     text,
@@ -105,8 +144,8 @@ export function veiled(one, position) {
       { class: "card-foot" },
       make("span", {}, words.sentences(one.first, one.last)),
       make("span", {}, cut
-        ? `the model gets it up to sentence ${position}`
-        : `${words.many(one.first - position, "sentence")} ahead`),
+        ? texts.ask.givenUpTo(position)
+        : texts.ask.ahead(words.many(one.first - position, "sentence"))),
     ),
   );
 }

@@ -48,6 +48,12 @@ export function button(words, does, attributes = {}) {
   return make("button", { type: "button", onclick: does, ...attributes }, words);
 }
 
+/** Return a quotation; text that has quotation marks of its own at an end gets no others there. */
+export function quoted(text, attributes = {}) {
+  const own = [/^\s*["“”„‟«»‘’‚'「『]/.test(text) && "own-open", /["“”„‟«»’‘'」』]\s*$/.test(text) && "own-close"].filter(Boolean);
+  return make("q", { ...attributes, class: own.join(" ") || null }, text);
+}
+
 /** Return a bar for a number from 0 to 1; its text must be next to it. */
 export function bar(value, kind = "") {
   const inner = make("i");

@@ -6,14 +6,17 @@ const LISTED = /^\s*(?:[-*+•·–—]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s/;
 const CAPITAL = /^[\s"'“”‘’«»„(\[]*\p{Lu}/u;
 const CODE = /[{};]\s*$|^\s*(?:[@#$]|\/\/|def |class |import |return |for |if |else)|\w\(.*\)\s*$|[=!]=|=>|::/;
 
-/** Return whether the words after a line break did not fit on the line before it. */
-function forced(line, next, width) {
+/** Return whether a line ends where its words did not fit: in a font of one width or of several. */
+function wraps(line, next, width) {
   const word = next.trimStart().split(/\s/, 1)[0];
-  return line.length + 1 + word.length > width;
+  return line.length + 1 + word.length > 0.82 * width || /^\p{Ll}/u.test(next.trimStart());
 }
 
 /** Return whether a line is a row of a table as the store writes it: cells between bars. */
 export const isRow = (line) => line.includes(" | ");
+
+/** Return whether lines are rows of a table: most of them have several cells. */
+export const isTable = (lines) => lines.length > 1 && lines.filter(isRow).length * 2 > lines.length;
 
 /** Return whether lines look like code: indented, or with its signs. */
 export function looksLikeCode(text) {
@@ -36,12 +39,12 @@ export function keepsLines(text, width = 0) {
   let wrapped = 0;
   let capitals = 0;
   for (let at = 0; at < breaks; at += 1) {
-    if (forced(lines[at].trimEnd(), lines[at + 1], Math.min(longest, 100))) wrapped += 1;
+    // A passage may begin in the middle of its first line.
+    if (wraps(lines[at].trimEnd(), lines[at + 1], Math.min(longest, 100)) || (at === 0 && breaks > 2)) wrapped += 1;
     if (CAPITAL.test(lines[at + 1])) capitals += 1;
   }
   // Verse begins each line with a capital; in prose so many in a row do not happen by chance.
-  if (breaks >= 3 && capitals === breaks && longest < 66) return true;
-  // A line or two of prose may be shorter than they had to be: after a long word that was divided.
+  if (capitals === breaks && longest < (breaks >= 3 ? 66 : 60)) return true;
   return wrapped < breaks - Math.floor(breaks / 6);
 }
 

@@ -2,7 +2,7 @@
 // text stays text, images are never loaded, and a link needs an http or https address.
 
 import { make } from "./dom.js";
-import { keepsLines } from "./lines.js";
+import { isTable as areRows, keepsLines } from "./lines.js";
 
 const DEEPEST = 8;
 const COLUMNS = 40;
@@ -280,7 +280,10 @@ function blocks(lines, words, depth) {
     } else {
       let end = at + 1;
       while (end < lines.length && !blank(lines[end]) && !breaks(lines[end]) && !isTable(lines, end)) end += 1;
-      nodes.push(paragraph(lines.slice(at, end), words));
+      const inside = lines.slice(at, end);
+      // A passage has the rows of its tables without a line below the first.
+      const rule = cellsOf(inside[0]).map(() => "---").join("|");
+      nodes.push(areRows(inside) ? table([inside[0], rule, ...inside.slice(1)], words) : paragraph(inside, words));
       at = end;
     }
   }

@@ -48,8 +48,14 @@ export const worldPath = () => path`/v1/worlds/${state.world.id}`;
 /** Return the path of the reader in the chosen world. */
 export const readerPath = () => worldPath() + path`/readers/${state.reader}`;
 
-/** Return the query of a reader's request: the position, if it is one that is not recorded. */
-export const previewQuery = () => (!asReader() || state.position === state.saved || !may("read") ? "" : `?sid=${state.position}`);
+/** Return whether the position on the page is one that is not recorded. */
+export const isPreview = () => asReader() && state.position !== state.saved && may("read");
+
+/** Return the query of a reader's request: the position, if it is not recorded, and other values. */
+export function previewQuery(others = {}) {
+  const values = new URLSearchParams({ ...(isPreview() ? { sid: state.position } : {}), ...others });
+  return values.size ? `?${values}` : "";
+}
 
 /** Return the reader whose permission is used for text and images; null for the caller's own. */
 export const boundReader = () => (asReader() && !may("read") ? state.reader : null);

@@ -2,7 +2,7 @@
 // elements together is the text of the passage, letter for letter, except for marks of figures.
 
 import { make } from "../common/dom.js";
-import { isRow, keepsLines, looksLikeCode, widthOf } from "../common/lines.js";
+import { isTable, keepsLines, looksLikeCode, widthOf } from "../common/lines.js";
 import { unmarked } from "./figures.js";
 
 const BAR = " | ";
@@ -10,11 +10,6 @@ const NUMBER = /^[\s\d.,%€$£+()–-]+$/;
 
 /** Return text that is part of a passage and not shown: what lies between its blocks and cells. */
 const between = (text) => make("span", { hidden: true }, text);
-
-/** Return whether lines are rows of a table: most of them have several cells. */
-export function isTable(lines) {
-  return lines.length > 1 && lines.filter(isRow).length * 2 > lines.length;
-}
 
 /** Return whether the first row of a table names its columns. */
 function hasHead(rows) {
@@ -97,8 +92,8 @@ export function passageBlocks(text, { marks = [], labels = [] } = {}) {
       });
       blocks.push(table(rows));
     } else {
-      const heading = lines.length === 1 && labels.includes(body.trim());
-      blocks.push(make("p", { class: heading ? "passage-head" : kindOf(body, width) }, show(start, start + body.length), gap && between(gap)));
+      const heading = lines.length < 4 && labels.includes(body.trim().replace(/\s+/g, " "));
+      blocks.push(make("p", { class: heading ? "passage-head lines" : kindOf(body, width) }, show(start, start + body.length), gap && between(gap)));
     }
   }
   return blocks;

@@ -2,9 +2,9 @@
 
 import { get } from "../common/api.js";
 import { button, byId, fill, make } from "../common/dom.js";
-import { cellsOf, isTable, kindOf, table } from "./blocks.js";
+import { cellsOf, kindOf, table } from "./blocks.js";
 import { figure, marked, unmarked } from "./figures.js";
-import { widthOf } from "../common/lines.js";
+import { isTable, widthOf } from "../common/lines.js";
 import { complain } from "../common/notices.js";
 import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
@@ -37,7 +37,7 @@ function address(first, count) {
 }
 
 function isHeading(one) {
-  const said = one.text.trim();
+  const said = one.text.trim().replace(/\s+/g, " ");
   return said.length < 200 && (said === one.chapter || said === one.section || said === state.document.title);
 }
 
@@ -61,8 +61,8 @@ function blockOf(group, width) {
   const [head] = group;
   const span = { "data-first": head.sid };
   if (isHeading(head)) {
-    const section = head.text.trim() === head.section && head.section !== head.chapter;
-    return make(section ? "h4" : "h3", { class: "block", ...span }, make("span", attributesOf(head, "s"), unmarked(head.text)), figuresOf(head));
+    const section = head.text.trim().replace(/\s+/g, " ") === head.section && head.section !== head.chapter;
+    return make(section ? "h4" : "h3", { class: "block lines", ...span }, make("span", attributesOf(head, "s"), unmarked(head.text)), figuresOf(head));
   }
   if (isTable(group.map((one) => one.text))) {
     const rows = group.map((one) => ({

@@ -150,14 +150,14 @@ function slider() {
   const undo = button(texts.reading.undo, () => record(previous, true), { class: "small quiet", id: "undo-position", title: texts.reading.undoTitle });
   parts = { range, number, label, strip: lane, preview, save, back, undo };
   return [
-    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of(state.reader)}`)), preview, label),
+    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of(state.reader)}`)), label, preview),
     make("div", { class: "position-lane" }, lane, range),
     make("div", { class: "position-tools" },
       button(texts.reading.chapterBack, () => jump(-1), { class: "small quiet", title: texts.reading.chapterBackTitle }),
       number,
       button(texts.reading.chapterOn, () => jump(1), { class: "small quiet", title: texts.reading.chapterOnTitle }),
-      make("span", { class: "legend" }, make("i", { class: "key given" }), texts.reading.given, make("i", { class: "key ahead" }), texts.reading.withheld),
       make("span", { class: "position-save" }, undo, back, save)),
+    make("span", { class: "legend" }, make("i", { class: "key given" }), texts.reading.given, make("i", { class: "key ahead" }), texts.reading.withheld),
   ];
 }
 

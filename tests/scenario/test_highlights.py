@@ -1,0 +1,123 @@
+"""What in a passage matches a query: a sentence and words of verified text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.http_client import serve_library
+from tests.promises import proves
+from tests.support.worlds import Place, place
+from truespan.errors import InvalidSettings
+from truespan.types.request import Mode
+from truespan.types.trust import Match
+from truespan.world import World
+
+BOOK = """# The Lamp
+
+## One
+
+It was late on the quay. The keeper lit three lamps 🏮 in the tower. Nobody saw the boats.
+
+## Two
+
+灯台守は古いランプに火をつけた。 The keepers slept.
+"""
+
+
+def shelf(folder: Path) -> tuple[Place, World]:
+    here = place(folder)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", BOOK), kind="book")
+    return here, world
+
+
+def marked(text: str, match: Match | None) -> tuple[str | None, list[str]]:
+    assert match is not None
+    sentence = None if match.start is None else text[match.start : match.end]
+    return sentence, [text[start:end] for start, end in match.words]
+
+
+@proves("retrieval.fitted-passages")
+def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> None:
+    here, world = shelf(tmp_path)
+    query = "Who lit the lamp of the keepers?"
+    lit = "The keeper lit three lamps 🏮 in the tower."
+
+    found = [
+        marked(one.text, one.match)
+        for one in world.search(query, mode=Mode.AUTO, highlight=True).results
+    ]
+    bundle = world.retrieve(query, mode=Mode.AUTO, highlight=True)
+    notes = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
+    reader = world.reader("ann")
+    reader.set("book.md", sid=4)
+    read = reader.retrieve(query, mode=Mode.AUTO, highlight=True)
+
+    assert (lit, ["Lamp", "keeper", "lit", "lamps"]) in found or (
+        lit, ["keeper", "lit", "lamps"]) in found  # fmt: skip
+    assert sorted(found) == sorted(marked(chunk.content, note.match) for chunk, note in notes)
+    pairs = zip(read.retrieved_chunks, read.metadata.sources, strict=True)
+    (chunk, note), *_ = [pair for pair in pairs if lit in pair[0].content]
+    assert marked(chunk.content, note.match)[0] == lit
+    assert note.match is not None
+    assert note.match.sid == 3
+    assert all(one.match is None for one in world.search(query).results)
+    here.library.close()
+
+
+@proves("retrieval.fitted-passages")
+def test_by_meaning_a_sentence_is_marked_and_no_words_and_by_words_only_what_has_them(
+    tmp_path: Path,
+) -> None:
+    here, world = shelf(tmp_path)
+
+    for one in world.search("lamps lit", mode=Mode.MEANING, highlight=True).results:
+        sentence, words = marked(one.text, one.match)
+        assert sentence
+        assert sentence in one.text
+        assert words == []
+    for one in world.search("lamps", mode=Mode.WORDS, highlight=True).results:
+        sentence, words = marked(one.text, one.match)
+        assert sentence is None or words
+    (japanese,) = [
+        marked(one.text, one.match)
+        for one in world.search("ランプ", mode=Mode.WORDS, highlight=True, floor=0.0).results
+    ]
+    assert "".join(japanese[1]) in "ランプ"
+    assert japanese[1]
+    with pytest.raises(InvalidSettings, match="highlight must be true or false"):
+        world.search("lamp", highlight=1)  # type: ignore[arg-type]
+    here.library.close()
+
+
+@proves("verify.skips-reported", "retrieval.fitted-passages")
+def test_nothing_is_marked_where_the_sentences_of_a_passage_cannot_be_verified(
+    tmp_path: Path,
+) -> None:
+    here, world = shelf(tmp_path)
+    here.sql("UPDATE sentences SET text_hash = zeroblob(32)")
+
+    result = world.search("who lit the lamp", highlight=True)
+
+    assert result.results
+    assert all(one.match is not None and one.match.sid is None for one in result.results)
+    assert [notice.code for notice in result.warnings] == ["sentences_damaged"]
+    here.library.close()
+
+
+@proves("retrieval.fitted-passages")
+def test_http_marks_what_matches_on_request(tmp_path: Path) -> None:
+    here, world = shelf(tmp_path)
+    world.reader("ann").set("book.md", sid=4)
+    body = {"query": "who lit the lamp", "mode": "auto"}
+    with serve_library(here.library) as client:
+        for call in ("search", "retrieve", "readers/ann/retrieve"):
+            base = f"/v1/worlds/world/{call}"
+            marked = client.json("POST", f"{base}?highlight=true", body)
+            plain = client.json("POST", base, body)
+            assert (marked.status, plain.status) == (200, 200)
+            assert b'"match":{"sid":3,' in marked.body
+            assert b'"match":{' not in plain.body
+        assert client.json("POST", f"{base}?highlight=perhaps", body).status == 400
