@@ -8,13 +8,14 @@ import { asReader, isPreview, may, placeOf, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
+const t = texts.ask.context;
 const BUDGET = 4000;
 const ASIDE = new Set(["floor_does_not_discriminate"]);
 let byScore = false;
 let last = null;
 
 const tokens = (found) =>
-  make("span", { class: "budget", title: "Tokens of the passages; the limit is 4,000" }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, "token"));
+  make("span", { class: "budget", title: t.tokensTitle }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, t.token, t.tokens));
 
 const status = (found) => make("strong", { class: `status ${found.status}` }, words.status(found.status));
 
@@ -23,7 +24,7 @@ function summary(found) {
     "div",
     { class: "summary" },
     status(found),
-    make("span", {}, words.many(found.passages.length, "passage")),
+    make("span", {}, words.many(found.passages.length, texts.ask.why.passage, texts.ask.why.passages)),
     tokens(found),
     make("span", { class: "grow" }),
     order(),
@@ -39,23 +40,23 @@ function order() {
   };
   return make(
     "select",
-    { id: "order", class: "order", "aria-label": "Order of the passages", onchange: choose },
-    make("option", { value: "place", selected: !byScore }, "In reading order"),
-    make("option", { value: "score", selected: byScore }, "By similarity"),
+    { id: "order", class: "order", "aria-label": t.order, onchange: choose },
+    make("option", { value: "place", selected: !byScore }, t.byPlace),
+    make("option", { value: "score", selected: byScore }, t.byScore),
   );
 }
 
 function copy(found) {
   if (!navigator.clipboard || !found.context) return null;
-  return button("Copy context", () => {
-    navigator.clipboard.writeText(found.context).then(() => say("Context copied."), () => say("The context could not be copied."));
-  }, { class: "small quiet", title: "The text that a model gets" });
+  return button(t.copy, () => {
+    navigator.clipboard.writeText(found.context).then(() => say(t.copied), () => say(t.notCopied));
+  }, { class: "small quiet", title: t.copyTitle });
 }
 
 function notes(found) {
   const warned = found.warnings.filter((notice) => !ASIDE.has(notice.code));
   const located = found.located.map((place) =>
-    make("li", { class: "located" }, "The selection is in ", make("b", {}, words.trail(place.path, place.chapter).join(" › ")), ", ", showIn(place.document, place.first_sid, place.last_sid, words.sentences(place.first_sid, place.last_sid)), "."),
+    make("li", { class: "located" }, `${t.selectionIn} `, make("b", {}, words.trail(place.path, place.chapter).join(" › ")), ", ", showIn(place.document, place.first_sid, place.last_sid, words.sentences(place.first_sid, place.last_sid)), "."),
   );
   const said = warned.map((notice) => make("li", { "data-code": notice.code }, notice.message));
   return said.length + located.length ? make("ul", { class: "notes" }, located, said) : null;
@@ -76,7 +77,7 @@ function looseFigures(found) {
   const ids = new Set(found.passages.map((one) => one.id));
   const loose = found.figures.filter((note) => !ids.has(note.parent_chunk_id));
   if (!loose.length) return null;
-  return [make("h3", {}, "Other figures"), make("div", { class: "figures" }, loose.map(figure))];
+  return [make("h3", {}, t.otherFigures), make("div", { class: "figures" }, loose.map(figure))];
 }
 
 function boundary() {
@@ -86,7 +87,7 @@ function boundary() {
   const place = none ? null : placeOf(sid);
   return make(
     "div",
-    { class: "boundary", id: "boundary", role: "separator", "aria-label": "The reading position" },
+    { class: "boundary", id: "boundary", role: "separator", "aria-label": t.position },
     make("span", { class: "boundary-label" }, none ? texts.reading.nothingReadYet : (isPreview() ? texts.reading.wouldBeAt : texts.reading.areAt)(sid), place && place.chapter && make("small", {}, ` ${place.chapter}`)),
     sentence && quoted(sentence),
   );
@@ -97,8 +98,8 @@ function ledger(found, kept, ahead, whole) {
   return make(
     "div",
     { class: "ledger summary" },
-    button([make("b", {}, kept.length), " given"], toward("given"), { class: "quiet sum given-sum" }),
-    whole && button([make("b", {}, ahead.length), " withheld"], toward("withheld"), { class: "quiet sum ahead-sum" }),
+    button([make("b", {}, kept.length), ` ${t.given}`], toward("given"), { class: "quiet sum given-sum" }),
+    whole && button([make("b", {}, ahead.length), ` ${t.withheld}`], toward("withheld"), { class: "quiet sum ahead-sum" }),
     found.status !== "success" && status(found),
     tokens(found),
     make("span", { class: "grow" }),
@@ -114,8 +115,8 @@ function reading(found, whole, signal) {
   const given = make(
     "section",
     { class: "given", id: "given", "aria-labelledby": "given-title" },
-    make("h3", { id: "given-title" }, "What the model gets", make("span", { class: "count" }, kept.length)),
-    kept.length ? cards(kept, found, signal) : make("p", { class: "empty" }, "Nothing: no passage that was read matches the question, or nothing was read yet."),
+    make("h3", { id: "given-title" }, t.givenTitle, make("span", { class: "count" }, kept.length)),
+    kept.length ? cards(kept, found, signal) : make("p", { class: "empty" }, t.nothingGiven),
   );
   return [ledger(found, kept, ahead, whole), notes(found), given, looseFigures(found), may("read") ? withheld(ahead, at, whole) : bound()];
 }
@@ -124,15 +125,15 @@ function withheld(ahead, at, whole) {
   return make(
     "section",
     { class: "withheld", id: "withheld", "aria-labelledby": "withheld-title" },
-    make("h3", { id: "withheld-title" }, "What is withheld", make("span", { class: "count" }, ahead.length)),
-    !whole && make("p", { class: "empty" }, "Loading …"),
-    whole && !ahead.length && make("p", { class: "empty" }, "Nothing is withheld: the best matches have all been read."),
+    make("h3", { id: "withheld-title" }, t.withheldTitle, make("span", { class: "count" }, ahead.length)),
+    !whole && make("p", { class: "empty" }, texts.ask.loading),
+    whole && !ahead.length && make("p", { class: "empty" }, t.nothingWithheld),
     ahead.map((one) => veiled(one, at)),
   );
 }
 
 function bound() {
-  return make("p", { class: "empty" }, "This token may not see anything past the position, not even how much there is.");
+  return make("p", { class: "empty" }, t.bound);
 }
 
 /** Show a result; `whole` is the result without a position, for callers who may see it. */
@@ -144,7 +145,7 @@ export function show(result) {
   byId("count-context").textContent = found.passages.length;
   if (asReader()) fill(panel, reading(found, whole, signal));
   else {
-    const empty = !found.passages.length && make("p", { class: "empty" }, "No passage reached the minimum similarity. See “Why” for near misses.");
+    const empty = !found.passages.length && make("p", { class: "empty" }, t.nothingFound);
     fill(panel, summary(found), notes(found), empty, cards(ordered(found.passages, byScore), found, signal), looseFigures(found));
   }
 }
