@@ -38,6 +38,10 @@ from truespan.types.request import Mode
 VOLATILE_MEMBERS = {
     "processing_time_ms": "how long the request took",
     "record": "the random id of an answer's record in the usage log",
+    "created_at": "when a conversation began",
+    "updated_at": "when a conversation was continued",
+    "deleted_at": "when conversations were deleted",
+    "digest": "the digest of a receipt, which has that time",
 }
 VOLATILE_WORDS = re.compile(r"\(\d+ ms\)|Record [0-9a-f]{12}")
 """The same in what the command line prints for people."""
@@ -167,6 +171,8 @@ def settled(value: Any) -> Any:
     """Return data without what may differ from one request to the next like it."""
     if isinstance(value, dict):
         return {k: None if k in VOLATILE_MEMBERS else settled(v) for k, v in value.items()}
+    if isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value):
+        return "a random id of a conversation or a turn"
     return [settled(entry) for entry in value] if isinstance(value, list) else value
 
 
