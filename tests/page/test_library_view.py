@@ -204,13 +204,10 @@ def test_each_uploaded_file_has_its_state_and_the_total_is_true(
     visit = visits(shelf.address, viewport=PHONE)
     enter(visit, "void")
     expect(visit.find("#no-documents")).to_contain_text("no documents yet")
+    contents = [(f"paper {n}.txt", f"Paper {n}.".encode()) for n in range(30)]
+    contents += [("broken.docx", b"this is no archive"), ("paper 1.txt", b"The same name again.")]
     files: list[FilePayload] = [
-        {"name": f"paper {n}.txt", "mimeType": "text/plain", "buffer": f"Paper {n}.".encode()}
-        for n in range(30)
-    ]
-    files += [
-        {"name": "broken.docx", "mimeType": "text/plain", "buffer": b"this is no archive"},
-        {"name": "paper 1.txt", "mimeType": "text/plain", "buffer": b"The same name again."},
+        {"name": name, "mimeType": "text/plain", "buffer": content} for name, content in contents
     ]
     visit.find("#files").set_input_files(files)
 

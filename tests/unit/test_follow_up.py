@@ -48,6 +48,14 @@ def test_the_rule_carries_names_and_words_over(question: str, wanted: str | None
     assert rewrite_by_rule(question, [LETTER]) == (wanted or question)
 
 
+def test_the_first_word_of_a_list_entry_is_not_a_name() -> None:
+    last = turn(
+        "Who owns the ferry?", "He is old:\n\n- The ferry is Mr. Vayle's\n- It left Marrick"
+    )
+
+    assert rewrite_by_rule("And where?", [last]) == "And where? (Mr. Vayle, Marrick, owns, ferry)"
+
+
 def test_the_rule_knows_pronouns_of_other_languages() -> None:
     last = turn("Wer schrieb den Brief an Effi Briest?", "Der Major von Crampas schrieb ihn.")
 

@@ -221,7 +221,9 @@ def _names(text: str, function_words: frozenset[str], *, in_question: bool) -> I
             if initial and function_word and function_word[0] in function_words:
                 del run[0]
                 initial = False
-            if run and (not initial or in_question or len(run) > 1):
+            # "The" with a capital within a line stands at the beginning of a list's entry.
+            named = any(word not in function_words for part in run for word in split_words(part[0]))
+            if run and named and (not initial or in_question or len(run) > 1):
                 words = text[run[0].start() : run[-1].end()]
                 yield re.sub(r"['\u2019]s$", "", words)
             run.clear()

@@ -21,7 +21,7 @@ def complete(text: str) -> str:
     """Return a text with the user's --library and --world in every command that it quotes.
 
     Each is added if that command takes it, and quoted for the shell. A command that would show
-    every world keeps doing so.
+    every world keeps doing so, and help needs neither.
     """
     if "'truespan " not in text:
         return text
@@ -36,7 +36,7 @@ def complete(text: str) -> str:
     def complete_one(found: re.Match[str]) -> str:
         words = found[1].split()
         options = _options(root, words)
-        if options is None:
+        if options is None or "--help" in words:
             return found[0]
         place = next((words.index(name) + 1 for name in _WORLD if name in words), None)
         if place is not None and known is not None:
