@@ -323,3 +323,21 @@ def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_pat
         world.search("lamp")
 
     assert refusal.value.code == "index_schema_mismatch"
+
+
+@proves("settings.before-metadata")
+def test_half_a_character_is_refused_in_words(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=TEXT)
+    query = "the lamp \ud800"
+    calls = (
+        lambda: world.search(query),
+        lambda: world.retrieve(query, language_constraint=None),
+        lambda: world.retrieve("lamp", selected_text=query, language_constraint=None),
+        lambda: world.answer(query),
+        lambda: world.conversation().ask(query),
+    )
+
+    for call in calls:
+        with pytest.raises(InvalidSettings, match="half a character"):
+            call()

@@ -10,6 +10,7 @@ They differ in what they count as enough and in what they build from it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -63,6 +64,8 @@ from truespan.vectors import mean_of
 
 if TYPE_CHECKING:
     from truespan.store import Store
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 ASK_FOR_ANY = "Ask for any language and version, or run 'truespan defaults recommended'."
 MOST_NAMES = 5
@@ -186,8 +189,14 @@ class Pipeline(Struct, frozen=True):
                 allowed = self.authority.may_follow(reader, world.id)
             if not allowed:
                 raise NotAllowed(action)
-            if any(text is not None and is_blank(text) for text in (query, *texts)):
+            given = [text for text in (query, *texts) if text is not None]
+            if any(map(is_blank, given)):
                 raise BlankQuery
+            if any(_SURROGATE.search(text) for text in given):
+                raise InvalidSettings(
+                    "The query has half a character (a lone surrogate).",
+                    advice="Send valid Unicode text.",
+                )
             if follows_contract(world):
                 check_query(query, longest)
             return world

@@ -605,7 +605,7 @@ export const texts = {
     fromManifest: "a file named by a manifest",
     fromFile: "a file of the server",
     facts: {
-      path: "Path", origin: "Source", revision: "Revision", ingested: "Ingested", generation: "Generation", chunking: "Chunking", docId: "Document id", sourceHash: "SHA-256 of the file", textHash: "SHA-256 of the text", recipe: "Digest of the recipe",
+      path: "Path", origin: "Source", revision: "Revision", ingested: "Ingested", generation: "Generation", chunking: "Chunking", docId: "Document id", sourceHash: "SHA-256 of the file", textHash: "SHA-256 of the text", recipe: "Digest of its settings",
       state: "State", reason: "Reason", characters: "Characters", beside: "Overlap beside it", shared: "Shared", sentences: "Sentences", tokens: "Tokens", chapter: "Chapter", section: "Section", page: "Page", id: "Chunk id", hash: "SHA-256",
     },
     chunksTitle: "Passages over the text",
