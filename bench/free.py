@@ -107,7 +107,12 @@ def index_of(library: Library) -> EdgeIndex:
 
 
 def index_process(library: Library) -> int:
-    """Return the number of the index process, once something has been asked of it."""
+    """Return the number of the index process, once something has been asked of it.
+
+    For a Qdrant server it is what the variable QDRANT_PID says, or 0.
+    """
+    if not isinstance(library._components.index, EdgeIndex):
+        return int(os.environ.get("QDRANT_PID", "0"))
     return index_of(library)._link.server
 
 
@@ -121,7 +126,7 @@ def parser_processes(library: Library) -> list[int]:
 def end_index_process(library: Library) -> None:
     """Ask the index process to end and wait until it has: only then its files are at rest."""
     pid = index_process(library)
-    if not pid:
+    if not pid or not isinstance(library._components.index, EdgeIndex):
         return
     index_of(library).retire()
     while _alive(pid):

@@ -2,6 +2,7 @@
 
     python -m bench.grown one sqlite FOLDER 10000 100000
     python -m bench.grown many postgres FOLDER 10000
+    python -m bench.grown one qdrant FOLDER 10000        QDRANT_URL names the server
 
 `one` puts all chunks into one world, `many` spreads them over 1,000. For `bench.growth`.
 """
@@ -16,10 +17,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from itertools import cycle
 from pathlib import Path
 from statistics import median
+from uuid import uuid4
 
-from bench.free import free_library, index_files, index_process, parser_processes
+from qdrant_client import QdrantClient, models
+
+from bench.free import (
+    free_library,
+    index_files,
+    index_process,
+    parser_processes,
+    unit_vectors,
+)
 from bench.measure import apart, cpu_of, percentile
 from bench.postgres import Server, named, started
 from bench.search import tenant_of
@@ -27,10 +38,13 @@ from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.library import Library
 from truespan.retrieval.fetch import SLACK
 from truespan.retrieval.stages import verify
-from truespan.types.chunk import Vector
+from truespan.types.chunk import Vector, numbers_of
 from truespan.types.request import RETRIEVAL_TOP_K
 from truespan.wiring.storage import STORE_FILE
 
+QDRANT = "qdrant"
+"""A store in a file, and the index on a Qdrant server."""
+_URL, _PREFIX = "TRUESPAN_INDEX_URL", "TRUESPAN_QDRANT_PREFIX"
 DOCUMENT = 10
 """Chunks of a document, about."""
 BATCH = 1000
@@ -109,8 +123,9 @@ class Grown:
 class Growth:
     """A library that grows, and what is needed to measure it."""
 
-    def __init__(self, shape: str, folder: Path, server: Server | None) -> None:
+    def __init__(self, shape: str, folder: Path, server: Server | None, kind: str) -> None:
         self._shape, self._folder, self._server = shape, folder, server
+        self._kind = kind
         self._corpus = Corpus(DOCUMENT)
         self._embedder = SyntheticEmbedder()
         self._documents = self._chunks = 0
@@ -131,10 +146,11 @@ class Growth:
             opened = asked.first()
             retrieval, reading = timed(asked.retrieve), timed(asked.read)
             verified = timed(asked.verify)
-            memory = resident(os.getpid()), resident(index_process(library))
+            index = index_process(library)
+            memory = resident(os.getpid()), resident(index) if index else 0.0
         return Grown(
             shape=self._shape,
-            store="postgres" if self._server else "sqlite",
+            store=self._kind,
             chunks=self._chunks,
             documents=self._documents,
             seconds=self._seconds,
@@ -208,8 +224,10 @@ class Growth:
 
     def _sizes(self) -> dict[str, float]:
         library = self._folder / "library"
-        log = occupied(index_files(library) / "wal")
-        of_index = occupied(library / "index") - log
+        log = of_index = 0
+        if self._kind != QDRANT:
+            log = occupied(index_files(library) / "wal")
+            of_index = occupied(library / "index") - log
         of_store = sum(map(occupied, library.glob(f"{STORE_FILE}*")))
         if self._server:
             of_store = self._server.size() - self._empty
@@ -221,6 +239,8 @@ class Growth:
         with self._library() as library:
             worlds = [library.world(name_of(number)) for number in asked_worlds(self._shape)]
             tenants = ",".join(map(tenant_of, worlds))
+        if self._kind == QDRANT:
+            return ask_server(tenants.split(","))
         files, limit = str(index_files(self._folder / "library")), str(RETRIEVAL_TOP_K + SLACK)
         found = apart("bench.raw_edge", "timed", files, tenants, limit)
         return Call(found["p50"], found["p95"])
@@ -324,9 +344,41 @@ def tell(line: str) -> None:
     print(f"    {line}", file=sys.stderr, flush=True)
 
 
+def ask_server(tenants: list[str]) -> Call:
+    """Ask the Qdrant server itself for the same, exactly and without text."""
+    client = QdrantClient(os.environ[_URL], check_compatibility=False, timeout=60)
+    prefix = os.environ[_PREFIX]
+    [name] = [
+        found.name
+        for found in client.get_collections().collections
+        if found.name.startswith(prefix)
+    ]
+    vectors, asked = cycle(unit_vectors(QUERIES, seed=2)), cycle(tenants)
+
+    def ask() -> None:
+        of_world = models.FieldCondition(key="tenant", match=models.MatchValue(value=next(asked)))
+        client.query_points(
+            name,
+            query=numbers_of(Vector(next(vectors))).tolist(),
+            query_filter=models.Filter(must=[of_world]),
+            search_params=models.SearchParams(exact=True),
+            limit=RETRIEVAL_TOP_K + SLACK,
+            with_payload=False,
+        )
+
+    try:
+        return timed(ask)
+    finally:
+        client.close()
+
+
 @contextmanager
 def store_of(kind: str) -> Iterator[Server | None]:
     """Give the server that libraries are to keep their store on; None for a file."""
+    if kind == QDRANT:
+        with index_server():
+            yield None
+        return
     if kind == "sqlite":
         yield None
         return
@@ -334,11 +386,26 @@ def store_of(kind: str) -> Iterator[Server | None]:
         yield server
 
 
+@contextmanager
+def index_server() -> Iterator[None]:
+    """Let libraries use the Qdrant server of QDRANT_URL; what they made is removed at the end."""
+    os.environ[_URL] = os.environ["QDRANT_URL"]
+    os.environ[_PREFIX] = f"bench_{uuid4().hex[:8]}_"
+    client = QdrantClient(os.environ[_URL], check_compatibility=False, timeout=60)
+    try:
+        yield
+    finally:
+        for found in client.get_collections().collections:
+            if found.name.startswith(os.environ[_PREFIX]):
+                client.delete_collection(found.name)
+        client.close()
+
+
 def main() -> None:
     """Grow as the command line says."""
     shape, kind, folder, *sizes = sys.argv[1:]
     with store_of(kind) as server:
-        growth = Growth(shape, Path(folder), server)
+        growth = Growth(shape, Path(folder), server, kind)
         for size in map(int, sizes):
             print(json.dumps(asdict(growth.to(size))), flush=True)
 

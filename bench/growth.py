@@ -1,10 +1,11 @@
 """How cost grows with the number of chunks: from 10,000 to 100,000, or with `--full` to a million.
 
-All of them in one world, and spread over 1,000 worlds, on a store in a file and on PostgreSQL (that
-to 100,000 at most). Documents of about ten chunks are made up by seed, and so are the vectors, by
-an embedder that asks no model (`bench.synthetic`); all else is the library's own way in and out. A
-library grows from each size to the next and is measured at each, in a process of its own. What is
-printed is written to `bench/results/growth.json`, `.md` and `.svg` as well, beside what is there of
+All of them in one world, and spread over 1,000 worlds, on a store in a file and on PostgreSQL
+(there 1,000 worlds to 100,000 chunks only), and with the index on the Qdrant server that QDRANT_URL
+names. Documents of about ten chunks are made up by seed, and so are the vectors, by an embedder
+that asks no model (`bench.synthetic`); all else is the library's own way in and out. A library
+grows from each size to the next and is measured at each, in a process of its own. What is printed
+is written to `bench/results/growth.json`, `.md` and `.svg` as well, beside what is there of
 libraries that were not measured this time.
 
     python -m bench.growth                            a few minutes
@@ -16,6 +17,7 @@ libraries that were not measured this time.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -34,11 +36,15 @@ SIZES = {"sqlite-one": (10_000, 100_000), "sqlite-many": (10_000,), "postgres-on
 FULL_SIZES = {
     "sqlite-one": (10_000, 100_000, 1_000_000),
     "sqlite-many": (10_000, 100_000, 1_000_000),
-    "postgres-one": (10_000, 100_000),
+    "postgres-one": (10_000, 100_000, 1_000_000),
     "postgres-many": (10_000, 100_000),
 }
+if os.environ.get("QDRANT_URL"):
+    SIZES["qdrant-one"] = (10_000,)
+    FULL_SIZES["qdrant-one"] = (10_000, 100_000, 1_000_000)
 SHAPES = {"one": "1 world", "many": "1,000 worlds"}
-STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "qdrant": "SQLite, Qdrant server"}
+ORDER = ("sqlite-one", "sqlite-many", "postgres-one", "postgres-many", "qdrant-one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ def keep(rows: Sequence[Row]) -> list[Row]:
     earlier = json.loads(path.read_text())["rows"] if path.exists() else []
     now = {_kind(row) for row in rows}
     known = [*rows, *(row for row in earlier if _kind(row) not in now)]
-    known.sort(key=lambda row: (list(FULL_SIZES).index(_kind(row)), row["chunks"]))
+    known.sort(key=lambda row: (ORDER.index(_kind(row)), row["chunks"]))
     write(path, {"rows": known})
     write(RESULTS / "growth.md", markdown(known))
     write(RESULTS / "growth.svg", plotted(known))
