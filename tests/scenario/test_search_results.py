@@ -130,7 +130,7 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
         "index", "start", "end", "first_sid", "last_sid", "chunk_type", "text", "overlap_text",
         "token_count", "receipt", "page", "figure_id", "image_ref", "parent_chunk_id",
         "parent_chunk_local_index", "fused", "rerank", "source_url", "address", "path",
-        "language", "version", "tags", "metadata",
+        "language", "version", "tags", "metadata", "match",
     }  # fmt: skip
     assert passage.source == "a.txt"
     assert passage.source_url == passage.path == "world/a.txt"
