@@ -130,8 +130,14 @@ function findContext(announce) {
   return turn;
 }
 
+/** Close the options on a narrow screen, where they leave no room for a result. */
+function makeRoom() {
+  if (matchMedia("(max-width: 1020px)").matches) byId("options").open = false;
+}
+
 /** Retrieve context for the question, or quietly again for the selected turn. */
 export async function ask({ quietly = false } = {}) {
+  if (!quietly) makeRoom();
   if (quietly && thread.current()) return load(thread.current());
   const lack = missing();
   if (lack) return quietly ? null : hint(lack);
@@ -163,6 +169,7 @@ function turnFor(query) {
 
 /** Request an answer to what was typed, as the next turn of the conversation. */
 export function answer() {
+  makeRoom();
   const typed = question();
   const query = typed || (state.selection.length <= LONGEST.question ? state.selection : "");
   const unread = asReader() && state.position === null;
