@@ -56,6 +56,8 @@ def coast(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 AT_REST = """async (sid) => {
     const text = document.getElementById('text');
     const frame = () => new Promise(requestAnimationFrame);
+    const lit = () => document.getElementById('s' + sid)?.classList.contains('lit');
+    for (let tries = 0; tries < 900 && !lit(); tries += 1) await frame();
     let still = 0, at = -1, size = -1;
     while (still < 12) {
         await frame();

@@ -172,19 +172,27 @@ async function opened() {
   else if (asReader()) asking.ask({ quietly: true });
 }
 
+let modeChanges = 0;
+/** The question to ask again once the reader or owner that was chosen last is loaded. */
+let again = "";
+
 async function modeChanged() {
   state.mode = byId("mode-reader").checked ? "reader" : "owner";
   state.reader = byId("reader").value.trim() || "me";
   // Otherwise a number entered now would be sent for the reader before.
   position.leave();
   showMode();
-  const again = asking.asked();
+  again = asking.asked() || again;
   asking.forget();
   go({ reader: asReader() ? state.reader : null, conversation: null, q: null });
+  const own = ++modeChanges;
   try {
     await library.loadDocuments();
     await opening;
-    if (again) asking.askAgain(again);
+    if (own !== modeChanges) return;
+    const query = again;
+    again = "";
+    if (query) asking.askAgain(query);
   } catch (problem) {
     complain(problem);
   }

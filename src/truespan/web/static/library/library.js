@@ -45,9 +45,18 @@ async function listed() {
   return (await get(`${readerPath()}/books`)).books.map(fromBook);
 }
 
+/** The latest list and the latest document that were asked for: replies to earlier requests are dropped. */
+let lists = 0;
+let opens = 0;
+
 /** Load the documents of the world; the open one stays open. */
 export async function loadDocuments(wanted = state.document && state.document.number) {
-  await learn();
+  const own = ++lists;
+  // What is being opened for the reader or world before must not be shown.
+  opens += 1;
+  const documents = await listed();
+  if (own !== lists) return;
+  state.documents = documents;
   const open = state.documents.find((one) => String(one.number) === String(wanted));
   await openDocument(open || state.documents[0] || null);
 }
@@ -109,11 +118,13 @@ function renderDocuments() {
 
 /** Open a document, with its outline if the caller may read all of it. */
 export async function openDocument(one) {
+  const own = ++opens;
   state.document = one;
   state.outline = [];
   state.lastSid = -1;
   if (one && may("read")) {
     const found = await get(worldPath() + path`/documents/${one.number}`);
+    if (own !== opens) return;
     state.outline = found.outline;
     state.lastSid = found.last_sid;
   }
