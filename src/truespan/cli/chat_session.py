@@ -67,7 +67,7 @@ class ChatSession:
     def run(self) -> int:
         """Answer each line until the input ends, and return the exit code.
 
-        Somebody at a terminal is told what went wrong and goes on. A script gets the first error
+        A person at a terminal is told what went wrong and goes on. A script gets the first error
         as its exit code, because later questions may follow up on the one that failed.
         """
         if not self._for_people:
@@ -196,5 +196,5 @@ class ChatSession:
 
 
 def is_terminal() -> bool:
-    """Say whether somebody types the questions and reads the answers."""
+    """Say whether a person types the questions and reads the answers."""
     return sys.stdin.isatty() and sys.stdout.isatty()

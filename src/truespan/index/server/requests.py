@@ -368,7 +368,7 @@ class Server:
             raise IndexNotOwned
 
     def claim(self, profile: str) -> None:
-        """Record this library as the owner of a collection, whoever was it before."""
+        """Record this library as the owner of a collection in place of any other."""
         name = self._name(profile)
         with server_errors(CREATE):
             if self._owner and self._client.collection_exists(name):
