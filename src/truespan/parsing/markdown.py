@@ -48,6 +48,7 @@ class _Piece(NamedTuple):
     underlined: bool = False
     leads_on: bool = False
     """Whether it consists of a link to something further on."""
+    header_rows: int = 0
 
 
 def load_markdown(text: str) -> Loaded:
@@ -73,7 +74,15 @@ def load_markdown(text: str) -> Loaded:
         if not is_contents and not piece.underlined:
             places.enter(piece.level, piece.text)
         place = places.chapter, places.section
-        blocks.append(Block(piece.kind, piece.text, *place, is_contents=is_contents))
+        blocks.append(
+            Block(
+                piece.kind,
+                piece.text,
+                *place,
+                is_contents=is_contents,
+                header_rows=piece.header_rows,
+            )
+        )
         if not is_contents and piece.underlined:
             places.enter(piece.level, piece.text)
     if not title and begins_with_title([piece.level for piece in pieces]):
@@ -197,7 +206,10 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
             case "tr_open":
                 rows.append([])
             case "table_close":
-                yield _Piece(BlockKind.TABLE, "\n".join(" | ".join(row) for row in rows))
+                # The first row of a table is its header; it may be left empty.
+                header = any(rows[0]) if len(rows) > 1 else False
+                lines = [" | ".join(row) for row in rows]
+                yield _Piece(BlockKind.TABLE, "\n".join(lines), header_rows=int(header))
             case "bullet_list_open":
                 lists.append(None)
             case "ordered_list_open":

@@ -81,6 +81,8 @@ class Block(Struct, frozen=True):
     pages: tuple[PageStart, ...] = ()
     is_contents: bool = False
     """Whether it is part of a list of what lies ahead, such as a table of contents."""
+    header_rows: int = 0
+    """How many of the first rows of a table are its header, as the source says."""
 
 
 @dataclass(frozen=True, slots=True)

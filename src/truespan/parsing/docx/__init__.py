@@ -7,6 +7,7 @@ footers.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from truespan.parsing.docx.package import (
     Pictures,
     Tag,
     W,
+    child_value,
     first_child,
     flag,
     read_properties,
@@ -38,6 +40,7 @@ from truespan.parsing.docx.styles import (
     Lists,
     Style,
     Styles,
+    has_header_row,
     read_list_position,
     read_outline_level,
 )
@@ -94,6 +97,9 @@ _ALT_CHUNK = f"{W}altChunk"
 _PARAGRAPHS = (Tag.PARAGRAPH, f"{A}p")
 _BLOCKS = frozenset({*_PARAGRAPHS, Tag.TABLE, _ALT_CHUNK})
 _CONTENTS = "table of contents"
+_HEADER = f"{W}tblHeader"
+_LABEL = re.compile(r"(?!\d)(?=.*[^\W\d]|#\Z).{1,60}")
+"""The text of a cell that may be the name of a column."""
 
 
 def _find(
@@ -118,13 +124,15 @@ def _find(
 
 def _read_table(
     table: etree._Element, read: Callable[[etree._Element], Passage], nested: bool = False
-) -> Passage:
-    """Return a table as lines; the text of a merged cell appears once, where the cell begins.
+) -> tuple[Passage, int]:
+    """Return a table as lines, and how many of the first are marked as header rows.
 
-    A nested table goes on one line. Pictures of a row without text move to the next row. Rows that
-    were deleted or are hidden are left out.
+    The text of a merged cell appears once, where the cell begins. A nested table goes on one line.
+    Pictures of a row without text move to the next row. Rows that were deleted or are hidden are
+    left out.
     """
     lines: list[Passage] = []
+    header, in_header = 0, True
     pending: tuple[PlacedFigure, ...] = ()
     for row, _ in _find(table, (Tag.ROW,)):
         properties = first_child(row, f"{W}trPr")
@@ -132,10 +140,14 @@ def _read_table(
             first_child(properties, f"{W}del") is not None or flag(properties, f"{W}hidden")
         ):
             continue
+        # Only the first rows of a table can repeat on each page.
+        in_header = in_header and properties is not None and bool(flag(properties, _HEADER))
         cells: list[Passage] = []
         for cell, _ in _find(row, (Tag.CELL,)):
             passages = (
-                read(block) if block.tag in _PARAGRAPHS else _read_table(block, read, nested=True)
+                read(block)
+                if block.tag in _PARAGRAPHS
+                else _read_table(block, read, nested=True)[0]
                 for block, _ in _find(cell, _BLOCKS)
                 if block.tag != _ALT_CHUNK
             )
@@ -149,9 +161,11 @@ def _read_table(
         text, figures = join(cells, ", " if nested else " | ")
         before = tuple(PlacedFigure(0, placed.figure) for placed in pending)
         lines.append(Passage(text, before + figures))
+        header += in_header
         pending = ()
     text, figures = join(lines, "; " if nested else "\n")
-    return Passage(text, figures + tuple(PlacedFigure(len(text), p.figure) for p in pending))
+    after = tuple(PlacedFigure(len(text), placed.figure) for placed in pending)
+    return Passage(text, figures + after), header if header < len(lines) else 0
 
 
 def _leads_on(paragraph: etree._Element) -> bool:
@@ -295,12 +309,15 @@ class Body(Struct):
             return marked
         return self._contents.enter(text, kind, level=level, marked=marked)
 
-    def _add_block(self, kind: BlockKind, passage: Passage, is_contents: bool = False) -> None:
+    def _add_block(
+        self, kind: BlockKind, passage: Passage, is_contents: bool = False, header_rows: int = 0
+    ) -> None:
         if not passage.blank:
             kind = BlockKind.FOOTNOTE if self._in_note else kind
             text, figures = passage
             place = self._chapter, self._section
-            self.blocks.append(Block(kind, text, *place, figures, is_contents=is_contents))
+            marks = figures, ()
+            self.blocks.append(Block(kind, text, *place, *marks, is_contents, header_rows))
 
     def _add_table(self, table: etree._Element, inline: Inline, in_contents: bool) -> None:
         rows = list(_find(table, (Tag.ROW,)))
@@ -330,10 +347,27 @@ class Body(Struct):
             passage = passage.strip()
             return passage.indent(f"{marker} ", "") if marker else passage
 
-        passage = _read_table(table, read)
+        passage, header_rows = _read_table(table, read)
+        if not header_rows and "\n" in passage.text:
+            header_rows = int(self._begins_with_header(table, passage.text))
         is_contents = self._is_contents(BlockKind.TABLE, passage.text, in_contents)
-        self._add_block(BlockKind.TABLE, passage, is_contents)
+        self._add_block(BlockKind.TABLE, passage, is_contents, header_rows)
         self._add_attachments(attachments)
+
+    def _begins_with_header(self, table: etree._Element, text: str) -> bool:
+        """Return whether the look of a table says that its first row is a header.
+
+        Word sets that for each new table. Where the style of the table does not format the first
+        row, it counts only if each cell of the row is a label.
+        """
+        properties = first_child(table, f"{W}tblPr")
+        look = None if properties is None else first_child(properties, f"{W}tblLook")
+        if properties is None or look is None or not has_header_row(look):
+            return False
+        if self.styles.formats_first_row(child_value(properties, f"{W}tblStyle")):
+            return True
+        cells = text.partition("\n")[0].split(" | ")
+        return len(cells) > 1 and all(map(_LABEL.fullmatch, cells))
 
     def _add_attachments(self, line: Line) -> None:
         """Add the notes and then the text boxes of a paragraph or table."""

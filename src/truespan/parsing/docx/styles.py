@@ -24,6 +24,7 @@ TITLE_LEVEL = 0
 
 _LONGEST_CHAIN = 40
 _BODY_LEVEL = 9
+_FIRST_ROW = 0x20
 _HEADING = re.compile(
     "(?:heading|[uü]?berschrift|titre|t[ií]?tulo|titolo|kop|rubrik|overskrift|otsikko|nadpis"
     "|nag[lł]?[oó]?wek|заголовок|标题|標題|見出し|제목)[ _-]?([1-9])",
@@ -89,6 +90,20 @@ class Styles:
             self._cache[wanted] = self._resolve(wanted)
         return self._cache[wanted]
 
+    def formats_first_row(self, style_id: str | None) -> bool:
+        """Return whether a table style, or one it is based on, formats the first row apart."""
+        seen: set[str] = set()
+        while style_id and style_id not in seen and len(seen) < _LONGEST_CHAIN:
+            seen.add(style_id)
+            element = self._elements.get(style_id)
+            if element is None:
+                return False
+            parts = element.iterchildren(f"{W}tblStylePr")
+            if any(part.get(f"{W}type") == "firstRow" for part in parts):
+                return True
+            style_id = child_value(element, f"{W}basedOn")
+        return False
+
     def _resolve(self, style_id: str) -> Style:
         """Combine a style with those it is based on; the most specific value wins."""
         level, kind, hidden = None, BlockKind.PARAGRAPH, None
@@ -116,6 +131,17 @@ class Styles:
                 kind = _KINDS.get(name.lower()) or _KINDS.get(id.lower(), kind)
             is_contents = is_contents or bool(_LIST_AHEAD.fullmatch(name or id))
         return Style(level, kind, bool(hidden), list_id, list_level, is_contents)
+
+
+def has_header_row(look: etree._Element) -> bool:
+    """Return whether the look of a table sets the first row apart."""
+    stated = look.get(f"{W}firstRow")
+    if stated is not None:
+        return stated in ("1", "true", "on")
+    try:
+        return bool(int(look.get(VAL, "0")[:4], 16) & _FIRST_ROW)
+    except ValueError:
+        return False
 
 
 def read_outline_level(properties: etree._Element) -> tuple[int | None, bool]:

@@ -69,8 +69,6 @@ def to_block(
 ) -> Block:
     """Convert a piece to a block with its figures and the printed pages that begin in it."""
     flow = piece.to_flow() if piece.depth else piece
-    if not flow.marks:
-        return Block(piece.kind, flow.text, chapter, section, is_contents=is_contents)
     figures: list[PlacedFigure] = []
     pages: list[PageStart] = []
     for offset, mark in flow.marks:
@@ -78,8 +76,16 @@ def to_block(
             figures.append(PlacedFigure(offset, pictures.figure(mark)))
         elif isinstance(mark, Page):
             pages.append(PageStart(offset, mark.number))
-    marks = tuple(figures), tuple(pages)
-    return Block(piece.kind, flow.text, chapter, section, *marks, is_contents)
+    return Block(
+        piece.kind,
+        flow.text,
+        chapter,
+        section,
+        tuple(figures),
+        tuple(pages),
+        is_contents,
+        piece.header_rows,
+    )
 
 
 LARGEST_IMAGE = 32 << 20

@@ -432,7 +432,21 @@ def _read_table(page: PageReader, _: str, attributes: Attributes) -> Iterator[No
     else:
         flow = table.to_flow()
         linked = " ".join(piece.linked for piece in table.contents())
-        outer.append(Piece(BlockKind.TABLE, flow.text, page.region, flow.marks, linked=linked))
+        piece = Piece(BlockKind.TABLE, flow.text, page.region, flow.marks, linked=linked)
+        piece.header_rows = table.header_rows
+        outer.append(piece)
+
+
+@_handler
+def _read_table_head(page: PageReader, *_: object) -> Iterator[None]:
+    page.flush()
+    table = page.tables[-1] if page.tables and not page.flat_tables else None
+    if table:
+        table.in_head = True
+    yield
+    page.flush()
+    if table:
+        table.in_head = False
 
 
 def _start_row(page: PageReader, *_: object) -> End:
@@ -444,11 +458,11 @@ def _start_row(page: PageReader, *_: object) -> End:
 
 
 @_handler
-def _read_cell(page: PageReader, *_: object) -> Iterator[None]:
+def _read_cell(page: PageReader, tag: str, _: Attributes) -> Iterator[None]:
     page.flush()
     table = page.tables[-1] if page.tables and not page.flat_tables else None
     if table:
-        page.out = table.begin_cell()
+        page.out = table.begin_cell(is_heading=tag == "th")
     yield
     page.flush()
     if table:
@@ -524,7 +538,7 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # fmt: off
 _BLOCKS = (
     "address", "center", "dd", "details", "div", "fieldset", "figure", "form", "frameset",
-    "hgroup", "hr", "legend", "p", "search", "summary", "tbody", "tfoot", "thead",
+    "hgroup", "hr", "legend", "p", "search", "summary", "tbody", "tfoot",
 )
 _SKIPPED = ("annotation", "annotation-xml", "datalist", "script", "style", "template")
 _REPLACED = (
@@ -563,6 +577,7 @@ HANDLERS: dict[str, Handler] = {
     "li": _read_item,
     "dt": _start_term,
     "table": _read_table,
+    "thead": _read_table_head,
     "tr": _start_row,
     "br": lambda page, *_: page.inline.break_line(),
     "a": _read_link,

@@ -150,6 +150,7 @@ class Piece(Struct, eq=False):
     depth: int = 0
     item: Item | None = None
     linked: str = ""
+    header_rows: int = 0
 
     def belongs_to(self, contents: ContentsFinder, *, in_book: bool = False) -> bool:
         """Return whether it is part of a list of what lies ahead; any link to it is, in a book."""
@@ -190,18 +191,28 @@ class Table(Struct, eq=False):
     captions: list[Piece] = field(default_factory=list)
     outside: list[Piece] = field(default_factory=list)
     """Pieces outside of cells; a new list after each cell."""
+    in_head: bool = False
+    """Whether the rows that are being read are in `thead`."""
     _rows: list[list[list[Piece]]] = field(default_factory=list)
+    _head_rows: int = 0
+    """The number of rows up to the last one in `thead`."""
+    _values: list[tuple[int, list[Piece]]] = field(default_factory=list)
+    """The cells that are not headings, with the index of their row."""
 
     def begin_row(self) -> None:
         self.end_outside()
         self._rows.append([])
 
-    def begin_cell(self) -> list[Piece]:
+    def begin_cell(self, *, is_heading: bool) -> list[Piece]:
         """Begin a cell and return the list for its pieces."""
         if self.end_outside() or not self._rows:
             self._rows.append([])
         cell: list[Piece] = []
         self._rows[-1].append(cell)
+        if self.in_head:
+            self._head_rows = len(self._rows)
+        elif not is_heading:
+            self._values.append((len(self._rows) - 1, cell))
         return cell
 
     def end_outside(self) -> bool:
@@ -213,6 +224,7 @@ class Table(Struct, eq=False):
         while pieces and not self._rows and pieces[0].kind is BlockKind.CAPTION:
             self.captions.append(pieces.pop(0))
         if pieces:
+            self._values.append((len(self._rows), pieces))
             self._rows.append([pieces])
         return bool(pieces)
 
@@ -234,6 +246,24 @@ class Table(Struct, eq=False):
             for row in self._rows
             for cell in row
         )
+
+    @property
+    def header_rows(self) -> int:
+        """Return how many of the first lines of its text are its header.
+
+        That are the rows of `thead`, else the first rows whose cells are all headings.
+        """
+        values = next((row for row, cell in self._values if cell), len(self._rows))
+        count = min(self._head_rows, values) or values
+        lines = width = 0
+        for row in self._rows[:count]:
+            filled = sum(map(bool, row))
+            if filled == 1 < width and not self._head_rows:
+                # The heading of a group of rows.
+                break
+            width = max(width, filled)
+            lines += filled > 0 and (len(row) > 1 or any(piece.text for piece in row[0]))
+        return lines if any(any(row) for row in self._rows[count:]) else 0
 
     def to_flow(self) -> Flow:
         """Return each row as a line, with a bar between cells."""
