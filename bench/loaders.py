@@ -4,6 +4,9 @@ Every side gets the same bytes of a document whose words are known. Timed is the
 bytes to text in memory, in this process; what ours returns has blocks, places and figures as well.
 Peers that give several kinds of text are asked for the plainest. Words are compared by count: lost,
 said twice, or said although an editor had struck them out. Run it with `python -m bench.loaders`.
+
+To add a format: a function that makes a `Sample`, listed in `SAMPLES`, its peers in `PEERS`, its
+media type in `TYPES`. A peer that cannot read a sample is named and left out.
 """
 
 from __future__ import annotations
@@ -25,11 +28,23 @@ from truespan.parsing import load
 ROUNDS = 7
 SLOW = 2.0
 """Seconds: who takes longer is asked once."""
+OFFICE = "application/vnd.openxmlformats-officedocument"
+OPEN = "application/vnd.oasis.opendocument"
 TYPES = {
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "docx": f"{OFFICE}.wordprocessingml.document",
     "epub": "application/epub+zip",
     "html": "text/html",
     "pdf": "application/pdf",
+    "xlsx": f"{OFFICE}.spreadsheetml.sheet",
+    "ods": f"{OPEN}.spreadsheet",
+    "pptx": f"{OFFICE}.presentationml.presentation",
+    "odp": f"{OPEN}.presentation",
+    "odt": f"{OPEN}.text",
+    "rtf": "application/rtf",
+    "eml": "message/rfc822",
+    "ipynb": "application/x-ipynb+json",
+    "csv": "text/csv",
+    "json": "application/json",
 }
 LINKED = re.compile(r"\]\([^()]*\)|\[\[?\^?[0-9]+\]?\]")
 """Where links lead and the marks of notes in Markdown: they touch words, which are not lost."""
@@ -57,7 +72,7 @@ class Kept:
 def measure(options: Options) -> list[Figure]:  # noqa: ARG001
     """Return, for each document, our time against each peer's, and the words of all."""
     figures: list[Figure] = []
-    for make in (plain_docx, rich_docx, epub, html, pdf):
+    for make in SAMPLES:
         figures += compared(make())
     return figures
 
@@ -67,14 +82,22 @@ def compared(sample: Sample) -> list[Figure]:
     sides = {"ours": ours, **PEERS[ending(sample)]}
     kept: dict[str, Kept] = {}
     seconds: dict[str, float] = {}
-    for name, read in sides.items():
-        seconds[name], kept[name] = first_reading(sample, read)
+    for name, read in [*sides.items()]:
+        try:
+            seconds[name], kept[name] = first_reading(sample, read)
+        except Exception as error:
+            if name == "ours":
+                raise
+            say(f"{name} cannot read {sample.name}: {type(error).__name__}")
+            del sides[name]
     quick = {name: work(sides[name], sample) for name in sides if seconds[name] < SLOW}
     seconds |= medians(quick, ROUNDS)
     size = len(sample.data) / 1e6
     say(f"{sample.label}: {len(sample.words):,} words, {size:.1f} MB, median of {ROUNDS}")
     say(f"  {name}: {seconds[name] * 1000:.0f} ms; {found}" for name, found in kept.items())
     peers = [name for name in sides if name != "ours"]
+    if not peers:
+        return [Figure(f"{sample.label}, CPU", seconds["ours"] * 1000, "ms")]
     fastest = min(peers, key=seconds.__getitem__)
     times = [timed(sample, name, seconds, judged=name == fastest) for name in peers]
     return [*times, worded(sample, fastest, kept)]
@@ -150,6 +173,11 @@ def by_kreuzberg(sample: Sample) -> str:
     return library.extract_bytes_sync(sample.data, TYPES[ending(sample)], config).content
 
 
+def by_striprtf(sample: Sample) -> str:
+    """Return striprtf's text."""
+    return peer("striprtf.striprtf").rtf_to_text(sample.data.decode("latin-1"))
+
+
 def by_pdfium(sample: Sample) -> str:
     """Return what pdfium says of each page, in the order of the file."""
     document = peer("pypdfium2").PdfDocument(sample.data)
@@ -184,7 +212,19 @@ PEERS: dict[str, dict[str, Reader]] = {
     "epub": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
     "html": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
     "pdf": {"pypdfium2 raw": by_pdfium, "kreuzberg": by_kreuzberg},
+    "xlsx": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    "ods": {"kreuzberg": by_kreuzberg},
+    "pptx": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    "odp": {"kreuzberg": by_kreuzberg},
+    "odt": {"kreuzberg": by_kreuzberg},
+    "rtf": {"striprtf": by_striprtf, "kreuzberg": by_kreuzberg},
+    "eml": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    "ipynb": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    "csv": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    "json": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
 }
+
+SAMPLES: tuple[Callable[[], Sample], ...] = (plain_docx, rich_docx, epub, html, pdf)
 
 if __name__ == "__main__":
     run("bench.loaders", __doc__, measure)
