@@ -173,6 +173,20 @@ def test_a_paragraph_whose_end_was_deleted_goes_on_in_the_next(mark: str) -> Non
     assert kinds(body) == [(BlockKind.HEADING, "one two"), (BlockKind.PARAGRAPH, "three")]
 
 
+def test_a_drop_cap_is_the_beginning_of_the_next_paragraph() -> None:
+    cap = '<w:framePr w:dropCap="{}" w:lines="3" w:wrap="around"/>'
+
+    for kind, expected in (
+        ("drop", ["Drop cap.", "Next."]),
+        ("margin", ["Drop cap.", "Next."]),
+        ("none", ["D", "rop cap.", "Next."]),
+    ):
+        body = p("D", properties=cap.format(kind)) + p("rop cap.") + p("Next.")
+        assert texts(body) == expected, kind
+    heading = p("C", properties=cap.format("drop")) + p("hapter", style="Heading1")
+    assert kinds(heading, styles=HEADINGS) == [(BlockKind.HEADING, "Chapter")]
+
+
 def test_a_last_paragraph_whose_end_was_deleted_is_kept() -> None:
     deleted = "<w:rPr><w:del w:id='1'/></w:rPr>"
 
@@ -223,6 +237,28 @@ def test_formulas_are_read_as_text() -> None:
 
 def test_of_a_field_the_result_is_read_and_the_instruction_is_not() -> None:
     assert texts(p(r("See ") + field(" REF x \\h ", r("page 5")) + r("."))) == ["See page 5."]
+
+
+def test_of_a_legacy_form_field_the_choice_is_read() -> None:
+    entries = '<w:listEntry w:val="red"/><w:listEntry w:val="green"/>'
+
+    def form(inner: str, hidden: str = "") -> list[str]:
+        begin = f'<w:fldChar w:fldCharType="begin"><w:ffData>{inner}</w:ffData></w:fldChar>'
+        instruction = r("<w:instrText>FORMDROPDOWN</w:instrText>")
+        end = r('<w:fldChar w:fldCharType="end"/>')
+        return texts(p(r("It is ") + r(begin, hidden) + instruction + end + r(".")))
+
+    for inner, shown in (
+        (f'<w:ddList><w:result w:val="1"/>{entries}</w:ddList>', "green"),
+        (f'<w:ddList><w:default w:val="1"/>{entries}</w:ddList>', "green"),
+        (f"<w:ddList>{entries}</w:ddList>", "red"),
+        (f'<w:ddList><w:result w:val="7"/>{entries}</w:ddList>', ""),
+        ('<w:checkBox><w:default w:val="1"/></w:checkBox>', "☒"),
+        ('<w:checkBox><w:default w:val="1"/><w:checked w:val="0"/></w:checkBox>', "☐"),
+        ("<w:textInput/>", ""),
+    ):
+        assert form(inner) == [f"It is {shown}."], inner
+    assert form(f"<w:ddList>{entries}</w:ddList>", "<w:vanish/>") == ["It is ."]
 
 
 def test_a_field_within_an_instruction_is_not_read() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.promises import proves
 from tests.support.worlds import DirectParser, WordCounter
+from truespan.errors import SourceEmpty
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.draft import Preparation, make_chunks, make_draft
@@ -17,6 +20,7 @@ from truespan.types.chunk import (
     figure_id_of,
     marker,
 )
+from truespan.types.document import Draft
 from truespan.types.profile import SENTENCES, ChunkingProfile
 from truespan.types.source import Source
 from truespan.types.text import Block, BlockKind, Figure, Image, Loaded, PlacedFigure, TokenMap
@@ -194,3 +198,34 @@ def test_a_figure_whose_bytes_are_not_there_is_logged_and_described() -> None:
         assert [line[2] for line in told] == ["bytes=0", f"bytes={stored}", "bytes=0", "bytes=0"]
         assert [line[3] == "image_ref=-" for line in told] == [True, not images, True, True]
         assert len(draft.figures) == 4
+
+
+def test_the_words_about_pictures_are_the_text_where_there_is_no_other() -> None:
+    source = Source(doc_id="doc", name="a.docx", path="a.docx", size=1)
+
+    def draft(flags: FigureFlags, *alts: str) -> Draft:
+        return make_draft(
+            source,
+            Loaded(tuple(figure(alt) for alt in alts)),
+            preparation=Preparation(flags),
+            source_hash="0",
+            recipe="0",
+            parser=DirectParser(),
+            counter=COUNTER,
+            input_limit=400,
+        )
+
+    made = draft(FigureFlags(chunks=True), "A brass lamp", "", "A red boat")
+    assert made.canonical.text == "A brass lamp\n\nA red boat"
+    described = [chunk.text for chunk in made.chunks if chunk.figure]
+    assert [("boat" in text, "lamp" in text) for text in described] == [
+        (False, True),
+        (False, True),
+        (True, False),
+    ]
+    for flags, alts in (
+        (FigureFlags(chunks=True), ("", "\u200b")),
+        (FigureFlags(extract_images=True, placeholders=True), ("A brass lamp",)),
+    ):
+        with pytest.raises(SourceEmpty):
+            draft(flags, *alts)

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import numpy as np
 from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings, SourceEmpty
 from truespan.ingest.canonical import assemble, order_blocks
@@ -17,7 +18,7 @@ from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.ingest.language import detect_language, detector_name, normal_language
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION
-from truespan.parsing.clean import CLEANING_VERSION
+from truespan.parsing.clean import CLEANING_VERSION, clean
 from truespan.parsing.sentences import segmenter_name
 from truespan.protocols import SourceParser, TokenCounter
 from truespan.sanitize.findings import Mode
@@ -28,7 +29,15 @@ from truespan.types.ids import TextHash, dedupe_hash, hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
 from truespan.types.source import DocumentKind, DocumentOptions, Source
 from truespan.types.telemetry import Stage
-from truespan.types.text import CanonicalText, Loaded, Sentence, Span, TokenMap
+from truespan.types.text import (
+    Block,
+    CanonicalText,
+    Loaded,
+    PlacedFigure,
+    Sentence,
+    Span,
+    TokenMap,
+)
 
 
 def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
@@ -119,6 +128,11 @@ def make_draft(
         return marker(figure_id_of(source.doc_id, number))
 
     with trace.stage(Stage.TEXT):
+        if not any(clean(block.text).strip() for block in loaded.blocks):
+            # Without text around its pictures, a document consists of the words about them.
+            loaded = replace(loaded, blocks=tuple(map(_show_alt, loaded.blocks)))
+            if not flags.chunks or not any(block.text for block in loaded.blocks):
+                raise SourceEmpty(source.name)
         if sanitizer.mode is not Mode.OFF:
             # Imported here: the rules take time to load, and the sanitizer is off by default.
             from truespan.sanitize.sanitizer import sanitize_document
@@ -186,6 +200,16 @@ def make_draft(
         audit=audit,
         notes=tuple(_notes(loaded, flags, figures, len(described))),
     )
+
+
+def _show_alt(block: Block) -> Block:
+    """Return a block whose text is the alternative text of its figures, each after its own."""
+    text, figures = "", list[PlacedFigure]()
+    for _, figure in block.figures:
+        alt = " ".join(clean(figure.alt).split())
+        text += f"\n{alt}" if text and alt else alt
+        figures.append(PlacedFigure(len(text), figure))
+    return replace(block, text=text, figures=tuple(figures))
 
 
 def _notes(

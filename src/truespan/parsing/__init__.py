@@ -37,7 +37,11 @@ def load(name: str, data: bytes, *, images: bool = False) -> Loaded:
     if found is None:
         raise explain_refusal(shown, data)
     loaded = _load(found, shown, data, images)
-    if not any(clean(block.text).strip() for block in loaded.blocks):
+    # Whether the words of pictures are enough depends on settings that are not known here.
+    if not any(
+        clean(block.text).strip() or any(placed.figure.alt for placed in block.figures)
+        for block in loaded.blocks
+    ):
         raise SourceEmpty(shown)
     return loaded
 

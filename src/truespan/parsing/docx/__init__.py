@@ -179,6 +179,7 @@ def _leads_on(paragraph: etree._Element) -> bool:
 
 
 _STYLE_ID, _LIST, _OUTLINE = f"{W}pStyle", f"{W}numPr", f"{W}outlineLvl"
+_FRAME = f"{W}framePr"
 _LOWEST_LEVEL = 10
 _INDENT = "  "
 
@@ -191,7 +192,7 @@ class _Format(NamedTuple):
     list_id: int | None = None
     list_level: int = 0
     merges: bool = False
-    """The paragraph mark was deleted, so the text continues in the next paragraph."""
+    """The text continues in the next paragraph: the mark was deleted, or it is a drop cap."""
 
 
 class Body(Struct):
@@ -408,9 +409,11 @@ class Body(Struct):
             elif tag == _OUTLINE:
                 level, has_level = read_outline_level(properties)
             elif tag == Tag.RUN_PROPERTIES:
-                merges = any(
+                merges = merges or any(
                     first_child(child, f"{W}{name}") is not None for name in ("del", "moveFrom")
                 )
+            elif tag == _FRAME:
+                merges = merges or child.get(f"{W}dropCap", "none") != "none"
         style = self.styles.find(style_id)
         if not has_level or style.level == TITLE_LEVEL:
             level = style.level

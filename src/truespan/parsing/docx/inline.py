@@ -16,6 +16,7 @@ from truespan.parsing.docx.package import (
     PIC,
     PROPERTIES,
     SVG,
+    VAL,
     WP,
     A,
     M,
@@ -31,6 +32,7 @@ from truespan.parsing.docx.package import (
     child_value,
     first_child,
     flag,
+    parse_count,
     select_alternative,
 )
 from truespan.parsing.docx.styles import Styles
@@ -213,6 +215,19 @@ _SPECIAL_CHARACTERS = {
 _BROKEN_LINE = re.compile(r"[ \t]*[\r\n]\s*")
 
 
+def _read_choice(data: etree._Element) -> str:
+    """Return the chosen entry of a list, or the state of a box; "" for another form field."""
+    for choice in data.iterchildren(f"{W}ddList"):
+        entries = [entry.get(VAL, "") for entry in choice.iterchildren(f"{W}listEntry")]
+        values = (parse_count(child_value(choice, f"{W}{name}")) for name in ("result", "default"))
+        index = next((value for value in values if value is not None), 0)
+        return entries[index] if index < len(entries) else ""
+    for box in data.iterchildren(f"{W}checkBox"):
+        states = (flag(box, f"{W}{name}") for name in ("checked", "default"))
+        return "☒" if next((state for state in states if state is not None), False) else "☐"
+    return ""
+
+
 Box = tuple[etree._Element, Part]
 """The content of a text box or note, and the part that resolves its references."""
 
@@ -274,8 +289,10 @@ class Inline:
         if self._may_hide and self._is_hidden(run, line):
             # Fields are tracked in hidden text too, or the text after it would be misread.
             for child in run:
-                if child.tag in (f"{W}fldChar", f"{W}instrText"):
-                    _HANDLERS[child.tag](self, child, line)
+                if child.tag == f"{W}fldChar":
+                    self.fields.change(child.get(f"{W}fldCharType"))
+                elif child.tag == f"{W}instrText":
+                    self.fields.add_instruction(child.text or "")
         else:
             self._read_children(run, line)
 
@@ -307,6 +324,12 @@ class Inline:
         """Write a slash before a denominator: one half is not 12."""
         self._add("/", line)
         self._read_children(element, line)
+
+    def _change_field(self, element: etree._Element, line: Line) -> None:
+        """Process a field character; that of a form field holds what was chosen."""
+        for data in element.iterchildren(f"{W}ffData"):
+            self._add(_read_choice(data), line)
+        self.fields.change(element.get(f"{W}fldCharType"))
 
     def _add_note(self, element: etree._Element, line: Line) -> None:
         kind = element.tag.removeprefix(W).removesuffix("Reference")
@@ -372,7 +395,7 @@ _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
         read_symbol(e.get(f"{W}font", ""), e.get(f"{W}char", "")), line
     ),
     f"{M}den": Inline._add_denominator,
-    f"{W}fldChar": lambda inline, e, _: inline.fields.change(e.get(f"{W}fldCharType")),
+    f"{W}fldChar": Inline._change_field,
     f"{W}instrText": lambda inline, e, _: inline.fields.add_instruction(e.text or ""),
     **dict.fromkeys((f"{W}footnoteReference", f"{W}endnoteReference"), Inline._add_note),
     Tag.ALTERNATIVES: Inline._read_alternatives,

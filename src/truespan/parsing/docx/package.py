@@ -56,7 +56,7 @@ _COMPLEX = (
     *(f"{W}{tag}" for tag in ("tab", "ptab", "br", "cr", "sym", "noBreakHyphen", "softHyphen")),
     *(f"{W}{tag}" for tag in ("fldChar", "instrText", "footnoteReference", "endnoteReference")),
     *(f"{W}{tag}" for tag in ("drawing", "pict", "object", "txbxContent", "rt", "vanish")),
-    *(f"{W}{tag}" for tag in ("numPr", "outlineLvl")),
+    *(f"{W}{tag}" for tag in ("numPr", "outlineLvl", "framePr")),
     *DROPPED,
     f"{M}oMath",
     Tag.ALTERNATIVES,

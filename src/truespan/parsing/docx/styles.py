@@ -16,7 +16,7 @@ from truespan.parsing.docx.package import (
     flag,
     parse_count,
 )
-from truespan.parsing.headings import LARGEST_ROMAN, format_roman
+from truespan.parsing.numbering import format_number
 from truespan.types.text import BlockKind
 
 TITLE_LEVEL = 0
@@ -181,7 +181,6 @@ def _read_level(
 
 _LEVELS = 9
 _LONGEST_PATTERN = 40
-_MOST_REPEATS = 20
 _PLACEHOLDER = re.compile("%([1-9])")
 
 
@@ -265,7 +264,7 @@ class Lists:
             outer = instance.levels.get(number, _Level())
             known = counts[number]
             form = "decimal" if level.plain_numbers else outer.form
-            return _format_number(outer.start if known is None else known, form)
+            return format_number(outer.start if known is None else known, form)
 
         return _PLACEHOLDER.sub(format_level, level.pattern).strip()
 
@@ -287,24 +286,3 @@ def _read_levels(element: etree._Element) -> dict[int, _Level]:
             style_id=child_value(level, f"{W}pStyle"),
         )
     return levels
-
-
-def _format_number(count: int, form: str) -> str:
-    """Format a number in letters or digits; in digits if letters would become absurdly long."""
-    text = str(count)
-    match form:
-        case "lowerLetter" | "upperLetter":
-            repeats, letter = divmod(count - 1, 26)
-            if count >= 1 and repeats < _MOST_REPEATS:
-                text = chr(ord("a") + letter) * (repeats + 1)
-        case "lowerRoman" | "upperRoman":
-            if 1 <= count <= LARGEST_ROMAN:
-                text = format_roman(count)
-        case "decimalZero":
-            text = f"{count:02}"
-        case "ordinal":
-            suffix = {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
-            text += "th" if count % 100 in (11, 12, 13) else suffix
-        case "none" | "bullet":
-            text = ""
-    return text.upper() if form.startswith("upper") else text

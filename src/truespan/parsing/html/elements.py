@@ -40,6 +40,7 @@ from truespan.parsing.html.structure import (
     Piece,
     Table,
     enter_region,
+    list_style,
     one_line,
     whole_number,
 )
@@ -90,6 +91,8 @@ class PageReader:
         self.skipped = 0
         """How many elements are open whose content is ignored."""
         self.captured: list[str] | None = None
+        self.shows_case: bool | None = None
+        """Whether a case of the open switch was shown; None outside of a switch."""
 
     # The names of these four methods are fixed by lxml.
 
@@ -382,12 +385,29 @@ def _read_list(page: PageReader, tag: str, attributes: Attributes) -> Iterator[N
     page.flush()
     started = PageList()
     if tag == "ol":
-        style, start = attributes.get("type", "1"), whole_number(attributes.get("start"))
-        started = PageList(True, style, start, descending="reversed" in attributes)
+        start = whole_number(attributes.get("start"))
+        started = PageList(True, list_style(attributes), start, "reversed" in attributes)
     page.lists.append(started)
     yield
     page.flush()
     page.lists.pop()
+
+
+@_handler
+def _read_switch(page: PageReader, *_: object) -> Iterator[None]:
+    outer, page.shows_case = page.shows_case, False
+    yield
+    page.shows_case = outer
+
+
+def _start_case(page: PageReader, tag: str, attributes: Attributes) -> None:
+    """Show the first case of a switch whose language is known here, or else its default."""
+    if page.shows_case is None:
+        return
+    known = tag == "default" or attributes.get("required-namespace", "").strip() in _LANGUAGES
+    if page.shows_case or not known:
+        _skip(page)
+    page.shows_case = page.shows_case or known
 
 
 @_handler
@@ -533,6 +553,8 @@ def _start_root(page: PageReader, _: str, attributes: Attributes) -> End:
     return _start_block(page)
 
 
+_LANGUAGES = ("http://www.w3.org/1998/Math/MathML", "http://www.w3.org/1999/xhtml")
+"""The languages, by their namespaces, that a case of a switch may need."""
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 # fmt: off
@@ -574,6 +596,8 @@ HANDLERS: dict[str, Handler] = {
     "footnote": _start_footnote,
     "pagebreak": _read_page_break,
     "dialog": lambda page, _, attributes: (_start_block if "open" in attributes else _skip)(page),
+    "switch": _read_switch,
+    **dict.fromkeys(("case", "default"), _start_case),
     "li": _read_item,
     "dt": _start_term,
     "table": _read_table,

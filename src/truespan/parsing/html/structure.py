@@ -6,6 +6,7 @@ declares as such, and a header, footer or aside of the page that consists of lin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -13,8 +14,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.parsing.contents import ContentsFinder, leads_on
-from truespan.parsing.headings import LARGEST_ROMAN, format_roman
-from truespan.parsing.html.inline import MARK_SIGN, Flow, Inline, PlacedMark, collapse_spaces
+from truespan.parsing.html.inline import (
+    MARK_SIGN,
+    Attributes,
+    Flow,
+    Inline,
+    PlacedMark,
+    collapse_spaces,
+)
+from truespan.parsing.numbering import format_number
 from truespan.types.graphemes import shorten
 from truespan.types.text import BlockKind, Properties
 
@@ -25,6 +33,38 @@ _LARGEST = 10**9
 
 Item = Callable[[], str]
 """Returns the marker of an item of a list, which is known only after the whole list was read."""
+
+
+_LIST_STYLES = {
+    "i": "lowerRoman",
+    "I": "upperRoman",
+    "cjk-decimal": "ideographDigital",
+    "cjk-earthly-branch": "ideographZodiac",
+    "cjk-heavenly-stem": "ideographTraditional",
+    **dict.fromkeys(
+        ("cjk-ideographic", "simp-chinese-informal", "trad-chinese-informal"),
+        "chineseCountingThousand",
+    ),
+    "simp-chinese-formal": "chineseLegalSimplified",
+    "trad-chinese-formal": "ideographLegalTraditional",
+    "japanese-informal": "japaneseCounting",
+    "japanese-formal": "japaneseLegal",
+    "korean-hangul-formal": "koreanCounting",
+    "hiragana": "hiragana",
+    "hiragana-iroha": "hiraganaIroha",
+    "katakana": "aiueoFullWidth",
+    "katakana-iroha": "irohaFullWidth",
+}
+_STYLE = re.compile(r"\blist-style(?:-type)?\s*:\s*([a-z-]{2,40})", re.IGNORECASE)
+
+
+def list_style(attributes: Attributes) -> str:
+    """Return how an ordered list counts: its type, or a style of East Asian numbers."""
+    if found := _STYLE.search(attributes.get("style", "")[:1000]):
+        name = found[1].lower()
+        if name in _LIST_STYLES:
+            return name
+    return attributes.get("type", "1")
 
 
 class PageList(Struct, eq=False):
@@ -54,14 +94,17 @@ class PageList(Struct, eq=False):
         origin, number = numbered or (0, first)
         number += origin - index if self.descending else index - origin
         text = str(number)
-        if self.style in ("a", "A") and number > 0:
+        style, end = self.style, ". "
+        if style in ("a", "A") and number > 0:
             text = ""
             while number:
                 number, letter = divmod(number - 1, 26)
                 text = chr(ord("a") + letter) + text
-        elif self.style in ("i", "I") and 0 < number <= LARGEST_ROMAN:
-            text = format_roman(number)
-        return f"{text.upper() if self.style.isupper() else text}. "
+            text = text.upper() if style == "A" else text
+        elif form := _LIST_STYLES.get(style):
+            text = format_number(number, form)
+            end = end if style in ("i", "I") else "、 "
+        return text + end
 
 
 def whole_number(text: str | None) -> int | None:
