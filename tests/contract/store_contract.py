@@ -30,6 +30,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes, hash_text
 from truespan.types.maintenance import ErasureKind
 from truespan.types.reading import TailChunk
 from truespan.types.scope import OWNER, Authority, Generation, Scope, Verb
+from truespan.types.text import CanonicalText, PageStart
 from truespan.types.trust import FailureKind, VerificationFailure
 
 NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
@@ -343,6 +344,23 @@ class StoreContract:
             here.store.stored_text(scope, ref)
         with pytest.raises(StoreDamaged):
             here.store.derivable(scope, ref)
+
+    def test_pages_keep_their_unit_and_a_changed_one_is_not_believed(self, here: Place) -> None:
+        scope = built(here)
+        text = "The first slide."
+        pages = (PageStart(0, 7, "slide"),)
+        ref = shown(here, scope, text, canonical=CanonicalText(text, pages=pages))
+
+        recut, part = here.store.stored_text(scope, ref), here.store.passage(scope, ref, 0, 4)
+        assert recut is not None
+        assert part is not None
+        assert recut.pages == part.pages == pages
+        assert len(here.store.sentences(scope, ref, 0, 0)) == 1
+        here.sql("UPDATE pages SET unit = 'page'")
+        with pytest.raises(StoreDamaged):
+            here.store.stored_text(scope, ref)
+        with pytest.raises(StoreDamaged):
+            here.store.sentences(scope, ref, 0, 0)
 
     @pytest.mark.parametrize("kept", [True, False])
     def test_a_row_forged_with_its_hash_does_not_change_what_was_recorded(

@@ -34,7 +34,7 @@ ONE = "(SELECT key FROM revisions WHERE state = 'active' LIMIT 1)"
 RARE = (
     "INSERT INTO aliases VALUES ('law', 1, 1, 2.5)",
     "INSERT INTO alias_moves VALUES (7, 1, 'law', NULL, 1, 2.5)",
-    f"INSERT INTO pages VALUES ({ONE}, 0, 1)",
+    f"INSERT INTO pages VALUES ({ONE}, 0, 1, 'slide')",
     f"INSERT INTO figures VALUES ({ONE}, 1, 'f-1', 0, NULL, 'A map of the river', 'm', x'01')",
     f"INSERT INTO audits VALUES ({ONE}, 'email', 'r', 2, 1)",
     "INSERT INTO calibrations VALUES (1, 'p', '{}', 1.0, x'01')",

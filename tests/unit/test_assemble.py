@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.rows import each_row
 from truespan.ingest.canonical import assemble
 from truespan.parsing.clean import clean
 from truespan.types.chunk import figure_id_of, marker
-from truespan.types.text import Block, BlockKind, Figure, PageStart, PlacedFigure
+from truespan.types.text import (
+    Block,
+    BlockKind,
+    CanonicalText,
+    Figure,
+    PageStart,
+    Place,
+    PlacedFigure,
+)
 
 
 def paragraph(text: str, *figures: int, pages: tuple[PageStart, ...] = ()) -> Block:
@@ -90,6 +101,57 @@ def test_a_page_without_text_leaves_no_trace() -> None:
 
 def test_a_text_without_pages_lies_on_none() -> None:
     assert assemble([paragraph("One.")]).page_at(2) is None
+
+
+def test_pages_are_compared_within_one_unit() -> None:
+    blocks = [
+        paragraph("One.", pages=(PageStart(0, 1),)),
+        paragraph("Two.", pages=(PageStart(0, 1, "slide"),)),
+        paragraph("Three.", pages=(PageStart(0, 1, "slide"), PageStart(2, 2, "no\x00unit"))),
+    ]
+    canonical = assemble(blocks)
+
+    assert canonical.pages == (PageStart(0, 1), PageStart(6, 1, "slide"))
+    assert (canonical.page_at(0), canonical.page_at(6)) == (1, None)
+
+
+LOCATIONS: list[tuple[Any, ...]] = [
+    # The pages of "ab cd ef gh", each from its offset on, and the label from 3 to 8.
+    ((), None),
+    (((8, 2),), None),
+    (((0, 1),), "page 1"),
+    (((4, 2),), "page 2"),
+    (((0, 1), (8, 2)), "page 1"),
+    (((0, 1), (3, 2), (7, 3)), "pages 2-3"),
+    (((3, 7, "slide"),), "slide 7"),
+    (((0, 12, "line"), (6, 30, "line")), "lines 12-30"),
+    (((3, 4, "cell"),), "cell 4"),
+    (((0, 4, "row A:F"), (3, 5, "row A:F"), (6, 9, "row A:F")), "A5:F9"),
+    (((3, 5, "row B:B"),), "B5"),
+    (((3, 5, "row B:B"), (6, 6, "row B:B")), "B5:B6"),
+    (((3, 5, "row A:F"), (6, 1, "row H:J")), "A5:F5, H1:J1"),
+    (((3, 9), (6, 2), (7, 3)), "page 9, pages 2-3"),
+    (((3, 9), (4, 7), (5, 5), (6, 3)), "page 9, page 7, page 5, …"),
+    (((0, 1), (3, 1, "slide")), "slide 1"),
+]
+
+
+@each_row("pages, expected", LOCATIONS)
+def test_a_location_names_what_a_text_lies_on(
+    pages: tuple[tuple[Any, ...], ...], expected: str | None
+) -> None:
+    canonical = CanonicalText("ab cd ef gh", pages=tuple(PageStart(*row) for row in pages))
+
+    assert canonical.location(3, 8) == expected
+
+
+def test_rows_of_another_sheet_are_not_in_a_location() -> None:
+    starts = (PageStart(0, 1, "row A:B"), PageStart(3, 2, "row A:B"), PageStart(6, 7, "row A:B"))
+    places = (Place("Budget", None), Place("Budget", "Total"), Place("Costs", None))
+    canonical = CanonicalText("ab cd ef gh", (0, 3, 6), places, pages=starts)
+
+    assert canonical.location(0, 11) == "A1:B2"
+    assert canonical.location(6, 11) == "A7:B7"
 
 
 def test_what_cleaning_takes_out_moves_figures_and_pages_along() -> None:

@@ -18,6 +18,7 @@ from truespan.types.text import (
     FigureSpot,
     PageStart,
     Place,
+    is_unit,
 )
 
 _BETWEEN = "\n\n"
@@ -47,13 +48,14 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
     for block in order_blocks(blocks):
         cleaned = _clean_block(block, marker, len(figures))
         text = cleaned.text
-        for own, (_, page) in zip(cleaned.pages, block.pages, strict=True):
-            if pages and pages[-1].page == page:
+        for own, page in zip(cleaned.pages, block.pages, strict=True):
+            # Parsers are not trusted: the unit may be one that has no label.
+            if not is_unit(page.unit) or (pages and pages[-1][1:] == page[1:]):
                 continue
             if pages and pages[-1].offset == offset + own:
                 # The page before has no text.
                 pages.pop()
-            pages.append(PageStart(offset + own, page))
+            pages.append(page._replace(offset=offset + own))
         follows = offset + (len(text) + len(_BETWEEN) if text else 0)
         for own, placed in zip(cleaned.figures, block.figures, strict=True):
             figures.append(FigureSpot(offset + own, follows, placed.figure))
@@ -104,15 +106,15 @@ def order_blocks(blocks: Sequence[Block]) -> list[Block]:
     if all(block.is_contents == blocks[0].is_contents for block in blocks):
         return list(blocks)
     parts: dict[bool, list[Block]] = {False: [], True: []}
-    shown = dict.fromkeys(parts, 0)
-    page = 0
+    page: PageStart | None = None
+    shown = dict.fromkeys(parts, page)
     for block in blocks:
         part = block.is_contents
-        if page != shown[part]:
+        if page and page != shown[part]:
             # The page began in a block of the other part.
-            block = replace(block, pages=(PageStart(0, page), *block.pages))
+            block = replace(block, pages=(page, *block.pages))
         if block.pages:
-            page = block.pages[-1].page
+            page = block.pages[-1]._replace(offset=0)
         shown[part] = page
         parts[part].append(block)
     return [*parts[False], *parts[True]]
@@ -138,7 +140,7 @@ def _clean_block(block: Block, marker: Marker | None, before: int) -> _CleanBloc
     # The text between two offsets is cleaned separately. At its edges the result can differ from
     # the clean whole by a character that has a meaning only together with its neighbour.
     moved = {0: 0}
-    for start, end in pairwise(sorted({0, *(at for at, _ in (*block.figures, *block.pages))})):
+    for start, end in pairwise(sorted({0, *(at for at, *_ in (*block.figures, *block.pages))})):
         between = block.text[start:end]
         moved[end] = moved[start] + len(between if cleaned == block.text else clean(between))
 

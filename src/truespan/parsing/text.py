@@ -62,7 +62,7 @@ def to_blocks(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
         if title and skip:
             outline.add_title(title.text)
             shift = len(text) + 2
-            pages += tuple(PageStart(offset + shift, page) for offset, page in title.pages)
+            pages += tuple(page._replace(offset=page.offset + shift) for page in title.pages)
             text = f"{text}\n\n{title.text}"
         kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
         kind = BlockKind.HEADING if heading else kind

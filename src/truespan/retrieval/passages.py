@@ -378,7 +378,7 @@ def _read_stretch(
                 sentence.end,
                 sentence.tokens,
                 layout.place_at(sentence.start),
-                layout.page_at(sentence.start),
+                layout.page_start(sentence.start),
             )
             for sentence in stored
         ),

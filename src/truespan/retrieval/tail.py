@@ -26,7 +26,7 @@ from truespan.types.ids import TextHash, hash_text
 from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, PageStart, Sentence
+from truespan.types.text import CanonicalText, Sentence
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -99,7 +99,7 @@ class TailMaker(Struct, frozen=True):
             tuple(max(begin - start, 0) for begin in passage.starts[before:]),
             passage.places[before:],
             pages=tuple(
-                PageStart(max(page.offset - start, 0), page.page)
+                page._replace(offset=max(page.offset - start, 0))
                 for page in passage.pages[earlier:]
             ),
         )

@@ -42,7 +42,7 @@ from truespan.sanitize.findings import (
     pseudonym,
 )
 from truespan.sanitize.profile import Profile
-from truespan.types.text import Block, Loaded, PageStart, PlacedFigure, Properties
+from truespan.types.text import Block, Loaded, PlacedFigure, Properties
 
 RULES_VERSION = 1
 """Increased whenever the rules would change the result for some text."""
@@ -235,7 +235,7 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
             chapter=label(block.chapter),
             section=label(block.section),
             figures=tuple(place(placed, offsets) for placed in block.figures),
-            pages=tuple(PageStart(offsets[page.offset], page.page) for page in block.pages),
+            pages=tuple(page._replace(offset=offsets[page.offset]) for page in block.pages),
         )
 
     # Every property: sources write any text where a date or a code belongs.

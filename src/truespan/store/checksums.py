@@ -216,7 +216,7 @@ class Structure(NamedTuple):
     places: list[Row]
     """Start, chapter, section."""
     pages: list[Row]
-    """Start, page."""
+    """Start, page, unit."""
     sentences: list[Row]
     """Number, start, end, tokens, hash."""
     figures: list[Row]
@@ -233,7 +233,7 @@ class Structure(NamedTuple):
                 key=key,
             ),
             pages=session.all(
-                "SELECT start, page FROM pages WHERE revision = :key ORDER BY start", key=key
+                "SELECT start, page, unit FROM pages WHERE revision = :key ORDER BY start", key=key
             ),
             sentences=session.all(
                 """SELECT sid, start, finish, tokens, text_hash FROM sentences
@@ -260,7 +260,7 @@ class Structure(NamedTuple):
             pages=tuple(PageStart(*row) for row in self.pages),
         )
         sentences = [
-            sentence_checksum(world, ref, row, places.place_at(row[1]), places.page_at(row[1]))
+            sentence_checksum(world, ref, row, places.place_at(row[1]), places.page_start(row[1]))
             for row in self.sentences
         ]
         starts = [row[1] for row in self.sentences]
@@ -273,7 +273,7 @@ class Structure(NamedTuple):
         parts = {
             "sentences": checksum("sentences", *sentences),
             "places": chain[-1],
-            "pages": checksum("pages", world, ref, *self.pages),
+            "pages": checksum("pages", world, ref, *map(_page_cells, self.pages)),
             "figures": checksum("figures", *figures),
             "audits": audits_checksum(world, ref, self.audits),
         }
@@ -304,11 +304,18 @@ class StructureChecksums(NamedTuple):
 
 
 def sentence_checksum(
-    world: WorldId, ref: RevisionRef, row: Sequence[object], place: Place, page: int | None
+    world: WorldId, ref: RevisionRef, row: Sequence[object], place: Place, page: PageStart | None
 ) -> bytes:
     """Return the checksum of a sentence. It covers the chapter, section and page it lies in, so
     that damaged places and pages are noticed where they are shown."""
-    return checksum("sentences", world, ref, *row, *place, page)
+    # One cell for all of the page: all that earlier versions had is its number.
+    number = _page_cells(page)[1:] if page else (None,)
+    return checksum("sentences", world, ref, *row, *place, *number)
+
+
+def _page_cells(start: Row) -> Row:
+    """Return the cells of a page that checksums cover. Earlier versions knew no other unit."""
+    return tuple(start[:-1] if start[-1] == "page" else start)
 
 
 def place_checksum(world: WorldId, ref: RevisionRef, before: bytes, entry: OutlineEntry) -> bytes:

@@ -499,7 +499,7 @@ def _find_content(
         return False
     layout = read_layout(session, revision, start + 1)
     place = layout.places[-1] if layout.places else Place(None, None)
-    page = layout.pages[-1].page if layout.pages else None
+    page = layout.pages[-1].page_number if layout.pages else None
     made = [overlap, ends, *place, page, figure, dedupe_hash(text.decode())]
     # What cannot be derived, as the parent of a figure in a later generation, may still be there.
     ref = RevisionRef(document, number)

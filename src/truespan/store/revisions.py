@@ -329,7 +329,9 @@ def write_structure(
         ("revision", "sid", "start", "finish", "tokens", "text_hash", "checksum"),
         [(key, *row, own) for row, own in zip(rows.sentences, checksums.sentences, strict=True)],
     )
-    session.insert_many("pages", ("revision", "start", "page"), [(key, *row) for row in rows.pages])
+    session.insert_many(
+        "pages", ("revision", "start", "page", "unit"), [(key, *row) for row in rows.pages]
+    )
     session.insert_many(
         "figures",
         (

@@ -132,7 +132,8 @@ def read_layout(session: Session, key: int | None, end: int = _LONGEST) -> Layou
         end=end,
     )
     pages = session.all(
-        "SELECT start, page FROM pages WHERE revision = :key AND start < :end ORDER BY start",
+        """SELECT start, page, unit FROM pages
+           WHERE revision = :key AND start < :end ORDER BY start""",
         key=key,
         end=end,
     )
@@ -165,8 +166,8 @@ _SENTENCE: Final = """
         ORDER BY p.start DESC LIMIT 1),
       (SELECT p.section FROM places p WHERE p.revision = e.revision AND p.start <= e.start
         ORDER BY p.start DESC LIMIT 1),
-      (SELECT p.page FROM pages p WHERE p.revision = e.revision AND p.start <= e.start
-        ORDER BY p.start DESC LIMIT 1)"""
+      (SELECT CAST(p.page AS TEXT) || ' ' || p.unit FROM pages p
+        WHERE p.revision = e.revision AND p.start <= e.start ORDER BY p.start DESC LIMIT 1)"""
 _SENTENCES: Final = f"SELECT {_SENTENCE} FROM sentences e"
 
 
@@ -195,9 +196,10 @@ def read_sentences_of(
         sentences: list[PlacedSentence] = []
         for _, _, _, document, revision, *cells, recorded, chapter, section, page in group:
             place, ref = Place(chapter, section), RevisionRef(document, revision)
-            if recorded == sentence_checksum(world, ref, cells, place, page):
-                sid, start, end, tokens, _ = cells
-                sentences.append(PlacedSentence(sid, start, end, tokens, place, page))
+            sid, start, end, tokens, _ = cells
+            page_start = _read_page_start(start, page)
+            if recorded == sentence_checksum(world, ref, cells, place, page_start):
+                sentences.append(PlacedSentence(sid, start, end, tokens, place, page_start))
         if [sentence.sid for sentence in sentences] == list(range(first, last + 1)):
             found[chunk] = tuple(sentences)
     return found
@@ -215,9 +217,20 @@ def read_sentences(
         last=last,
     )
     return [
-        _verify_sentence(world, ref, cells, recorded, Place(chapter, section), page)
+        _verify_sentence(
+            *(world, ref, cells, recorded, Place(chapter, section)),
+            _read_page_start(cells[1], page),
+        )
         for *cells, recorded, chapter, section, page in rows
     ]
+
+
+def _read_page_start(offset: int, stored: str | None) -> PageStart | None:
+    """Return the page that a sentence begins on, given its number and unit in one text."""
+    if stored is None:
+        return None
+    page, _, unit = stored.partition(" ")
+    return PageStart(offset, int(page), unit)
 
 
 def read_page(
@@ -236,7 +249,7 @@ def read_page(
     text = CanonicalText("", layout.starts, layout.places, pages=layout.pages)
     return [
         _verify_sentence(
-            world, ref, cells, recorded, text.place_at(cells[1]), text.page_at(cells[1])
+            world, ref, cells, recorded, text.place_at(cells[1]), text.page_start(cells[1])
         )
         for *cells, recorded in rows
     ]
@@ -248,7 +261,7 @@ def _verify_sentence(
     cells: Row | list[Any],
     recorded: bytes | None,
     place: Place,
-    page: int | None,
+    page: PageStart | None,
 ) -> StoredSentence:
     if recorded != sentence_checksum(world, ref, cells, place, page):
         raise StoreDamaged(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -61,10 +62,21 @@ class FigureSpot(NamedTuple):
 
 
 class PageStart(NamedTuple):
-    """The offset at which a page begins; pages count from 1."""
+    """Where a page begins, or what a source has instead of pages; `page` is its number from 1.
+
+    `unit` is what is counted: "page", "slide", "line", "cell" or another noun, and for the rows of
+    a sheet "row A:F", with the columns of their table. Each page, slide, line, cell or row that is
+    to be told from others needs its own. Neither part may depend on what follows in the text.
+    """
 
     offset: int
     page: int
+    unit: str = "page"
+
+    @property
+    def page_number(self) -> int | None:
+        """The number of a page; None for anything else that is counted."""
+        return self.page if self.unit == "page" else None
 
 
 class Block(Struct, frozen=True):
@@ -173,7 +185,44 @@ class PlacedSentence(Struct, frozen=True):
     end: int
     tokens: int
     place: Place
-    page: int | None
+    page_start: PageStart | None
+
+    @property
+    def page(self) -> int | None:
+        return self.page_start.page_number if self.page_start else None
+
+
+_NOUN = re.compile(r"[a-z]{1,20}")
+_ROW = re.compile(r"row ([A-Z]{1,3}):([A-Z]{1,3})")
+_MOST_RANGES = 3
+"""How many ranges a label names, where the numbers of pages do not ascend."""
+
+
+def is_unit(unit: str) -> bool:
+    """Return whether pages can be counted in a unit; see `PageStart`."""
+    return bool(_NOUN.fullmatch(unit) or _ROW.fullmatch(unit))
+
+
+def name_pages(starts: Iterable[PageStart]) -> str | None:
+    """Return the label of pages in the order of the text, such as `pages 3-4` or `A5:F9`; None
+    without any."""
+    ranges: list[tuple[str, int, int]] = []
+    for _, page, unit in starts:
+        if ranges and ranges[-1][0] == unit and ranges[-1][2] <= page:
+            ranges[-1] = (unit, ranges[-1][1], page)
+        elif len(ranges) > _MOST_RANGES:
+            break
+        else:
+            ranges.append((unit, page, page))
+    labels = [_name_range(*found) for found in ranges[:_MOST_RANGES]]
+    return ", ".join(labels + ["…"] * (len(ranges) > _MOST_RANGES)) or None
+
+
+def _name_range(unit: str, first: int, last: int) -> str:
+    if row := _ROW.fullmatch(unit):
+        top, bottom = f"{row[1]}{first}", f"{row[2]}{last}"
+        return top if top == bottom else f"{top}:{bottom}"
+    return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
 
 
 def contents_start(places: Sequence[tuple[int, Place]]) -> int | None:
@@ -184,6 +233,9 @@ def contents_start(places: Sequence[tuple[int, Place]]) -> int | None:
     """
     start, place = places[-1] if places else (0, NO_PLACE)
     return start if start and place == NO_PLACE else None
+
+
+_OFFSET = itemgetter(0)
 
 
 class CanonicalText(Struct, frozen=True):
@@ -211,8 +263,34 @@ class CanonicalText(Struct, frozen=True):
 
     def page_at(self, offset: int) -> int | None:
         """Return the page that `offset` lies on; None where the source has no pages."""
-        found = bisect_right(self.pages, offset, key=lambda start: start.offset) - 1
-        return self.pages[found].page if found >= 0 else None
+        start = self.page_start(offset)
+        return start.page_number if start else None
+
+    def page_start(self, offset: int) -> PageStart | None:
+        """Return where the page, or what is counted instead, begins that `offset` lies on."""
+        found = bisect_right(self.pages, offset, key=_OFFSET) - 1
+        return self.pages[found] if found >= 0 else None
+
+    def location(self, start: int, end: int) -> str | None:
+        """Return the label of the pages that the text from `start` to `end` lies on; None where
+        the source has nothing of the kind.
+
+        It depends on nothing past `end`. Rows are those of the chapter at `start` alone: each sheet
+        is a chapter, and counts its own.
+        """
+        if not self.pages:
+            return None
+        first = max(bisect_right(self.pages, start, key=_OFFSET) - 1, 0)
+        if self.pages[first].unit.startswith("row "):
+            chapter = self.place_at(start).chapter
+            for place in range(bisect_right(self.starts, start), bisect_left(self.starts, end)):
+                if self.places[place].chapter != chapter:
+                    end = self.starts[place]
+                    break
+        past = bisect_left(self.pages, end, key=_OFFSET)
+        if self.pages[first].offset <= start:
+            past = max(past, first + 1)
+        return name_pages(self.pages[first:past])
 
 
 class Sentence(NamedTuple):

@@ -91,7 +91,7 @@ class _Book:
                 block = to_block(piece, place.chapter, place.section, self.pictures, is_contents)
                 if not block.text and not block.figures:
                     # The printed page has no content here, so it begins with the next block.
-                    pending += tuple(PageStart(0, start.page) for start in block.pages)
+                    pending += tuple(start._replace(offset=0) for start in block.pages)
                     continue
                 yield replace(block, pages=pending + block.pages) if pending else block
                 pending = ()
