@@ -277,7 +277,8 @@ class Generations(Struct, frozen=True):
         """Return the scope of a generation with a model and a chunking by their names."""
         components = self._access.components
         profile = components.embedder_named(embedding).profile
-        named = None if chunking is None else components.preparation.chunking_named(chunking)
+        preparation = components.preparation.for_world(self._access.record().defaults)
+        named = None if chunking is None else preparation.chunking_named(chunking)
         return self._unfinished_or_new(profile, named)
 
     def _unfinished_or_new(

@@ -106,11 +106,15 @@ WORDS = st.sampled_from(_PLAIN_WORDS + _STRANGE_WORDS)
 SPACES = st.sampled_from(
     [" "] * 8 + ["\n", "\n\n", ". ", "! ", "? ", ".\n", "", "  ", "\u00a0", " " * 9]
 )
+CELLS = st.sampled_from([" | "] * 4 + [" ", " |\n", ". | ", "\n", "\n", "\n| ", "\n\n", "|", ". "])
 PROSE = st.lists(st.tuples(WORDS, SPACES), max_size=60).map(
     lambda pairs: "".join(word + space for word, space in pairs)
 )
+ROWS = st.lists(st.tuples(WORDS, CELLS | SPACES), max_size=60).map(
+    lambda pairs: "".join(word + space for word, space in pairs)
+)
 ANYTHING = st.text(st.characters(codec="utf-8"), max_size=120)
-TEXTS = st.one_of(PROSE, PROSE, st.text("ab. \n", max_size=150), ANYTHING)
+TEXTS = st.one_of(PROSE, PROSE, ROWS, st.text("ab. |\n", max_size=150), ANYTHING)
 
 
 @st.composite
@@ -124,13 +128,15 @@ def documents(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> Documen
 
 
 MODES = st.sampled_from(OverlapMode)
+BOTH = st.booleans()
 
 
 @st.composite
-def window_profiles(draw: st.DrawFn) -> ChunkingProfile:
+def window_profiles(draw: st.DrawFn, whole_rows: st.SearchStrategy[bool] = BOTH) -> ChunkingProfile:
     size = draw(st.integers(1, 70))
     overlap = draw(st.integers(0, max(0, (3 * size - 1) // 10)))
-    return ChunkingProfile("drawn", Strategy.WINDOW, size, overlap, draw(MODES))
+    rows = draw(whole_rows)
+    return ChunkingProfile("drawn", Strategy.WINDOW, size, overlap, draw(MODES), whole_rows=rows)
 
 
 @st.composite
@@ -138,15 +144,22 @@ def sentence_profiles(draw: st.DrawFn) -> ChunkingProfile:
     size = draw(st.integers(1, 5))
     pack = draw(st.none() | st.integers(1, 80))
     overlap = draw(st.integers(0, size - 1))
-    return ChunkingProfile("drawn", Strategy.SENTENCES, size, overlap, draw(MODES), pack)
+    return ChunkingProfile(
+        "drawn",
+        Strategy.SENTENCES,
+        size,
+        overlap,
+        draw(MODES),
+        pack,
+        whole_rows=draw(BOTH),
+    )
 
 
 @st.composite
 def token_profiles(draw: st.DrawFn) -> ChunkingProfile:
     size = draw(st.integers(1, 25))
-    return ChunkingProfile(
-        "drawn", Strategy.TOKENS, size, draw(st.integers(0, size - 1)), draw(MODES)
-    )
+    overlap, rows = draw(st.integers(0, size - 1)), draw(BOTH)
+    return ChunkingProfile("drawn", Strategy.TOKENS, size, overlap, draw(MODES), whole_rows=rows)
 
 
 PROFILES = st.one_of(window_profiles(), sentence_profiles(), token_profiles())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -22,17 +23,29 @@ from truespan.types.text import (
 )
 
 _BETWEEN = "\n\n"
+_ROW_END = re.compile("\n+")
 
 Marker = Callable[[int], str]
 """Returns the placeholder of a figure; figures are numbered from 1 in reading order."""
 
 
-def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> CanonicalText:
+_LONGEST_PART = 700
+"""Characters of a part of a table, unless one row has more."""
+_LONGEST_HEADER = 300
+"""A longer header is not repeated."""
+
+
+def assemble(
+    blocks: Sequence[Block], marker: Marker | None = None, *, divide_tables: bool = False
+) -> CanonicalText:
     """Join blocks into one text with a blank line between them.
 
     Blank lines at both ends of a block are removed; the spaces before its first word stay, because
     code needs them. Blocks without text are dropped, with their place. With a `marker`, figures get
     a placeholder in the text; without one, only their offsets are recorded.
+
+    With `divide_tables`, a long table becomes several parts of whole rows, with a blank line in
+    between. Each begins with the header rows, as a printed table does on each page.
 
     Lists of what lies ahead follow after all other blocks, at a place without labels; see
     `contents_start`.
@@ -46,7 +59,11 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
     figures: list[FigureSpot] = []
     offset, current, in_contents = 0, NO_PLACE, False
     for block in order_blocks(blocks):
-        cleaned = _clean_block(block, marker, len(figures))
+        cleaned = _clean_block(block)
+        if divide_tables and block.kind is BlockKind.TABLE and not block.is_contents:
+            cleaned = _divide(cleaned, block.header_rows)
+        if marker and cleaned.figures:
+            cleaned = _insert_markers(cleaned, marker, len(figures))
         text = cleaned.text
         for own, page in zip(cleaned.pages, block.pages, strict=True):
             # Parsers are not trusted: the unit may be one that has no label.
@@ -77,7 +94,7 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
         block_starts.append(offset)
         if block.kind is BlockKind.TABLE:
             # No sentence crosses rows.
-            block_starts.extend(offset + at + 1 for at, char in enumerate(text) if char == "\n")
+            block_starts.extend(offset + row.end() for row in _ROW_END.finditer(text))
         parts.append(text)
         offset = follows
     text = _BETWEEN.join(parts)
@@ -128,8 +145,8 @@ class _CleanBlock(Struct):
     pages: list[int] = field(default_factory=list)
 
 
-def _clean_block(block: Block, marker: Marker | None, before: int) -> _CleanBlock:
-    """Clean a block's text and adjust the offsets in it; `before` counts the earlier figures."""
+def _clean_block(block: Block) -> _CleanBlock:
+    """Clean a block's text and adjust the offsets in it."""
     cleaned = clean(block.text)
     margin = len(cleaned) - len(cleaned.lstrip())
     # Without the blank lines at both ends.
@@ -148,12 +165,47 @@ def _clean_block(block: Block, marker: Marker | None, before: int) -> _CleanBloc
         return min(max(moved[offset] - lead, 0), len(text))
 
     figures = [clip(placed.offset) for placed in block.figures]
-    result = _CleanBlock(text, figures, [clip(start.offset) for start in block.pages])
-    return _insert_markers(result, marker, before) if marker else result
+    return _CleanBlock(text, figures, [clip(start.offset) for start in block.pages])
+
+
+def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
+    """Divide a long table into parts; a part ends where the next row would make it too long.
+
+    So the parts of the rows that were read do not depend on any other.
+    """
+    text = table.text
+    if len(text) <= _LONGEST_PART:
+        return table
+    rows = text.split("\n")
+    header = "\n".join(rows[:header_rows])
+    repeated = f"{header}\n" if 0 < len(header) <= _LONGEST_HEADER else ""
+    starts: list[int] = []
+    """Where parts begin, apart from the first."""
+    at = length = 0
+    for number, row in enumerate(rows):
+        if length + len(row) > _LONGEST_PART and number > max(header_rows, 0):
+            starts.append(at)
+            length = len(repeated)
+        at += len(row) + 1
+        length += len(row) + 1
+    added, new_parts = 1 + len(repeated), set(starts)
+    edges = [0, *starts, len(text)]
+    return _CleanBlock(
+        f"\n{repeated}".join(text[start:end] for start, end in pairwise(edges)),
+        [offset + added * bisect_right(starts, offset) for offset in table.figures],
+        # The header is repeated on the page of the row that follows it.
+        [
+            offset + added * bisect_left(starts, offset) + (offset in new_parts)
+            for offset in table.pages
+        ],
+    )
 
 
 def _insert_markers(block: _CleanBlock, marker: Marker, before: int) -> _CleanBlock:
-    """Insert the markers of a block's figures into its text, separated by white space."""
+    """Insert the markers of a block's figures into its text, separated by white space.
+
+    `before` counts the figures of earlier blocks.
+    """
     text, written, figures, added = block.text, "", [], []
     pieces: list[str] = []
     at = length = 0

@@ -9,6 +9,12 @@ break of the window, else at the last end of a sentence, of a line or of a word.
 sentence counts past half of the window, a line or word past three tenths; without any of them the
 window is cut hard. `sentences` takes whole sentences and never crosses a chapter. `tokens` takes a
 number of tokens in whole words, unless one word alone has more.
+
+With `whole_rows`, a table is not divided: a chunk ends before one that it cannot hold, and none
+begins within one. A table that no chunk can hold is divided between rows, and nothing of it is
+repeated. A table is recognised by its text alone: from the line with the first bar between spaces
+to the next blank line. What precedes a chunk does not count, so that a reader's tail, which is cut
+from the beginning of a chunk on, is cut like the whole text.
 """
 
 from __future__ import annotations
@@ -41,6 +47,8 @@ _LONGEST_TOKEN = 16
 sentence of millions of characters must not be measured whole for each of its parts."""
 _WORD = re.compile(r"\S")
 _BEFORE_WORD = re.compile(r"\s(?=\S)")
+_BAR = re.compile(r"(?<!\S)\|(?!\S)")
+_PARAGRAPH = "\n\n"
 _END = itemgetter(2)
 _make_span = partial(tuple.__new__, Span)
 
@@ -108,14 +116,20 @@ def _window_spans(
     shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
     ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
     stop = int(ends[-1])
-    quick = quick_windows(text, stop, size, shared)
+    tables = find_tables(text, profile)
+    quick = None if tables else quick_windows(text, stop, size, shared)
     if quick is None or not _all_fit(*quick, tokens, limit):
-        found = list(windows(text, 0, stop, size, shared, tokens, limit))
+        found = list(windows(text, 0, stop, size, shared, tokens, limit, tables=tables))
         quick = [start for start, _ in found], [end for _, end in found]
     starts, stops = quick
     # White space at the very end goes with the last chunk as far as that has room.
     stops[-1] = max(stops[-1], min(len(text), starts[-1] + size))
     contexts = [max(start - beside, 0) for start in starts] if beside else starts
+    if beside and tables:
+        contexts = [
+            tables.overlap_start(0, context, start, start)
+            for context, start in zip(contexts, starts, strict=True)
+        ]
     reaches = np.searchsorted(ends, np.array(starts) + size, side="right").tolist()
     return list(map(_make_span, zip(starts, stops, contexts, reaches, strict=True)))
 
@@ -180,10 +194,12 @@ def windows(
     limit: int,
     *,
     whole: bool = False,
+    tables: Tables | None = None,
 ) -> Iterator[tuple[int, int]]:
     """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word.
 
-    With `whole`, no chunk ends within what is seen as one character.
+    With `whole`, no chunk ends within what is seen as one character; with `tables`, none within one
+    of them.
     """
     # A window of too many tokens is narrowed, and its overlap with it: otherwise the next one might
     # not advance. If a narrowed window holds nothing new, it starts without overlap. Windows of
@@ -199,6 +215,10 @@ def windows(
             end, step = _break(text, start, start + width), overlap * width // size
         if whole and end < stop:
             end = cut_before(text, end, start)
+        moved = tables.end_before(start, end, bound) if tables and end < stop else end
+        if moved < end:
+            # The overlap must not reach back to the beginning of a chunk that became short.
+            end, step = moved, min(step, (moved - start) // 2)
         if text[start].isspace() and text[start:end].isspace():
             word = _WORD.search(text, start)
             start = word.start() if word else len(text)
@@ -206,8 +226,72 @@ def windows(
             start = covered
         else:
             yield start, end
-            covered = end
+            covered, begin = end, start
             start = end - step if end < stop else stop
+            if tables and end < stop:
+                start = tables.overlap_start(begin, start, end, start + size)
+
+
+class Tables(Struct, frozen=True):
+    """The tables of a text, seen from the beginning of a chunk."""
+
+    text: str
+    bars: Sequence[int]
+    """The offsets of the bars between cells."""
+
+    def part_around(self, begin: int, offset: int, known: int) -> int | None:
+        """Return where the table around an offset begins; None if there is none, or it ends there.
+
+        Of the text before `begin` and from `known` on nothing counts, except whether a blank line
+        follows.
+        """
+        text = self.text
+        if text.startswith(_PARAGRAPH, offset) or text.startswith(_PARAGRAPH, offset - 1):
+            return None
+        blank = text.rfind(_PARAGRAPH, begin, offset)
+        paragraph = begin if blank < 0 else blank + len(_PARAGRAPH)
+        # The bar at the very beginning may be one only because nothing before it counts.
+        found = bisect_left(self.bars, max(paragraph, begin + 1))
+        if found == len(self.bars) or self.bars[found] >= known:
+            return None
+        part = max(text.rfind("\n", paragraph, self.bars[found]) + 1, paragraph)
+        return part if part < offset else None
+
+    def end_before(self, start: int, end: int, known: int) -> int:
+        """Return where a chunk ends that would end at `end`: before the table there, or a row."""
+        part = self.part_around(start, end, known)
+        if part is None:
+            return end
+        if part > start:
+            return part
+        row = self.text.rfind("\n", start, end) + 1
+        return row if row > start else end
+
+    def overlap_start(self, begin: int, offset: int, end: int, known: int) -> int:
+        """Return where the overlap at the end of a chunk begins that would begin at `offset`.
+
+        That is never within a table. If a table follows the chunk, by the text before `known`, it
+        is the beginning of a paragraph, such as a caption, where there is one.
+        """
+        if not begin < offset < end:
+            return offset
+        if self.part_around(begin, offset, end) is not None:
+            blank = self.text.find(_PARAGRAPH, offset, end)
+            return end if blank < 0 else blank + len(_PARAGRAPH)
+        found = bisect_left(self.bars, end)
+        bar = self.bars[found] if found < len(self.bars) else known
+        if bar < known and self.text.find("\n", end, bar) < 0:
+            blank = self.text.find(_PARAGRAPH, offset, end - len(_PARAGRAPH))
+            return offset if blank < 0 else blank + len(_PARAGRAPH)
+        return offset
+
+
+def find_tables(text: str, profile: ChunkingProfile) -> Tables | None:
+    """Return the tables that chunks of a profile do not divide; None if there are none."""
+    if not profile.whole_rows or "|" not in text:
+        return None
+    bars = [found.start() for found in _BAR.finditer(text)]
+    return Tables(text, bars) if bars else None
 
 
 def _break(text: str, start: int, stop: int) -> int:
@@ -244,49 +328,89 @@ class _SentenceChunker(Struct):
     limit: int
     spaced: bool = False
     """Whether white space separates all sentences, so that their token counts add up."""
+    tables: _TableRows | None = None
 
     def __post_init__(self) -> None:
         self.spaced = all(before.end < after.start for before, after in pairwise(self.sentences))
+        if self.profile.whole_rows and "|" in self.text:
+            self.tables = _TableRows.of(self.text, self.sentences)
 
     def chapter(self, first: int, stop: int) -> Iterator[Span]:
         """Yield the spans of the chapter that has the sentences from `first` to `stop`."""
-        start, covered = first, first
+        start, covered, begin = first, first, first
         while covered < stop:
-            end = self._fill(start, stop)
+            end, reach = self._fill(start, stop)
             if end <= covered:
                 # With the overlap there is no room for a new sentence: reduce the overlap.
                 if start < covered:
-                    start += 1
+                    start = self._outside(begin, start + 1, covered)
                     continue
                 yield from self._parts(first, start)
-                start = covered = start + 1
+                start = covered = begin = start + 1
                 continue
-            # A span with `size` sentences depends on nothing after it. Any other depends on the
-            # sentence `end`: it did not fit, or begins the next chapter, or does not exist.
-            full = self.profile.pack is None and end - start == self.profile.size
             yield Span(
                 self.sentences[start].start,
                 self.sentences[end - 1].end,
                 self._context(first, start),
-                end - 1 if full else end,
+                reach,
             )
-            covered = end
+            covered, begin = end, start
             separate = self.profile.overlap_mode is OverlapMode.SEPARATE
             start = end if separate else max(start + 1, end - self.profile.overlap)
+            start = self._outside(begin, start, end)
 
-    def _fill(self, first: int, stop: int) -> int:
-        """Return the end of the longest run from `first` that fits; `first` if none does."""
+    def _outside(self, begin: int, first: int, end: int) -> int:
+        """Return the first of the sentences from `first` to `end` that is not within a table.
+
+        Nothing before the sentence `begin` counts.
+        """
+        while self.tables and first < end and self.tables.continues(begin, first):
+            first += 1
+        return first
+
+    def _fill(self, first: int, stop: int) -> tuple[int, int]:
+        """Return the end of the longest run from `first` that fits, and what it depends on.
+
+        The end is `first` if not even that sentence fits.
+        """
         # It is searched from the front, so the result depends on no sentence after the first one
         # that does not fit.
-        most = stop
-        if self.profile.pack is None:
+        most, counted = stop, self.profile.pack is None
+        if counted:
             most = min(stop, first + self.profile.size)
-            if self.spaced and self._fits(first, most):
-                return most
-        end = first
-        while end < most and self._fits(first, end + 1):
+        if self.tables and self.tables.any_between(first, most):
+            return self._fill_with_tables(first, stop)
+        if counted and self.spaced and self._fits(first, most):
+            end = most
+        else:
+            end = first
+            while end < most and self._fits(first, end + 1):
+                end += 1
+        # A run of `size` sentences depends on nothing after it. Any other depends on the sentence
+        # `end`: it did not fit, or begins the next chapter, or does not exist.
+        full = counted and end - first == self.profile.size
+        return end, end - 1 if full else end
+
+    def _fill_with_tables(self, first: int, stop: int) -> tuple[int, int]:
+        """Return a run that does not end within a table; `size` may be exceeded to complete one."""
+        tables, size = self.tables, self.profile.size if self.profile.pack is None else None
+        assert tables is not None
+        end, part, row = first, first, first
+        while end < stop:
+            within = tables.continues(first, end)
+            if not within:
+                if size is not None and end - first >= size:
+                    # Whether a table ends with a sentence depends on the next one.
+                    return end, end if tables.includes(first, end - 1) else end - 1
+                part = end
+            if tables.begins_line[end]:
+                row = end
+            if not self._fits(first, end + 1):
+                if not within:
+                    return end, end
+                return next((at for at in (part, row) if at > first), end), end
             end += 1
-        return end
+        return end, end
 
     def _fits(self, first: int, end: int) -> bool:
         start, stop = self.sentences[first].start, self.sentences[end - 1].end
@@ -299,7 +423,8 @@ class _SentenceChunker(Struct):
         """Return where the separate overlap before a span begins."""
         if self.profile.overlap_mode is not OverlapMode.SEPARATE:
             return self.sentences[first].start
-        return self.sentences[max(chapter, first - self.profile.overlap)].start
+        before = max(chapter, first - self.profile.overlap)
+        return self.sentences[self._outside(chapter, before, first)].start
 
     def _parts(self, chapter: int, sid: int) -> Iterator[Span]:
         """Split a sentence that is too long; the parts depend on nothing after it."""
@@ -313,6 +438,49 @@ class _SentenceChunker(Struct):
             yield Span(begin, end, context if begin == start else begin, sid)
 
 
+class _TableRows(Struct, frozen=True):
+    """Which sentences of a text belong to tables."""
+
+    row_before: Sequence[int]
+    """For each sentence the last one before it in the same paragraph that has a bar, else -1."""
+    next_row: Sequence[int]
+    """For each sentence the first one from it on that has a bar, else a number past all."""
+    begins_line: Sequence[bool]
+
+    @classmethod
+    def of(cls, text: str, sentences: Sequence[Sentence]) -> _TableRows:
+        row_before: list[int] = []
+        begins_line: list[bool] = []
+        rows: list[int] = []
+        before, end = -1, 0
+        for sid, (_, start, stop) in enumerate(sentences):
+            gap = text[end:start]
+            if _PARAGRAPH in gap:
+                before = -1
+            row_before.append(before)
+            begins_line.append("\n" in gap)
+            sentence = text[start:stop]
+            if "|" in sentence and _BAR.search(sentence):
+                before = sid
+                rows.append(sid)
+            end = stop
+        places = np.searchsorted(rows, np.arange(len(sentences)))
+        next_row = np.array([*rows, len(sentences)])[places].tolist()
+        return cls(row_before, next_row, begins_line)
+
+    def continues(self, first: int, sid: int) -> bool:
+        """Return whether a table that begins at `first` or later goes on with a sentence."""
+        return self.row_before[sid] >= first
+
+    def includes(self, first: int, sid: int) -> bool:
+        """Return whether a sentence is in a table that begins at `first` or later."""
+        return self.next_row[sid] == sid or self.continues(first, sid)
+
+    def any_between(self, first: int, stop: int) -> bool:
+        """Return whether a table begins or goes on between two sentences."""
+        return self.next_row[first] < stop
+
+
 def _token_spans(
     text: str, sentences: Sequence[Sentence], tokens: TokenMap, profile: ChunkingProfile, limit: int
 ) -> list[Span]:
@@ -321,18 +489,28 @@ def _token_spans(
     size = min(profile.size, limit)
     chunker = _TokenChunker(text, ends[-1], tokens, size, profile.overlap * size // profile.size)
     separate = profile.overlap_mode is OverlapMode.SEPARATE
+    tables = find_tables(text, profile)
+
+    def fill(start: int) -> tuple[int, int]:
+        found, decided_by = chunker.fill(start)
+        if tables and found + 1 < decided_by and found < chunker.stop:
+            found = tables.end_before(start, found, decided_by - 1)
+        return found, decided_by
+
     spans: list[Span] = []
     begin, end, seen = 0, 0, 0
     while end < chunker.stop:
         overlap = chunker.overlap_start(begin, end) if spans else 0
+        if tables:
+            overlap = tables.overlap_start(begin, overlap, end, seen - 1)
         start = end if separate else overlap
-        found, decided_by = chunker.fill(start)
+        found, decided_by = fill(start)
         # A chunk begins where the one before ends, so it depends on all that decided that end.
         seen = max(seen, decided_by)
         if found <= end:
             # The next word does not fit beside the overlap.
             start = end
-            found, decided_by = chunker.fill(end)
+            found, decided_by = fill(end)
             seen = max(seen, decided_by)
         context = overlap if separate else start
         spans.append(Span(start, found, context, bisect_left(ends, seen)))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
 import numpy as np
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import InvalidSettings, SourceEmpty
@@ -26,7 +26,14 @@ from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
 from truespan.types.document import AuditEntry, Draft, MeasuredSentence
 from truespan.types.ids import TextHash, dedupe_hash, hash_text
-from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
+from truespan.types.profile import (
+    SENTENCES,
+    STANDARD_CHUNKING,
+    WINDOW,
+    ChunkingProfile,
+    chunking_fields,
+)
+from truespan.types.request import Defaults
 from truespan.types.source import DocumentKind, DocumentOptions, Source
 from truespan.types.telemetry import Stage
 from truespan.types.text import (
@@ -60,17 +67,27 @@ class Preparation(Struct, frozen=True):
     sanitizer: Sanitizer = field(default_factory=Sanitizer)
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
+    divides_tables: bool = False
+    """Whether a long table becomes parts that begin with its header, and rows stay whole."""
+
+    def for_world(self, defaults: Defaults) -> Preparation:
+        """Return how sources are processed in a world with these defaults.
+
+        With those of the contract, tables are text like any other.
+        """
+        return replace(self, divides_tables=defaults is not Defaults.CONTRACT)
 
     def chunking_for(self, declared: DocumentOptions) -> ChunkingProfile:
         """Return the declared chunking profile, or the default for the kind of document."""
         if declared.chunking is None:
-            return SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
+            standard = SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
+            return replace(standard, whole_rows=self.divides_tables)
         return self.chunking_named(declared.chunking)
 
     def chunking_named(self, name: str) -> ChunkingProfile:
         """Return the chunking profile of this name; raises InvalidSettings if there is none."""
         try:
-            return self.chunkings[name]
+            return replace(self.chunkings[name], whole_rows=self.divides_tables)
         except KeyError:
             raise InvalidSettings(
                 f"There is no chunking profile {name!r}.",
@@ -89,7 +106,7 @@ class Preparation(Struct, frozen=True):
             "cleaning": CLEANING_VERSION,
             "loader": LOADER_VERSION,
             "segmenter": segmenter_name(),
-            "chunking": to_builtins(self.chunking_for(declared)),
+            "chunking": chunking_fields(self.chunking_for(declared)),
             "counter": counter.name,
             "kind": declared.kind or DocumentKind.DOCUMENT,
             "title": declared.title,
@@ -143,7 +160,11 @@ def make_draft(
                 AuditEntry(entry.label, entry.rule, entry.count, redacted)
                 for entry in counts.entries
             )
-        canonical = assemble(loaded.blocks, show_figure if flags.placeholders else None)
+        canonical = assemble(
+            loaded.blocks,
+            show_figure if flags.placeholders else None,
+            divide_tables=preparation.divides_tables,
+        )
     with trace.stage(Stage.SENTENCES):
         # The region of a stated code such as 'en-GB' is dropped: a filter for 'en' includes it.
         stated = normal_language(loaded.properties.language or "")

@@ -85,6 +85,9 @@ class _DraftMaker:
     def __init__(self, deps: IngestDeps, scope: Scope) -> None:
         self._deps = deps
         self._scope = scope
+        world = deps.store.find_world(scope.authority, scope.world)
+        defaults = world.defaults if world else Defaults.CONTRACT
+        self._preparation = deps.preparation.for_world(defaults)
         self._recipes: dict[tuple[DocumentOptions, bool], str] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
@@ -103,7 +106,7 @@ class _DraftMaker:
         pictures = may_have_pictures(source.name, content)
         recipe = self._recipes.get((declared, pictures))
         if recipe is None:
-            recipe = deps.preparation.recipe(declared, deps.counter, pictures=pictures)
+            recipe = self._preparation.recipe(declared, deps.counter, pictures=pictures)
             self._recipes[declared, pictures] = recipe
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
@@ -114,7 +117,7 @@ class _DraftMaker:
         draft = make_draft(
             source,
             loaded,
-            preparation=deps.preparation,
+            preparation=self._preparation,
             source_hash=source_hash,
             recipe=recipe,
             parser=deps.parser,

@@ -235,6 +235,8 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
             chapter=label(block.chapter),
             section=label(block.section),
             figures=tuple(place(placed, offsets) for placed in block.figures),
+            # What was replaced may have gone on in the next row.
+            header_rows=block.header_rows if done.text.count("\n") == text.count("\n") else 0,
             pages=tuple(page._replace(offset=offsets[page.offset]) for page in block.pages),
         )
 

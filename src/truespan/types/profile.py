@@ -95,6 +95,11 @@ class ChunkingProfile(Struct, frozen=True):
     pack: int | None = None
     dedupe: bool = False
     """Whether of chunks of a document with the same words only the first is kept."""
+    whole_rows: bool = False
+    """Whether no chunk begins within a table that fits into one, or ends within a row of a table.
+
+    The defaults of the world decide it, when a document is ingested.
+    """
 
     def __post_init__(self) -> None:
         unit = _UNITS[self.strategy]
@@ -120,7 +125,16 @@ class ChunkingProfile(Struct, frozen=True):
 
 def chunking_to_json(profile: ChunkingProfile) -> str:
     """Return a chunking profile as text that `chunking_from_json` reads."""
-    return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":"))
+    return json.dumps(chunking_fields(profile), sort_keys=True, separators=(",", ":"))
+
+
+def chunking_fields(profile: ChunkingProfile) -> dict[str, Any]:
+    """Return what decides the chunks of a text, as it is stored and compared."""
+    fields = asdict(profile)
+    if not profile.whole_rows:
+        # Profiles of earlier versions do not have it.
+        del fields["whole_rows"]
+    return fields
 
 
 def chunking_from_json(stored: str) -> ChunkingProfile:

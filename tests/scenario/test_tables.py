@@ -1,0 +1,66 @@
+"""Tables in a library: parts with their header, and text as before in worlds of the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.support.worlds import Place, place
+from truespan.world import World
+
+HEADER = "Meal | Limit | Remark"
+ROWS = [
+    f"Meal {number} of the day | {number} EUR | {'with a receipt' if number % 2 else 'none'}"
+    for number in range(60)
+]
+CANONICAL = "\n".join([HEADER, *ROWS])
+MARKDOWN = "\n".join(
+    ["# Travel", "", "What may be spent.", "", f"| {HEADER} |", "|---|---|---|", *ROWS]
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path)
+
+
+def add(here: Place, name: str, defaults: str) -> World:
+    world = here.library.create_world(name, defaults=defaults)
+    world.ingest(here.write("limits.md", MARKDOWN))
+    return world
+
+
+@proves("chunking.whole-tables")
+def test_each_chunk_of_a_table_has_its_header(here: Place):
+    world = add(here, "travel", "recommended")
+
+    text = world.documents.text("limits.md")
+    chunks = [chunk.text for chunk in world.documents.chunks("limits.md").chunks]
+
+    assert text.count(HEADER) > 3
+    assert len(chunks) > 3
+    assert all(HEADER in chunk for chunk in chunks)
+    for row in ROWS:
+        assert sum(row in chunk for chunk in chunks) == 1
+    rows = {"", "Travel", "What may be spent.", HEADER, *ROWS}
+    assert all(line in rows for chunk in chunks for line in chunk.split("\n"))
+
+
+@proves("chunking.whole-tables")
+def test_worlds_of_the_contract_keep_the_text_of_a_table_as_it_is(here: Place):
+    world = add(here, "travel", "contract")
+
+    assert world.documents.text("limits.md").endswith(CANONICAL)
+
+
+def test_an_unchanged_file_is_read_again_only_when_the_defaults_decide_otherwise(here: Place):
+    world = add(here, "travel", "recommended")
+    file = here.write("limits.md", MARKDOWN)
+
+    assert world.ingest(file).unchanged == 1
+    world.set_defaults("contract")
+    assert world.ingest(file).ingested == ["limits.md"]
+    assert world.documents.text("limits.md").endswith(CANONICAL)
+    assert world.ingest(file).unchanged == 1
