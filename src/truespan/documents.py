@@ -281,7 +281,7 @@ class Documents(Struct, frozen=True):
         access, record = self._access, self._access.record()
         scope, document = self._writable(reference)
         # Uploads first: if this process stops in between, the document can be deleted again.
-        uploads = remove_uploads(access.components, scope, document.doc_id)
+        uploads = remove_uploads(access.components, scope, document.path)
         remover = access.components.remover()
         return remover.document(scope, record, document, erase=erase, uploads=uploads)
 

@@ -571,6 +571,12 @@ class SidecarInvalid(SourceRefused):
         super().__init__(name)
 
 
+class RecordInvalid(SourceRefused):
+    code = "record_invalid"
+    reason = "the record cannot be used"
+    advice = "Correct it in the file that it is in, and ingest that again."
+
+
 class AssetsTaken(SourceRefused):
     code = "assets_taken"
     reason = "the folder for its images belongs to a document of the same id in another world"
@@ -590,6 +596,14 @@ class LoaderNotStarted(SourceRefused):
     retryable = True
     reason = "the process that parses it could not start in time"
     advice = "The machine is overloaded or short of memory; ingest it again."
+
+
+def source_refusal(kind: str, name: str, advice: str | None = None) -> SourceRefused:
+    """Return the refusal with this class name, which may come from a process that is not trusted;
+    LoaderCrashed if there is none."""
+    kinds = {known.__name__: known for known in (SourceRefused, *SourceRefused.__subclasses__())}
+    kinds.pop(SidecarInvalid.__name__)
+    return kinds.get(kind, LoaderCrashed)(name, advice=advice)
 
 
 # Errors of settings and the installation

@@ -154,7 +154,7 @@ class IngestJobs:
     def queue(self, request: IngestRequest) -> Job:
         """Store a request as a background job, if its sources are found."""
         self._other_generations(self.scope)
-        pipeline.find_sources(self.deps, self.scope, request)
+        pipeline.find_sources(self.deps, self.scope, request, open_files=False)
         self._components.queue.require_room()
         return self._components.store.queue_job(
             self.scope, INGEST, request.to_json(), self._components.job_owner

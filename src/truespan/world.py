@@ -564,7 +564,7 @@ class World:
                 advice="Ingest the manifest again.",
             )
         jobs = self._ingest_jobs(access.writable_scope())
-        folder = str(PurePath(document.path).parent)
+        folder = access.components.sources.folder_of(document.path)
         options = IngestOptions(DocumentOptions(), within=(folder,))
         return self._submit(jobs.queue(IngestRequest((document.path,), None, options=options)))
 

@@ -25,6 +25,7 @@ from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.parsing import load, supported
+from truespan.parsing.members import list_members, read_members
 from truespan.parsing.sentences import split_sentences
 from truespan.protocols import EmbeddingLimits, SourceParser, VectorIndex
 from truespan.store import Store
@@ -37,6 +38,7 @@ from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority, Scope, admits
+from truespan.types.source import DocumentOptions, Members
 from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap, fold_names
 from truespan.types.trust import Hit
 from truespan.world import World
@@ -139,6 +141,13 @@ class DirectParser:
 
     def parse(self, name: str, data: bytes, *, images: bool) -> Loaded:
         return load(name, data, images=images)
+
+    def members(
+        self, name: str, data: bytes, options: DocumentOptions, first: str | None = None
+    ) -> Members:
+        if first is None:
+            return list_members(name, data, options)
+        return read_members(name, data, options, first)
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
         return split_sentences(canonical, language)

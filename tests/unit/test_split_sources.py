@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from truespan.ingest.pipeline import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split_sources
+from truespan.ingest.pipeline import (
+    LEAST_SHARES,
+    MOST_BYTES,
+    MOST_DOCUMENTS,
+    MOST_SHARES_OF_FILE,
+    split_sources,
+)
 from truespan.types.source import Source
 
 
@@ -29,3 +35,14 @@ def test_a_large_document_is_a_share_of_its_own() -> None:
 
     assert all(len(share) == 1 or sum(one.size for one in share) <= MOST_BYTES for share in shares)
     assert split_sources([]) == []
+
+
+def test_a_file_is_split_into_a_limited_number_of_shares() -> None:
+    sources = [
+        Source("/x.zip", f"{number}", f"{number}", 1000, member=f"{number}.txt")
+        for number in range(10_000)
+    ]
+    shares = split_sources(sources)
+
+    assert [source for share in shares for source in share] == sources
+    assert MOST_SHARES_OF_FILE <= len(shares) <= MOST_SHARES_OF_FILE + 1

@@ -232,15 +232,17 @@ def kept_by(*batches: str) -> Callable[[str], bool]:
 def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Path) -> None:
     batch = received(folder, Upload("a.txt", b"going"), Upload("b.txt", b"staying"))
     busy = received(folder, Upload("a.txt", b"at work"))
-    doc_id = folder.find(WORLD, batch, DocumentOptions()).sources[0].doc_id
+    path = folder.find(WORLD, batch, DocumentOptions()).sources[0].path
 
-    removed = folder.remove(WORLD, doc_id, kept_by(busy))
+    removed = folder.remove(WORLD, path, kept_by(busy))
 
     assert removed == (1, 5)
     assert contents(folder, batch) == {"b.txt": b"staying"}
     assert contents(folder, busy) == {"a.txt": b"at work"}
     assert not any(b"going" in path.read_bytes() for path in left(tmp_path))
-    folder.remove(WORLD, folder.find(WORLD, batch, DocumentOptions()).sources[0].doc_id, kept_by())
+    # A member is in the file that it was uploaded in.
+    path = folder.find(WORLD, batch, DocumentOptions()).sources[0].path
+    folder.remove(WORLD, f"{path}/inner.md", kept_by())
     assert not folder.exists(WORLD, batch)
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -20,32 +18,24 @@ from msgspec import Struct
 
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable, resource_error
 from truespan.ingest.manifest import PathPattern, path_fault, split_path
+from truespan.types.ids import slug
 from truespan.types.source import UPLOAD, DocumentOptions, Source, short_path
-
-_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def doc_id_for(path: str) -> str:
     """Return the id of a file: a slug of its name, and a digest of its path. The same file has the
     same id however it was found; equal names in two folders differ."""
-    return f"{_slug(os.path.basename(path))}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
+    return f"{slug(os.path.basename(path))}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 
 def upload_doc_id(name: str) -> str:
     """Return the id of an upload, which depends on its name only."""
-    return f"{_slug(name)}-{sha256(upload_path(name).encode()).hexdigest()[:8]}"
+    return f"{slug(name)}-{sha256(upload_path(name).encode()).hexdigest()[:8]}"
 
 
 def upload_path(name: str) -> str:
     """Return the recorded path of an upload; no file has such a path."""
     return UPLOAD + name
-
-
-def _slug(name: str) -> str:
-    stem = os.path.splitext(name)[0]
-    if not stem.isascii():
-        stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
-    return _NOT_PLAIN.sub("-", stem.lower()).strip("-")[:48] or "document"
 
 
 def make_source(
@@ -103,6 +93,17 @@ def list_folder(folder: str) -> list[os.DirEntry[str]]:
 def display_path(path: str) -> str:
     """Return a path for messages and the store: bytes that are not UTF-8 become `?`."""
     return path.encode("utf-8", "replace").decode()
+
+
+def holder_of(path: str, may_hold: Callable[[str], bool]) -> str | None:
+    """Return the file above a path that does not exist, if it may hold documents; else None."""
+    above = os.path.dirname(path)
+    while above and above != os.path.dirname(above):
+        if os.path.lexists(above):
+            is_holder = may_hold(os.path.basename(above)) and os.path.isfile(above)
+            return above if is_holder else None
+        above = os.path.dirname(above)
+    return None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

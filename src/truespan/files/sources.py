@@ -19,6 +19,7 @@ from truespan.files.jail import (
     JailedPath,
     PathRefused,
     display_path,
+    holder_of,
     list_folder,
     make_source,
     read_file,
@@ -26,6 +27,7 @@ from truespan.files.jail import (
 )
 from truespan.ingest.manifest import ANY_DEPTH, PathPattern, has_wildcard, quote, split_path
 from truespan.ingest.sidecar import SIDECAR_ENDINGS
+from truespan.parsing.detect import may_hold_members
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source
 
 
@@ -198,6 +200,10 @@ class FileSources:
         # Not normalised: after a symbolic link, `..` leads elsewhere than it seems to.
         return os.path.join(os.getcwd(), path)
 
+    def folder_of(self, path: str) -> str:
+        """Return the folder of the file at a recorded path, or of the file that it is in."""
+        return os.path.dirname(holder_of(path, may_hold_members) or path)
+
     def read_manifest(self, path: str) -> bytes:
         return read_file(
             path,
@@ -239,7 +245,9 @@ class FileSources:
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
-            return "?" in path and _exists_as_displayed(path)
+            # Whether a file still has a member is known only if it was opened.
+            inside = holder_of(path, may_hold_members)
+            return inside is not None or ("?" in path and _exists_as_displayed(path))
         except ValueError:
             return False
         except OSError:
@@ -264,6 +272,10 @@ class _PathSearch(Struct):
                 self._add_folder(real)
             else:
                 self._add_file(real, os.path.dirname(real))
+            return
+        holder = holder_of(path, may_hold_members)
+        if holder is not None and (real := self._resolve(holder)) is not None:
+            self._add_file(real, os.path.dirname(real), path[len(holder) + 1 :])
             return
         parts = Path(path).parts
         first = next((place for place, part in enumerate(parts) if has_wildcard(part)), None)
@@ -304,8 +316,9 @@ class _PathSearch(Struct):
         self.roots.append(Root(folder, added, "/".join(pattern)))
         return added + skipped
 
-    def _add_file(self, path: str, root: str) -> None:
-        if path in self.sources:
+    def _add_file(self, path: str, root: str, member: str = "") -> None:
+        key = f"{path}/{member}" if member else path
+        if key in self.sources or path in self.sources:
             return
         try:
             size = os.stat(path).st_size
@@ -313,7 +326,7 @@ class _PathSearch(Struct):
             # It was deleted since it was listed. Reading it will fail and report that.
             size = 0
         source = make_source(path, size, self.declared, root=root)
-        self.sources[path] = replace(source, confined=self.jails is not None)
+        self.sources[key] = replace(source, confined=self.jails is not None, member=member)
 
 
 def _resolve(path: str) -> str | None:

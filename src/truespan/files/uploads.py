@@ -28,7 +28,14 @@ from truespan.files.disk import FileLock, create_file, replace_file, require_spa
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles, sum_files
-from truespan.types.source import DocumentOptions, FoundSources, Source, Upload, check_uploads
+from truespan.types.source import (
+    DocumentOptions,
+    FoundSources,
+    Source,
+    Upload,
+    check_uploads,
+    holds,
+)
 
 _LIST = ".list"
 _PIECE = 1 << 20
@@ -96,12 +103,13 @@ class UploadFolder:
     def discard(self, world: WorldId, batch: str) -> None:
         shutil.rmtree(self._home(world, batch), ignore_errors=True)
 
-    def remove(self, world: WorldId, doc_id: str, is_wanted: Callable[[str], bool]) -> RemovedFiles:
-        """Remove the files of a document from all batches that are not wanted."""
+    def remove(self, world: WorldId, path: str, is_wanted: Callable[[str], bool]) -> RemovedFiles:
+        """Remove the files of a document from all batches that are not wanted; of a member, the
+        file that it is in."""
         removed = [self.sweep(world, lambda batch: (self._home(world, batch) / _LIST).exists())]
         for home in self._unwanted(world, is_wanted):
             files = _read_list(home)
-            left = [stored for stored in files if upload_doc_id(stored.name) != doc_id]
+            left = [stored for stored in files if not holds(upload_path(stored.name), path)]
             if left == files:
                 continue
             if not left:

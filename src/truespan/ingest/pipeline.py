@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from truespan.errors import (
     AssetsTaken,
     InvalidSettings,
-    SidecarInvalid,
     SourceMissing,
     SourceRefused,
     TruespanError,
@@ -31,13 +30,12 @@ from truespan.ingest.draft import DEFAULT_VERSION, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.manifest import parse_manifest
+from truespan.ingest.members import MemberReader, declared_with_sidecar, expand_members
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run, to_utf8
 from truespan.ingest.run import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
-from truespan.ingest.sidecar import parse_sidecar
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
-from truespan.types.fields import FieldError
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
@@ -88,22 +86,23 @@ class _DraftMaker:
         world = deps.store.find_world(scope.authority, scope.world)
         defaults = world.defaults if world else Defaults.CONTRACT
         self._preparation = deps.preparation.for_world(defaults)
+        self._reader = MemberReader(deps)
         self._recipes: dict[tuple[DocumentOptions, bool], str] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with all that is declared, and a draft unless nothing has changed."""
         deps, scope = self._deps, self._scope
         with deps.trace.stage(Stage.SOURCE):
-            content = deps.read(source)
-        declared = self._declared(source)
+            name, content = self._reader.read(source)
+        declared = declared_with_sidecar(deps, source)
         if known is not None and not source.origin:
             # A manifest line is complete; a command states only what changes.
             declared = declared.or_else(known.declared)
         if declared.kind is None:
-            declared = replace(declared, kind=usual_kind(source.name, content))
+            declared = replace(declared, kind=usual_kind(name, content))
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         source_hash = sha256(content).hexdigest()
-        pictures = may_have_pictures(source.name, content)
+        pictures = may_have_pictures(name, content)
         recipe = self._recipes.get((declared, pictures))
         if recipe is None:
             recipe = self._preparation.recipe(declared, deps.counter, pictures=pictures)
@@ -113,7 +112,7 @@ class _DraftMaker:
             return source, None
         with deps.trace.stage(Stage.BLOCKS):
             images = deps.preparation.figures.extract_images
-            loaded = deps.parser.parse(source.name, content, images=images)
+            loaded = deps.parser.parse(name, content, images=images)
         draft = make_draft(
             source,
             loaded,
@@ -128,20 +127,10 @@ class _DraftMaker:
         )
         return source, draft
 
-    def _declared(self, source: Source) -> DocumentOptions:
-        """Return what is declared of a source, completed by its sidecar."""
-        sidecar = None if source.upload else self._deps.sources.read_sidecar(source)
-        if sidecar is None:
-            return source.declared
-        try:
-            return source.declared.over(parse_sidecar(*sidecar))
-        except FieldError as error:
-            raise SidecarInvalid(sidecar[0], f"metadata {error}, with those declared") from None
-
 
 def _shown_path(source: Source, known: Document | None) -> str:
     """Return the path to show: as it was, unless the file was moved or more of it is known now."""
-    path = to_utf8(source.path)
+    path = to_utf8(source.recorded_path)
     found = source.shown_path or short_path(path)
     if known is None or known.damaged or known.path != path:
         return found
@@ -409,6 +398,8 @@ MOST_DOCUMENTS = 16
 MOST_BYTES = 4 << 20
 """Limits of a share, unless it is a single document. Each share flushes the index at least once,
 which is expensive; but if its worker dies, another repeats the whole share."""
+MOST_SHARES_OF_FILE = 16
+"""About so many shares work on the members of one file."""
 LEAST_SHARES = 8
 """A request of few documents is split finer, so that several workers have something to do."""
 
@@ -435,22 +426,32 @@ class IngestRequest(Struct, frozen=True):
         return cls(tuple(fields["paths"]), fields["manifest"], fields["uploads"], options)
 
 
-def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> FoundSources:
-    """Return the sources that a request names; a manifest is checked as a whole first."""
+def find_sources(
+    deps: IngestDeps, scope: Scope, request: IngestRequest, *, open_files: bool = True
+) -> FoundSources:
+    """Return the sources that a request names; a manifest is checked as a whole first.
+
+    Files that hold several documents are opened, and their members are sources, unless it is only
+    to be known whether anything is found.
+    """
+
+    def expand(found: FoundSources) -> FoundSources:
+        return expand_members(deps, found) if open_files else found
+
     if request.uploads is not None:
         if deps.uploads is None:
             raise SourceMissing("upload")
-        found = deps.uploads.find(scope.world, request.uploads, request.options.declared)
+        found = expand(deps.uploads.find(scope.world, request.uploads, request.options.declared))
         _require_single(request.options.declared, len(found))
         return found
     if request.manifest is None:
         options = request.options
-        found = deps.sources.find(request.paths, options.declared, within=options.within)
+        found = expand(deps.sources.find(request.paths, options.declared, within=options.within))
         _require_single(options.declared, len(found))
     else:
         content = deps.sources.read_manifest(request.manifest)
         entries = parse_manifest(request.manifest, content, profiles=deps.preparation.chunkings)
-        found = deps.sources.expand(request.manifest, entries)
+        found = expand(deps.sources.expand(request.manifest, entries))
     owners = partial(deps.store.path_owners, scope)
     return replace(found, sources=tell_apart(found.sources, owners))
 
@@ -523,10 +524,17 @@ def finish_request(deps: IngestDeps, scope: Scope, request: IngestRequest, log: 
 def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     """Split sources into shares, in their order; a large source is a share of its own."""
     most = min(max(len(sources) // LEAST_SHARES, 1), MOST_DOCUMENTS)
+    # Each share opens the file of its members anew, so a file is split into a limited number.
+    members = Counter(source.path for source in sources if source.member)
+    sizes = Counter[str]()
+    for source in sources:
+        sizes[source.path] += source.size
     shares: list[list[Source]] = []
     size = 0
     for source in sources:
-        if not shares or len(shares[-1]) >= most or size + source.size > MOST_BYTES:
+        count = max(most, members[source.path] // MOST_SHARES_OF_FILE)
+        room = max(MOST_BYTES, sizes[source.path] // MOST_SHARES_OF_FILE if source.member else 0)
+        if not shares or len(shares[-1]) >= count or size + source.size > room:
             shares.append([])
             size = 0
         shares[-1].append(source)

@@ -90,16 +90,24 @@ def documents_to_remove(
 
     A document is removed if it lies below a root and was not found. If its file still `exists`,
     it is removed only if the manifest that named it no longer names it, or if a manifest gives its
-    file another id. Documents that were ingested without a manifest, or by another one, stay.
+    file another id. Documents that were ingested without a manifest, or by another one, stay. A
+    member of a file that was opened is removed if it was not found in it.
 
     Raises:
         InvalidSettings: nothing was found below a root that has documents. A disk that is not
             mounted looks like that, so an empty root must be confirmed.
     """
     found_ids = {source.doc_id for source in found}
-    found_paths = {to_utf8(source.path) for source in found if not source.origin}
-    manifest_paths = {to_utf8(source.path) for source in found if source.origin}
-    removed: dict[int, Document] = {}
+    found_paths = {to_utf8(source.recorded_path) for source in found if not source.origin}
+    manifest_paths = {to_utf8(source.recorded_path) for source in found if source.origin}
+    opened = frozenset(found.opened)
+    removed = {
+        document.number: document
+        for document in documents
+        if document.doc_id not in found_ids
+        and document.path not in found_paths
+        and _is_within(document.path, opened)
+    }
     for root in found.roots:
         for document in _documents_below(root, documents):
             if document.doc_id in found_ids or document.path in found_paths:
@@ -119,6 +127,13 @@ def documents_to_remove(
                     "add --allow-empty.",
                 )
     return [removed[number] for number in sorted(removed)]
+
+
+def _is_within(path: str, opened: frozenset[str]) -> bool:
+    """Return whether a document is a file that was opened, or was a member of it."""
+    return bool(opened) and not opened.isdisjoint(
+        [path, *(path[:at] for at, char in enumerate(path) if char == "/")]
+    )
 
 
 def to_utf8(path: str) -> str:

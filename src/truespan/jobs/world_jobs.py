@@ -24,7 +24,7 @@ from truespan.types.ids import WorldId
 from truespan.types.job import Job, JobDocument, JobLine, JobOrder, JobState, Urgency
 from truespan.types.maintenance import NO_FILES, RemovedFiles
 from truespan.types.scope import OWNER, Scope, Verb
-from truespan.types.source import DocumentOptions
+from truespan.types.source import DocumentOptions, upload_of
 from truespan.types.telemetry import Request
 
 INGEST = "ingest"
@@ -279,23 +279,24 @@ def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
     if batch is None or uploads is None:
         return
 
-    def doc_ids(batch: str | None) -> set[str]:
+    def paths(batch: str | None) -> set[str]:
         if batch is None:
             return set()
         try:
-            return {source.doc_id for source in uploads.find(scope.world, batch, DocumentOptions())}
+            return {source.path for source in uploads.find(scope.world, batch, DocumentOptions())}
         except SourceMissing:
             return set()
 
     with suppress(TruespanError):
-        discarded = doc_ids(batch)
+        discarded = paths(batch)
         for other in store.jobs(scope):
             if other.id != job.id and other.state not in _FINISHED:
-                discarded -= doc_ids(upload_batch(other))
+                discarded -= paths(upload_batch(other))
+        # The members of a file are not listed here: opening it may be what went wrong.
         staged = [
             RevisionRef(document.number, document.staged)
-            for document in (store.documents(scope, named=discarded) if discarded else ())
-            if document.staged is not None
+            for document in (store.documents(scope) if discarded else ())
+            if document.staged is not None and upload_of(document.path) in discarded
         ]
         if staged:
             store.discard_staged(scope, staged)
@@ -305,13 +306,13 @@ def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
         uploads.discard(scope.world, batch)
 
 
-def remove_uploads(components: Components, scope: Scope, doc_id: str) -> RemovedFiles:
+def remove_uploads(components: Components, scope: Scope, path: str) -> RemovedFiles:
     """Delete a document's uploads of jobs that stopped; a waiting upload will replace it."""
     if components.uploads is None:
         return NO_FILES
     return components.uploads.remove(
         scope.world,
-        doc_id,
+        path,
         lambda batch: any(
             upload_batch(job) == batch
             for job in components.store.jobs(scope)

@@ -59,6 +59,12 @@ def may_have_pictures(name: str, data: bytes) -> bool:
 def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
     # Imported here, because most runs of the program parse nothing.
     match found:
+        case Format.ZIP:
+            # Its members are documents; it comes here if it has none.
+            from truespan.parsing.archive import Archive
+
+            Archive(shown, data, lenient=True)
+            raise SourceEmpty(shown, advice="No file in it has a supported format.")
         case Format.DOCX:
             from truespan.parsing.docx import load_docx
 

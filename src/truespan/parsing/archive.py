@@ -46,6 +46,9 @@ _ZIP_FAULTS = (
 class Archive:
     """The members of an archive, by their names as given.
 
+    With `lenient`, a member that must not be used does not refuse the others, names are not
+    checked, and of those that repeat the last is read.
+
     Raises:
         SourceBroken: it is not an archive, or its parts contradict each other.
         SourceEncrypted: a member needs a password.
@@ -53,7 +56,7 @@ class Archive:
         SourceUnsafe: names repeat or point outside, or members share bytes.
     """
 
-    def __init__(self, name: str, data: bytes) -> None:
+    def __init__(self, name: str, data: bytes, *, lenient: bool = False) -> None:
         self._name, self._bytes = name, memoryview(data)
         self._left = LARGEST_TOTAL
         # Counted first, because the standard library would build an object for each of millions.
@@ -66,19 +69,17 @@ class Archive:
             raise SourceBroken(name) from error
         if len(entries) > MOST_MEMBERS:
             raise SourceTooLarge(name)
-        if len({entry.orig_filename for entry in entries}) < len(entries):
-            raise SourceUnsafe(name)
-        for entry in entries:
-            # The name as in the archive: the other one is cut at a NUL, so it would look safe.
-            member = entry.orig_filename
-            if "\0" in member or "\\" in member or member.startswith("/") or _DRIVE.match(member):
+        if not lenient:
+            if len({entry.orig_filename for entry in entries}) < len(entries):
                 raise SourceUnsafe(name)
-            if ".." in member and ".." in member.split("/"):
-                raise SourceUnsafe(name)
-            if entry.flag_bits & _ENCRYPTED:
-                raise SourceEncrypted(name)
-            if entry.file_size > LARGEST_MEMBER:
-                raise SourceTooLarge(name)
+            for entry in entries:
+                # The name as in the archive: the other one is cut at a NUL, so it would look safe.
+                member = entry.orig_filename
+                if "\0" in member or "\\" in member or member.startswith("/"):
+                    raise SourceUnsafe(name)
+                if _DRIVE.match(member) or (".." in member and ".." in member.split("/")):
+                    raise SourceUnsafe(name)
+                _check_entry(name, entry)
         if sum(entry.file_size for entry in entries) > LARGEST_TOTAL:
             raise SourceTooLarge(name)
         self._starts = _find_starts(name, data, entries, end)
@@ -88,6 +89,8 @@ class Archive:
         self._folded = {member.lower(): member for member in reversed(self._entries)}
         self._counted: set[str] = set()
         self.names = frozenset(self._entries)
+        self.listed = tuple(entry.orig_filename for entry in entries)
+        """The names of all entries in their order, of folders too."""
 
     def find(self, member: str) -> str | None:
         """Return the name of a member that differs from this one in case at most, or None."""
@@ -98,6 +101,7 @@ class Archive:
 
         Raises:
             SourceBroken: they are not what the directory says.
+            SourceEncrypted: it needs a password.
             SourceTooLarge: one member, or all that were read, are larger than a document may be.
             SourceUnsafe: far more comes out than went in.
             SourceUnsupported: it is packed in another way than documents are.
@@ -105,6 +109,7 @@ class Archive:
         entry = self._entries.get(member)
         if entry is None:
             return None
+        _check_entry(self._name, entry)
         start = self._starts[entry.header_offset]
         packed = self._bytes[start : start + entry.compress_size]
         counted = member in self._counted
@@ -131,6 +136,13 @@ class Archive:
             self._counted.add(member)
             self._left -= len(content)
         return content
+
+
+def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
+    if entry.flag_bits & _ENCRYPTED:
+        raise SourceEncrypted(name)
+    if entry.file_size > LARGEST_MEMBER:
+        raise SourceTooLarge(name)
 
 
 def _find_starts(

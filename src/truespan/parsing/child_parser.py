@@ -30,6 +30,7 @@ from truespan.errors import (
     SourceTooCostly,
     SourceTooLarge,
     resource_error,
+    source_refusal,
 )
 from truespan.parsing.child_process import (
     ANSWER,
@@ -38,6 +39,7 @@ from truespan.parsing.child_process import (
     GREETING,
     OUT_OF_TIME,
     Limits,
+    MembersRequest,
     Refusal,
     Task,
     in_bytes,
@@ -45,6 +47,7 @@ from truespan.parsing.child_process import (
     read_exactly,
     send_request,
 )
+from truespan.types.source import DocumentOptions, Members
 from truespan.types.text import CanonicalText, Loaded, Sentence
 
 START_SECONDS = 60.0
@@ -269,6 +272,21 @@ class ChildParser:
         except msgspec.DecodeError:
             raise LoaderCrashed(PurePath(name).name) from None
 
+    def members(
+        self, name: str, data: bytes, options: DocumentOptions, first: str | None = None
+    ) -> Members:
+        """Return the members of a file: a list of all, or the bytes of some from `first` on.
+
+        Raises:
+            SourceRefused: the file cannot be opened, or reading it went beyond the limits.
+        """
+        request = msgspec.json.encode(MembersRequest(name, options, first)).decode()
+        content = self._run(Task.MEMBERS, name, request, data)
+        try:
+            return msgspec.msgpack.decode(content, type=Members)
+        except msgspec.DecodeError:
+            raise LoaderCrashed(PurePath(name).name) from None
+
     def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
         """Return the sentences of the text of the source `name`.
 
@@ -312,8 +330,7 @@ class ChildParser:
                 if answer.complete:
                     return answer.content
                 refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
-                kinds = {k.__name__: k for k in (SourceRefused, *SourceRefused.__subclasses__())}
-                error = kinds.get(refusal.kind, LoaderCrashed)(shown, advice=refusal.advice)
+                error = source_refusal(refusal.kind, shown, refusal.advice)
                 if refusal.trace:
                     error.add_note(refusal.trace)
             except ChildFailed as failure:

@@ -27,6 +27,7 @@ import msgspec
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
 from truespan.parsing import load
 from truespan.parsing.sentences import split_sentences
+from truespan.types.source import DocumentOptions
 from truespan.types.text import CanonicalText
 
 try:
@@ -71,6 +72,7 @@ class Task(IntEnum):
     PARSE = 0
     PARSE_WITH_IMAGES = 1
     SPLIT = 2
+    MEMBERS = 3
 
 
 class Limits(NamedTuple):
@@ -80,6 +82,14 @@ class Limits(NamedTuple):
     cpu: int
     wall: float
     output: int
+
+
+class MembersRequest(msgspec.Struct, array_like=True):
+    """Which members of a file are wanted: their bytes from `first` on, or a list of all of them."""
+
+    name: str
+    options: DocumentOptions
+    first: str | None = None
 
 
 class Refusal(msgspec.Struct, array_like=True, gc=False):
@@ -96,7 +106,8 @@ class Forbidden(PermissionError):
 
 
 def send_request(stream: IO[bytes], task: Task, name: str, document: bytes, limits: Limits) -> None:
-    """Send a document with its name, or an encoded `CanonicalText` with its language."""
+    """Send a document with its name, or an encoded `CanonicalText` with its language, or a file
+    with an encoded `MembersRequest`."""
     encoded = name.encode("utf-8", "surrogatepass")
     stream.write(_REQUEST.pack(task, len(encoded), len(document), *limits) + encoded)
     stream.write(document)
@@ -220,6 +231,18 @@ def _run(task: int, name: str, document: bytes) -> tuple[bytes, bool]:
             sentences = split_sentences(canonical, name)
             bounds = array(BOUNDS, [at for _, *span in sentences for at in span])
             return bounds.tobytes(), True
+        if task == Task.MEMBERS:
+            # Imported here, because most documents are not inside a file.
+            from truespan.parsing.members import list_members, read_members
+
+            request = msgspec.json.decode(name, type=MembersRequest)
+            wanted = request.name, document, request.options
+            found = (
+                list_members(*wanted)
+                if request.first is None
+                else read_members(*wanted, request.first)
+            )
+            return msgspec.msgpack.encode(found), True
         images = task == Task.PARSE_WITH_IMAGES
         return msgspec.msgpack.encode(load(name, document, images=images)), True
     except SourceRefused as refusal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import struct
 from enum import StrEnum
 
 from truespan.errors import SourceEncrypted, SourceNotText, SourceRefused, SourceUnsupported
@@ -18,6 +19,7 @@ class Format(StrEnum):
     DOCX = "docx"
     EPUB = "epub"
     PDF = "pdf"
+    ZIP = "zip"
 
 
 _ENDINGS = {
@@ -27,7 +29,12 @@ _ENDINGS = {
     **dict.fromkeys((".docx", ".docm", ".dotx"), Format.DOCX),
     ".epub": Format.EPUB,
     ".pdf": Format.PDF,
+    ".zip": Format.ZIP,
 }
+ARCHIVES = frozenset({Format.ZIP})
+"""Formats of files that are nothing but a collection of others."""
+HOLDERS = ARCHIVES
+"""Formats of files that several documents may be in."""
 _LOOSE = frozenset({Format.TEXT, Format.HTML, None})
 """Formats by name that the beginning of the content may overrule."""
 
@@ -42,6 +49,8 @@ _HTML_HEAD = 4096
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_ZIP_END, _ZIP_END_ROOM = struct.Struct("<12xII2x"), 22 + 65535
+_ZIP_ENTRY, _ZIP_ENTRY_MARK = struct.Struct("<28xHHH12x"), b"PK\x01\x02"
 _EPUB_MARK = b"mimetypeapplication/epub+zip"
 _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
 
@@ -61,11 +70,13 @@ def format_of(name: str, data: bytes) -> Format | None:
     if data.startswith(_ZIP):
         if data[_EPUB_PLACE] == _EPUB_MARK:
             return Format.EPUB
-        if b"word/document" in data or b"wordprocessingml" in data:
+        names = _zip_names(data)
+        is_office = _has_part(names, data, b"[Content_Types].xml")
+        if _has_part(names, data, b"word/document") or (is_office and b"wordprocessingml" in data):
             return Format.DOCX
-        if b"META-INF/container.xml" in data:
+        if _has_part(names, data, b"META-INF/container.xml"):
             return Format.EPUB
-        return named if named in (Format.DOCX, Format.EPUB) else None
+        return named if named in (Format.DOCX, Format.EPUB, Format.ZIP) else None
     if _PDF.match(data) or (named is Format.PDF and _PDF.search(data, 0, _PDF_HEAD)):
         return Format.PDF
     if data.startswith(_OLD_OFFICE):
@@ -73,6 +84,42 @@ def format_of(name: str, data: bytes) -> Format | None:
     if named in _LOOSE and _HTML.match(data[:_HTML_HEAD]):
         return Format.HTML
     return named
+
+
+def _zip_names(data: bytes) -> list[bytes] | None:
+    """Return the names in the directory of an archive; None if it has none that can be read.
+
+    Documents are told from other archives by the parts at their top: a folder of an archive may
+    hold the parts of a document, too.
+    """
+    end = data.rfind(_ZIP[1], -_ZIP_END_ROOM)
+    if end < 0 or end + _ZIP_END.size > len(data):
+        return None
+    size, offset = _ZIP_END.unpack_from(data, end)
+    # What stands before the archive shifts it; with sizes beyond 32 bits the offset is elsewhere.
+    at = end - size if data[end - size : end - size + 4] == _ZIP_ENTRY_MARK else offset
+    names: list[bytes] = []
+    while data.startswith(_ZIP_ENTRY_MARK, at) and at + _ZIP_ENTRY.size <= len(data):
+        name, extra, comment = _ZIP_ENTRY.unpack_from(data, at)
+        at += _ZIP_ENTRY.size
+        names.append(data[at : at + name])
+        at += name + extra + comment
+    return names or None
+
+
+def _has_part(names: list[bytes] | None, data: bytes, part: bytes) -> bool:
+    """Return whether an archive has a part whose path begins so; a damaged one if it says so."""
+    return part in data if names is None else any(name.startswith(part) for name in names)
+
+
+def is_archive(name: str) -> bool:
+    """Return whether the ending of a name is that of a file that only holds other files."""
+    return _ENDINGS.get(_ending(name)) in ARCHIVES
+
+
+def may_hold_members(name: str) -> bool:
+    """Return whether a file of this name may hold several documents."""
+    return _ENDINGS.get(_ending(name)) in HOLDERS
 
 
 def explain_refusal(name: str, data: bytes) -> SourceRefused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from hashlib import sha1, sha256
@@ -17,7 +18,22 @@ ChunkId = NewType("ChunkId", str)
 TextHash = NewType("TextHash", str)
 """SHA-256 of UTF-8 text, in lower-case hexadecimal."""
 
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _NAMESPACE = UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1").bytes
+
+
+def slug(name: str) -> str:
+    """Return a file name without its ending in plain letters and digits, for use in an id."""
+    stem = os.path.splitext(name)[0]
+    if not stem.isascii():
+        stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    return _NOT_PLAIN.sub("-", stem.lower()).strip("-")[:48] or "document"
+
+
+def member_doc_id(file: str, member: str) -> str:
+    """Return the id of a document inside a file, by the id of the file and the path in it."""
+    digest = sha256(f"{file}/{member}".encode()).hexdigest()[:16]
+    return f"{slug(member.rpartition('/')[2])}-{digest}"
 
 
 def chunk_id(

@@ -240,6 +240,48 @@ class Source(Struct, frozen=True):
     """Whether it is read without following links; so are the files of a manifest."""
     shown_path: str = ""
     """What results show of its path: from the folder that was ingested on."""
+    member: str = ""
+    """The path inside the file at `path`, if the document is a part of it: of an archive, say."""
+    refusal: Refusal | None = None
+    """Why it cannot be a document, if that is known before it is read."""
+
+    @property
+    def recorded_path(self) -> str:
+        """Return the path that the store records: a member stands below the file it is in."""
+        return f"{self.path}/{self.member}" if self.member else self.path
+
+
+class Refusal(Struct, frozen=True):
+    """The class name of a `SourceRefused`, and advice that differs from its own."""
+
+    kind: str
+    advice: str | None = None
+
+
+class Member(Struct, frozen=True):
+    """A document inside a file, as a parser found it; see `parsing.members`.
+
+    `name` is its path inside the file, unique there. A member without a name is the file itself,
+    beside its parts: a message with attachments, say.
+    """
+
+    name: str
+    data: bytes = b""
+    ending: str = ""
+    """Added to the name when it is parsed, if the name does not tell the format."""
+    declared: dict[str, Any] = field(default_factory=dict)
+    """What the file says of it: fields of `DocumentOptions`, unchecked."""
+    parent: str | None = None
+    """The name of the member that it belongs to."""
+    size: int = 0
+    refusal: Refusal | None = None
+
+
+class Members(Struct, frozen=True):
+    """The members of a file, or some of them, and how many of them are of no supported kind."""
+
+    members: tuple[Member, ...] = ()
+    passed_over: int = 0
 
 
 class Entry(Struct, frozen=True):
@@ -274,6 +316,8 @@ class FoundSources(Struct, frozen=True):
     passed_over: int = 0
     unmatched: tuple[str, ...] = ()
     roots: tuple[Root, ...] = ()
+    opened: tuple[str, ...] = ()
+    """Files whose members are all among the sources: a document of another member is gone."""
 
     def __iter__(self) -> Iterator[Source]:
         return iter(self.sources)
@@ -284,6 +328,16 @@ class FoundSources(Struct, frozen=True):
 
 UPLOAD = "upload:"
 """Begins the recorded path of an upload; no file has such a path."""
+
+
+def upload_of(path: str) -> str:
+    """Return the recorded path of the upload that a document is, or is a member of."""
+    return path.partition("/")[0]
+
+
+def holds(file: str, path: str) -> bool:
+    """Return whether a recorded path is that of a file, or of a member of it."""
+    return path == file or path.startswith(f"{file}/")
 
 
 def short_path(path: str, folders: int = 1) -> str:
@@ -309,7 +363,7 @@ def tell_apart(
         taken |= owners([source.shown_path for source in pending])
         clashing: list[Source] = []
         for source in pending:
-            longer = short_path(source.path, source.shown_path.count("/") + 1)
+            longer = short_path(source.recorded_path, source.shown_path.count("/") + 1)
             owner = taken.setdefault(source.shown_path, source.doc_id)
             if owner == source.doc_id or longer == source.shown_path:
                 settled[source.doc_id] = source

@@ -1,0 +1,181 @@
+"""Files that hold several documents: each of their members becomes a source of its own.
+
+Files are opened twice: once to list their members, when sources are found, and once to read them.
+While members are read, the bytes of one file and a piece of its members are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.errors import (
+    RecordInvalid,
+    SidecarInvalid,
+    SourceMissing,
+    SourceRefused,
+    source_refusal,
+)
+from truespan.ingest.plan import to_utf8
+from truespan.ingest.run import IngestDeps
+from truespan.ingest.sidecar import parse_sidecar
+from truespan.parsing.detect import may_hold_members
+from truespan.types.fields import FieldError, check_fields
+from truespan.types.ids import member_doc_id
+from truespan.types.source import (
+    FIELD_CHECKS,
+    DocumentOptions,
+    FoundSources,
+    Member,
+    Refusal,
+    Source,
+)
+
+_MOST_MISSING = 8
+"""So often a file is searched for a member that is no longer in it."""
+_STATED_FIRST = ("title", "source_url")
+"""What a member says of itself here counts more than what is declared of the whole file."""
+
+
+def declared_with_sidecar(deps: IngestDeps, source: Source) -> DocumentOptions:
+    """Return what is declared of a file, completed by its sidecar; a member has none of its own."""
+    sidecar = None if source.upload or source.member else deps.sources.read_sidecar(source)
+    if sidecar is None:
+        return source.declared
+    try:
+        return source.declared.over(parse_sidecar(*sidecar))
+    except FieldError as error:
+        raise SidecarInvalid(sidecar[0], f"metadata {error}, with those declared") from None
+
+
+def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
+    """Return sources with the members of each file that holds several documents in its place.
+
+    A file that cannot be opened stays, with the reason, so that it fails when its turn comes.
+    """
+    sources: list[Source] = []
+    opened: list[str] = []
+    passed_over = found.passed_over
+    for source in found:
+        if not may_hold_members(source.name):
+            sources.append(source)
+            continue
+        try:
+            members, skipped = _open(deps, source)
+        except SidecarInvalid:
+            # Reading the source tells the same.
+            sources.append(source)
+            continue
+        except SourceRefused as refused:
+            advice = refused.advice if refused.advice != type(refused).advice else None
+            name = source.member.rpartition("/")[2] or source.name
+            refusal = Refusal(type(refused).__name__, advice)
+            sources.append(replace(source, name=name, refusal=refusal))
+            continue
+        sources.extend(members)
+        passed_over += skipped
+        if not source.member:
+            opened.append(to_utf8(source.path))
+    return replace(found, sources=tuple(sources), passed_over=passed_over, opened=tuple(opened))
+
+
+def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
+    """Return the members of a file, or the one that the source names, and how many have no
+    supported format; the file itself if it has none."""
+    declared = declared_with_sidecar(deps, replace(source, member=""))
+    found = deps.parser.members(source.name, deps.read(source), declared)
+    names = [member.name for member in found.members if member.name]
+    ids = {"": source.doc_id, **{each: member_doc_id(source.doc_id, each) for each in names}}
+    members = [
+        _make_source(source, declared, member, ids)
+        for member in found.members
+        if source.member in ("", member.name)
+    ]
+    if source.member and not members:
+        raise SourceMissing(source.name, advice="The file has no such member.")
+    if not found.members:
+        return [source], 0
+    return members, found.passed_over
+
+
+def _make_source(
+    source: Source, declared: DocumentOptions, member: Member, ids: Mapping[str, str]
+) -> Source:
+    """Return a member as a source. What it says of itself is checked here: the process that read
+    it is not trusted."""
+    if not member.name:
+        return replace(source, refusal=member.refusal)
+    refusal = member.refusal
+    stated: dict[str, Any] = {k: v for k, v in member.declared.items() if k in FIELD_CHECKS}
+    if member.parent is not None and member.parent in ids:
+        stated["metadata"] = {**stated.get("metadata", {}), "parent": ids[member.parent]}
+    checked, faults = check_fields(stated, FIELD_CHECKS)
+    own = DocumentOptions(**checked)
+    try:
+        joined = declared.over(own)
+    except FieldError as error:
+        joined, faults = declared, [*faults, f"metadata {error}, with those declared"]
+    first = {name: value for name in _STATED_FIRST if (value := getattr(own, name)) is not None}
+    if faults and refusal is None:
+        refusal = Refusal(RecordInvalid.__name__, f"The {'; the '.join(faults)}.")
+    return replace(
+        source,
+        name=member.name.rpartition("/")[2],
+        doc_id=ids[member.name],
+        size=member.size,
+        declared=replace(joined, **first),
+        shown_path=f"{source.shown_path}/{member.name}",
+        member=member.name,
+        refusal=refusal,
+    )
+
+
+class MemberReader:
+    """Reads sources; of a file with members, a piece of them at a time."""
+
+    def __init__(self, deps: IngestDeps) -> None:
+        self._deps = deps
+        self._opened = _OpenedFile("", "", "")
+        self._members: dict[str, Member] = {}
+
+    def read(self, source: Source) -> tuple[str, bytes]:
+        """Return the name to parse a source by, and its bytes; raises SourceRefused."""
+        if source.refusal is not None:
+            raise source_refusal(source.refusal.kind, source.name, source.refusal.advice)
+        if not source.member:
+            return source.name, self._deps.read(source)
+        opened = self._open(source)
+        member = self._members.pop(source.member, None)
+        if member is None and opened.missing < _MOST_MISSING:
+            found = self._deps.parser.members(
+                opened.name, opened.content, source.declared, source.member
+            )
+            self._members = {each.name: each for each in found.members}
+            member = self._members.pop(source.member, None)
+            opened.missing += member is None
+        if member is None:
+            raise SourceMissing(source.name)
+        if member.refusal is not None:
+            raise source_refusal(member.refusal.kind, source.name, member.refusal.advice)
+        return f"{source.name}{member.ending}", member.data
+
+    def _open(self, source: Source) -> _OpenedFile:
+        opened = self._opened
+        if (opened.path, opened.upload) != (source.path, source.upload):
+            name = to_utf8(source.path).replace("\\", "/").rpartition("/")[2]
+            # Let go of the last file first: both may be large.
+            self._opened, self._members = _OpenedFile("", "", ""), {}
+            content = self._deps.read(source)
+            self._opened = opened = _OpenedFile(source.path, source.upload, name, content)
+        return opened
+
+
+class _OpenedFile(Struct):
+    path: str
+    upload: str
+    name: str
+    content: bytes = b""
+    missing: int = 0

@@ -1,0 +1,104 @@
+"""Files that hold several documents: what is in them, and the bytes of each.
+
+Both run in the child process. `list_members` names everything in a file once; `read_members`
+returns bytes in pieces of at most `PIECE`, so that neither process keeps all that a file holds.
+A member is parsed like a file of its own, by the loader of its own format.
+
+To add a kind of file: give it a `Format` in `detect` and add that to `HOLDERS` there, write a
+generator that takes the name and the bytes of the file and what is declared of it, and add it to
+`_open`. It yields each member with its bytes, always in the same order and under the same name,
+because the name is the identity of the document. A name is relative, with `/` between folders, and
+unique. A member that cannot be read is yielded with a refusal, and one that is of no interest as
+None, which is counted. A member without a name is the file itself. If the generator raises
+`SourceRefused`, the whole file is refused; if it yields nothing, the file is a single document.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from truespan.errors import SourceRefused, SourceUnsafe
+from truespan.parsing.archive import Archive
+from truespan.parsing.detect import Format, format_of, is_archive, supported
+from truespan.types.source import DocumentOptions, Member, Members, Refusal
+
+PIECE = 32 << 20
+"""Bytes of members that are returned at a time, unless a single one has more."""
+LONGEST_NAME = 1024
+_DRIVE = re.compile("[A-Za-z]:")
+_UNPACKED_BY_SYSTEMS = "__MACOSX"
+
+
+def list_members(name: str, data: bytes, options: DocumentOptions) -> Members:
+    """Return all members of a file without their bytes; none if it is a single document."""
+    listed: list[Member] = []
+    passed_over = 0
+    for member in _open(name, data, options):
+        if member is None:
+            passed_over += 1
+        else:
+            listed.append(replace(member, data=b"", size=len(member.data)))
+    return Members(tuple(listed), passed_over)
+
+
+def read_members(name: str, data: bytes, options: DocumentOptions, first: str) -> Members:
+    """Return a member and those that follow it, as many as fit into a piece."""
+    piece: list[Member] = []
+    size = 0
+    for member in _open(name, data, options):
+        if member is None or (not piece and member.name != first):
+            continue
+        size += len(member.data)
+        if piece and size > PIECE:
+            break
+        piece.append(member)
+    return Members(tuple(piece))
+
+
+def _open(name: str, data: bytes, _options: DocumentOptions) -> Iterator[Member | None]:
+    match format_of(name, data):
+        case Format.ZIP:
+            yield from _open_zip(name, data)
+        case _:
+            pass
+
+
+def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:
+    """Yield the files of an archive that have a loader; hidden ones are skipped, as in folders."""
+    archive = Archive(name, data, lenient=True)
+    seen: Counter[str] = Counter()
+    for stored in archive.listed:
+        # Some programs for Windows write backslashes; macOS writes decomposed names.
+        member = unicodedata.normalize("NFC", stored.replace("\\", "/")).removeprefix("./")
+        folders = member.split("/")
+        if member.endswith("/") or folders[0] == _UNPACKED_BY_SYSTEMS:
+            continue
+        leads_out = ".." in folders or member.startswith("/") or bool(_DRIVE.match(member))
+        if not leads_out and any(folder.startswith(".") for folder in folders):
+            continue
+        if not supported(member) or is_archive(member):
+            yield None
+            continue
+        shown = "".join(char if char.isprintable() else "?" for char in member)
+        is_usable = shown == member and "" not in folders and len(member) <= LONGEST_NAME
+        if leads_out or not is_usable:
+            # Its own name cannot be recorded, but the failure has to be told from others.
+            shown = "/".join(part for part in shown.split("/") if part.strip(". "))[-LONGEST_NAME:]
+            advice = "Its path in the archive leads outside, or cannot be a path."
+        else:
+            advice = "Two files in the archive have this name."
+        seen[shown] += 1
+        if leads_out or not is_usable or seen[shown] > 1:
+            number = f" ({seen[shown]})" if seen[shown] > 1 else ""
+            yield Member(f"{shown}{number}", refusal=Refusal(SourceUnsafe.__name__, advice))
+            continue
+        try:
+            yield Member(member, archive.read(stored) or b"")
+        except SourceRefused as refused:
+            advice = refused.advice if refused.advice != type(refused).advice else None
+            yield Member(member, refusal=Refusal(type(refused).__name__, advice))

@@ -1,0 +1,180 @@
+"""Documents inside files: identity, what is embedded again, pruning, uploads and jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.http_client import until
+from tests.promises import proves
+from tests.support.worlds import Place, place
+from tests.unit.test_members import zip_of
+from truespan.errors import Cancelled, SourceMissing, SourceOutside
+from truespan.types.job import JobState
+from truespan.types.metadata import read_metadata
+from truespan.types.source import Upload
+from truespan.world import World
+
+FILES = {
+    "guide.md": "# Guide\n\nThe lamp burns in the hut.",
+    "notes/north.txt": "The ferry leaves at four.",
+    "notes/south.txt": "The key hangs on hook seven.",
+    "photo.jpg": "no document",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    found = place(tmp_path)
+    yield found
+    found.library.close()
+
+
+def put(here: Place, name: str, files: Mapping[str, str | bytes]) -> str:
+    path = Path(here.write(name, ""))
+    path.write_bytes(zip_of(files))
+    return str(path)
+
+
+def shown(world: World) -> set[str]:
+    return {document.shown_path for document in world.documents.list()}
+
+
+@proves("ingest.members-are-documents")
+def test_members_are_documents_with_paths_and_only_changed_ones_are_embedded(here: Place) -> None:
+    world = here.world()
+    path = put(here, "team/docs.zip", FILES)
+    report = world.ingest(path)
+
+    assert (sorted(report.ingested), report.passed_over) == (
+        ["guide.md", "north.txt", "south.txt"],
+        1,
+    )
+    north = world.documents.get("docs.zip/notes/north.txt")
+    assert (north.name, north.shown_path) == ("north.txt", "team/docs.zip/notes/north.txt")
+    assert north.path == f"{path}/notes/north.txt"
+    assert world.documents.get("guide.md").title == "Guide"
+    found = world.search("when does the ferry leave", floor=0, top_k=1).results[0]
+    assert found.path == "team/docs.zip/notes/north.txt"
+
+    calls = len(here.embedder.documents)
+    assert world.ingest(path).unchanged == 3
+    # Other bytes of the archive, the same members, in another order.
+    put(here, "team/docs.zip", dict(reversed(FILES.items())) | {"more.jpg": "x"})
+    assert world.ingest(path).unchanged == 3
+    assert len(here.embedder.documents) == calls
+    put(here, "team/docs.zip", FILES | {"notes/north.txt": "The ferry leaves at five."})
+    report = world.ingest(path)
+    assert (report.ingested, report.unchanged, report.embedded) == (["north.txt"], 2, 1)
+    changed = world.documents.get("north.txt")
+    assert (changed.number, changed.doc_id) == (north.number, north.doc_id)
+
+
+@proves("ingest.members-are-documents")
+def test_a_single_member_can_be_ingested_and_read_again(here: Place) -> None:
+    world = here.world()
+    path = put(here, "docs.zip", FILES)
+
+    assert world.ingest(f"{path}/notes/north.txt").ingested == ["north.txt"]
+    assert shown(world) == {"files/docs.zip/notes/north.txt"}
+    missing = world.ingest(f"{path}/notes/west.txt")
+    assert [(f.name, f.code) for f in missing.failures] == [("west.txt", "source_missing")]
+    put(here, "docs.zip", FILES | {"notes/north.txt": "The ferry leaves at six."})
+    job = world.submit_reingest("north.txt")
+    until(lambda: world.jobs.get(job.id).state.is_over)
+    assert world.jobs.get(job.id).state is JobState.DONE
+    assert "six" in world.documents.text("north.txt")
+    inside = str(Path(path).parent)
+    (here.folder / "uploads").mkdir(exist_ok=True)
+    assert world.ingest(path, within=[inside]).ingested == ["guide.md", "south.txt"]
+    with pytest.raises(SourceOutside):
+        world.ingest(f"{path}/guide.md", within=[str(here.folder / "uploads")])
+    with pytest.raises(SourceMissing):
+        world.ingest(f"{inside}/none.zip/guide.md")
+
+
+@proves("ingest.members-are-documents")
+def test_pruning_removes_the_documents_of_members_that_are_gone(here: Place) -> None:
+    world = here.world()
+    path = put(here, "team/docs.zip", FILES)
+    folder = str(Path(path).parent)
+    here.write("team/other.txt", "Another text.")
+    world.ingest(folder)
+    less = {name: text for name, text in FILES.items() if "south" not in name}
+    put(here, "team/docs.zip", less)
+    assert world.ingest(folder).removed == []
+
+    plan = world.plan_ingest(folder, prune=True)
+    assert [document.name for document in plan.removed] == ["south.txt"]
+    assert {(row.name, row.fate.value) for row in plan.rows} == {
+        ("guide.md", "unchanged"),
+        ("north.txt", "unchanged"),
+        ("other.txt", "unchanged"),
+    }
+    assert world.ingest(path, prune=True).removed == ["team/docs.zip/notes/south.txt"]
+    # A file that cannot be opened says nothing about its members.
+    Path(path).write_bytes(zip_of(less)[:-40])
+    report = world.ingest(folder, prune=True)
+    assert ([f.code for f in report.failures], report.removed) == (["source_broken"], [])
+    # Nor does a search that leaves the archive out.
+    assert world.ingest(f"{folder}/*.txt", prune=True).removed == []
+    Path(path).unlink()
+    assert sorted(world.ingest(folder, prune=True).removed) == [
+        "team/docs.zip/guide.md",
+        "team/docs.zip/notes/north.txt",
+    ]
+    assert shown(world) == {"team/other.txt"}
+
+
+@proves("document.sidecar", "ingest.members-are-documents")
+def test_what_is_declared_of_an_archive_holds_for_its_members(here: Place) -> None:
+    world = here.world()
+    put(here, "docs.zip", {"a.txt": "The lamp.", "b.txt": "The ferry.", "a.txt.meta.toml": "x"})
+    here.write("docs.zip.meta.toml", 'tags = ["old"]\n[metadata]\nteam = "it"')
+    line = {"path": "docs.zip", "doc_id": "docs", "metadata": {"year": 2026}}
+    manifest = here.write("list.jsonl", json.dumps(line))
+    world.ingest(manifest=manifest)
+
+    for document in world.documents.list():
+        assert (document.tags, read_metadata(document.metadata)) == (
+            ("old",),
+            {"team": "it", "year": 2026},
+        )
+        assert document.origin == manifest
+    (Path(manifest).parent / "moved").mkdir()
+    moved = Path(manifest).parent / "moved"
+    for name in ("docs.zip", "list.jsonl"):
+        (Path(manifest).parent / name).rename(moved / name)
+    # The id of the line, not where the file is, identifies the members.
+    assert world.ingest(manifest=moved / "list.jsonl").unchanged == 2
+    here.write("moved/docs.zip.meta.toml", "titel = 1")
+    failures = world.ingest(manifest=moved / "list.jsonl").failures
+    assert [failure.code for failure in failures] == ["sidecar_invalid"]
+
+
+@proves("ingest.members-are-documents")
+def test_an_uploaded_archive_is_opened_and_forgotten(here: Place) -> None:
+    world = here.world()
+    upload = Upload("docs.zip", zip_of(FILES))
+    assert len(world.ingest_uploads([upload]).ingested) == 3
+    assert shown(world) == {
+        "docs.zip/guide.md",
+        "docs.zip/notes/north.txt",
+        "docs.zip/notes/south.txt",
+    }
+    assert world.ingest_uploads([upload]).unchanged == 3
+
+    # A cancelled job leaves nothing of what it had staged, nor the file.
+    def cancel() -> None:
+        assert any(document.staged for document in world.documents.list())
+        raise Cancelled
+
+    here.embedder.before = cancel
+    with pytest.raises(Cancelled):
+        world.ingest_uploads([Upload("docs.zip", zip_of(FILES | {"guide.md": "Changed."}))])
+    here.embedder.before = None
+    assert not any(document.staged for document in world.documents.list())
+    assert not [path for path in (here.folder / "uploads").rglob("*") if path.is_file()]
