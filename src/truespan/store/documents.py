@@ -396,6 +396,7 @@ def _purge(session: Session, key: int) -> None:
         key=key,
     )
     session.execute("DELETE FROM states WHERE world_id = :world AND revision = :key", key=key)
+    session.execute("DELETE FROM words WHERE world_id = :world AND revision = :key", key=key)
     document = session.value("DELETE FROM revisions WHERE key = :key RETURNING document", key=key)
     deleted = session.execute(
         """DELETE FROM documents WHERE world_id = :world AND key = :document

@@ -162,6 +162,7 @@ class Erasures(Part):
                     table: session.execute(f"DELETE FROM {table} WHERE world_id = :world")
                     for table in ("aliases", "token_worlds")
                 }
+                session.execute("DELETE FROM words WHERE world_id = :world")
                 session.execute("DELETE FROM directory WHERE world_id = :world")
             for number, profile in generations:
                 _queue(session, ErasureKind.POINTS, now, world, number, profile, urgent=True)
