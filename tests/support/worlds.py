@@ -24,7 +24,7 @@ from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
-from truespan.parsing import load, supported
+from truespan.parsing import load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
 from truespan.parsing.sentences import split_sentences
 from truespan.protocols import EmbeddingLimits, SourceParser, VectorIndex
@@ -466,7 +466,7 @@ def place(
         index=watch(own_index, "index"),
         embedder=watch(own_embedder, "embedder"),
         counter=WordCounter(),
-        sources=FileSources(supported),
+        sources=FileSources(supported, may_hold_members),
         parser=parser or DirectParser(),
         assets=AssetFolder(folder / "assets", reserve=0),
         uploads=UploadFolder(folder / "uploads", reserve=0),

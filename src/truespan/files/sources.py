@@ -27,7 +27,6 @@ from truespan.files.jail import (
 )
 from truespan.ingest.manifest import ANY_DEPTH, PathPattern, has_wildcard, quote, split_path
 from truespan.ingest.sidecar import SIDECAR_ENDINGS
-from truespan.parsing.detect import may_hold_members
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source
 
 
@@ -162,8 +161,15 @@ MAX_SIDECAR_BYTES = 1 << 20
 class FileSources:
     """Finds and reads files. Hidden files and links to folders are skipped unless named."""
 
-    def __init__(self, is_supported: Callable[[str], bool], *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        is_supported: Callable[[str], bool],
+        may_hold_members: Callable[[str], bool] = lambda _name: False,
+        *,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self._is_supported = is_supported
+        self._may_hold_members = may_hold_members
         self._max_bytes = max_bytes
 
     def find(
@@ -180,7 +186,7 @@ class FileSources:
         these folders are found, whatever paths and links say: others are refused if they are named,
         and skipped in folders. Raises `SourceOutside`: a path leads elsewhere."""
         jails = None if within is None else tuple(Jail.around(folder) for folder in within)
-        search = _PathSearch(self._is_supported, declared, jails)
+        search = _PathSearch(self._is_supported, self._may_hold_members, declared, jails)
         for path in paths:
             search.add(path)
         return FoundSources(
@@ -202,7 +208,7 @@ class FileSources:
 
     def folder_of(self, path: str) -> str:
         """Return the folder of the file at a recorded path, or of the file that it is in."""
-        return os.path.dirname(holder_of(path, may_hold_members) or path)
+        return os.path.dirname(holder_of(path, self._may_hold_members) or path)
 
     def read_manifest(self, path: str) -> bytes:
         return read_file(
@@ -246,7 +252,7 @@ class FileSources:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             # Whether a file still has a member is known only if it was opened.
-            inside = holder_of(path, may_hold_members)
+            inside = holder_of(path, self._may_hold_members)
             return inside is not None or ("?" in path and _exists_as_displayed(path))
         except ValueError:
             return False
@@ -257,6 +263,7 @@ class FileSources:
 
 class _PathSearch(Struct):
     is_supported: Callable[[str], bool]
+    may_hold_members: Callable[[str], bool]
     declared: DocumentOptions
     jails: tuple[Jail, ...] | None = None
     """The folders that files may be in; none at all if it is empty, any if it is None."""
@@ -273,7 +280,7 @@ class _PathSearch(Struct):
             else:
                 self._add_file(real, os.path.dirname(real))
             return
-        holder = holder_of(path, may_hold_members)
+        holder = holder_of(path, self.may_hold_members)
         if holder is not None and (real := self._resolve(holder)) is not None:
             self._add_file(real, os.path.dirname(real), path[len(holder) + 1 :])
             return

@@ -14,11 +14,25 @@ from pathlib import PurePath
 
 from truespan.errors import SourceEmpty, SourceNotText
 from truespan.parsing.clean import clean
-from truespan.parsing.detect import Format, decode, explain_refusal, format_of, supported
+from truespan.parsing.detect import (
+    Format,
+    decode,
+    explain_refusal,
+    format_of,
+    may_hold_members,
+    supported,
+)
 from truespan.types.source import DocumentKind
 from truespan.types.text import Loaded
 
-__all__ = ["LOADER_VERSION", "load", "may_have_pictures", "supported", "usual_kind"]
+__all__ = [
+    "LOADER_VERSION",
+    "load",
+    "may_have_pictures",
+    "may_hold_members",
+    "supported",
+    "usual_kind",
+]
 
 LOADER_VERSION = 3
 """Increased whenever a source would give other blocks."""

@@ -24,7 +24,7 @@ from truespan.ingest.embed import OnTokenLimit
 from truespan.jobs.thread import JobThread
 from truespan.library import Library
 from truespan.observer import NULL_OBSERVER, Observer, combine_observers
-from truespan.parsing import supported
+from truespan.parsing import may_hold_members, supported
 from truespan.parsing.child_parser import ChildParser
 from truespan.protocols import (
     ChatModels,
@@ -134,7 +134,7 @@ def open_library(
             index=index,
             embedder=embedder or make_embedder(settings, model),
             counter=counter or wordpiece,
-            sources=FileSources(supported, max_bytes=max_bytes),
+            sources=FileSources(supported, may_hold_members, max_bytes=max_bytes),
             parser=ChildParser(
                 memory_bytes=settings.loader_memory_mib * MEBIBYTE,
                 cpu_seconds=settings.loader_cpu_seconds,
