@@ -7,13 +7,9 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from truespan.parsing.headings import LARGEST_ROMAN, format_roman, parse_roman
+from truespan.parsing.pdf.hyphens import Spelling, join_lines
 from truespan.parsing.pdf.lines import Line, sort_lines
-from truespan.parsing.pdf.paragraphs import (
-    join_lines,
-    join_paragraphs,
-    place_lines,
-    remove_running_heads,
-)
+from truespan.parsing.pdf.paragraphs import join_paragraphs, place_lines, remove_running_heads
 from truespan.parsing.text import recognise
 
 MARKS = st.text("-\u2010\u2013_=*.·#| ivxlcdmIVXLCDM0123456789", min_size=1, max_size=8)
@@ -46,7 +42,7 @@ def test_pages_of_arbitrary_lines_become_paragraphs(pages: list[list[str]], edge
 @given(st.text(max_size=12) | MARKS, st.text(max_size=12) | MARKS)
 @examples(100)
 def test_arbitrary_lines_can_be_joined_and_read_as_headings(before: str, after: str) -> None:
-    join_lines(before, after, frozenset())
+    join_lines(before, after, Spelling.of_lines([before, after]))
     recognise(before)
     assert parse_roman("") is None
     assert parse_roman(before) is None or set(before.lower()) <= set("ivxlcdm")

@@ -13,7 +13,7 @@ from truespan.errors import (
 )
 from truespan.parsing import load
 from truespan.parsing.pdf import parse_authors, parse_date
-from truespan.parsing.pdf.paragraphs import join_lines
+from truespan.parsing.pdf.hyphens import Spelling, join_lines
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 FULL = [
@@ -130,6 +130,23 @@ def test_rows_of_a_table_stay_rows():
     assert texts(Page(words)) == ["\n".join(" ".join(row) for row in rows)]
 
 
+def test_cells_of_cards_with_three_columns_are_read_one_after_the_other():
+    words = []
+    for card in range(3):
+        for row in range(6):
+            x, y, name = 30 + 200 * card, 700 - 40 * row, f"{card}{row}"
+            # A short cell is beside the middle of a long one, so the file goes up after each.
+            words += column([f"Key {name}", "of it"], x=x, top=y - 6, size=6)
+            words += column(
+                [f"opens {name},", "closes it", "and more."], x=x + 80, top=y, pitch=8, size=6
+            )
+
+    found = texts(Page(words))
+
+    assert " ".join(found).split() == " ".join(word.text for word in words).split()
+    assert sum(text.startswith("Key") for text in found) == 18
+
+
 def test_lines_in_a_shuffled_file_are_read_from_top_to_bottom():
     lines = [f"{number:02} of the lines that this page holds" for number in range(30)]
     words = column(lines)
@@ -158,6 +175,42 @@ def test_what_stands_outside_the_page_is_not_read():
     assert texts(Page(words, crop=(0, 100, 612, 792))) == [" ".join(FULL)]
 
 
+# Accents
+
+
+def drawn(*parts: str, y: float = 720) -> bytes:
+    """Return operators that draw texts from the left, going back by a character after each."""
+    back = b" 600 ".join(b"(%s)" % part.encode("cp1252") for part in parts)
+    return b"BT /F1 10 Tf 1 0 0 1 72 %g Tm [%s] TJ ET\n" % (y, back)
+
+
+def test_an_accent_over_a_letter_is_composed_with_it():
+    rows = (
+        (("the B¨", "arenreiter score"), "the Bärenreiter score"),
+        (("Fran¸", "cois"), "François"),
+        (("l’Hˆ", "opital d’´", "Evian"), "l’Hôpital d’Évian"),
+        (("a", "¨ and then e", "´ after"), "ä and then é after"),
+        (("the mean x", "ˆ of all"), "the mean x\u0302 of all"),
+        (("a^b, ¨a, ~/home and `ls` are",), "a^b, ¨a, ~/home and `ls` are"),
+        (("an accent ´ alone",), "an accent ´ alone"),
+    )
+    wrong = {
+        parts: found
+        for parts, whole in rows
+        if (found := texts(Page(raw=drawn(*parts)))) != [whole]
+    }
+
+    assert not wrong
+
+
+def test_a_raised_accent_is_composed_with_its_capital():
+    raised = b"BT /F1 10 Tf 1 0 0 1 72 722.5 Tm (\xb4) Tj ET\n"
+    found = texts(Page([*column(FULL, top=700), Words(72, 720, "Ecole normale")], raw=raised))
+
+    assert "École normale" in " ".join(found)
+    assert "´" not in " ".join(found)
+
+
 # Hyphens
 
 
@@ -166,6 +219,15 @@ def test_what_stands_outside_the_page_is_not_read():
     [
         ("an exam-", "ple of", "an example of"),
         ("EXAM-", "PLE", "EXAMPLE"),
+        ("an ex-", "ample of", "an example of"),
+        ("two ex-", "amples", "two examples"),
+        ("his ex-", "wife", "his ex-wife"),
+        ("so-", "lution", "solution"),
+        ("a machine-", "dependent list", "a machine-dependent list"),
+        ("a user-de-", "fined rule", "a user-defined rule"),
+        ("the per-", "missions", "the permissions"),
+        ("unlucki-", "ness", "unluckiness"),
+        ("the Glass-", "boot sails", "the Glassboot sails"),
         ("Anglo-", "Saxon", "Anglo-Saxon"),
         ("1914-", "1918", "1914-1918"),
         ("an e-", "mail", "an e-mail"),
@@ -181,7 +243,8 @@ def test_what_stands_outside_the_page_is_not_read():
 def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
     before: str, after: str, whole: str
 ):
-    kept, between = join_lines(before, after, frozenset({"sea-side"}))
+    lines = ["the sea-side of the land and the sea to the Glassboot", before, after]
+    kept, between = join_lines(before, after, Spelling.of_lines(lines))
 
     assert kept + between + after == whole
 
@@ -198,6 +261,12 @@ def test_broken_words_are_mended_and_ligatures_are_letters():
     assert "The office" in text
     assert "the passengers could find the floor" in text
     assert "early morning, when the well-known keeper" in text
+
+
+def test_other_languages_join_words_without_a_hyphen():
+    lines = ["Das Haus und die Tür des Hauses sind still, halt und gut", "der Haus-", "halt"]
+
+    assert join_lines("der Haus-", "halt", Spelling.of_lines(lines)) == ("der Haus", "")
 
 
 def test_a_word_that_the_document_hyphenates_elsewhere_keeps_its_hyphen():
@@ -283,6 +352,18 @@ def test_a_line_of_marks_at_the_edge_of_a_page_is_read(rule: str):
     pages = [Page([Words(300, 760, rule), *column(FULL), Words(300, 30, rule)]) for _ in range(5)]
 
     assert FULL[0] in "\n".join(texts(*pages))
+
+
+def test_a_date_or_a_rule_on_every_page_is_kept_once():
+    for head in ("2024-11-03", "12 345", "-----", "* * *"):
+        pages = [Page([Words(300, 760, head), *column(FULL)]) for _ in range(5)]
+
+        assert "\n".join(texts(*pages)).count(head) == 1, head
+
+
+def test_a_page_of_hyphens_alone_is_read():
+    for rule in ("-", "-----", "- -"):
+        assert "".join(texts(Page(column([rule])))).replace(" ", "") == rule.replace(" ", "")
 
 
 # Outline

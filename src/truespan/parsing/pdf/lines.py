@@ -31,6 +31,23 @@ _WIDE_GAP = 1.5
 _Box = tuple[float, float, float, float]
 _SAMPLES = 40
 _EDGE = 2.0
+_ACCENTS = {
+    **dict.fromkeys("`ˋ", "\u0300"), **dict.fromkeys("´ˊ", "\u0301"),
+    **dict.fromkeys("^ˆ", "\u0302"), **dict.fromkeys("~˜", "\u0303"),
+    **dict.fromkeys("¯ˉ", "\u0304"), **dict.fromkeys("˚°", "\u030a"),
+    "˘": "\u0306", "˙": "\u0307", "¨": "\u0308", "˝": "\u030b", "ˇ": "\u030c",
+    "¸": "\u0327", "˛": "\u0328",
+}  # fmt: skip
+"""The accents that fonts have as characters of their own, and the marks that compose letters."""
+_ACCENT = re.compile(f"[{''.join(map(re.escape, _ACCENTS))}]")
+_MARKED = re.compile("[^\\W\\d_][\u0300-\u036f]+")
+_DOTLESS = {"ı": "i", "ȷ": "j"}
+_NOTHING = "\u2060"
+"""Takes the place of an accent that became part of a letter; cleaning drops it."""
+_COVERED = 0.6
+"""The share of an accent or of its letter, whichever is narrower, that is over the other."""
+_NEAR = 400
+_MOST_LOST_ACCENTS = 100
 
 
 class Line(NamedTuple):
@@ -80,6 +97,7 @@ def read_lines(page: pdfium.PdfPage) -> tuple[list[Line], bool]:
             angle = raw.FPDFText_GetCharAngle(textpage, index)
             rotations[round(angle / (math.pi / 2)) % 4 if math.isfinite(angle) else 0] += 1
         rotation = rotations.most_common(1)[0][0] if rotations else 0
+        characters = _compose_accents(textpage, characters, rotation)
         left, bottom, right, top = _rotate(page.get_bbox(), rotation)
         words = [
             word
@@ -120,6 +138,60 @@ def _read_characters(textpage: pdfium.PdfTextPage) -> str:
     # Characters of two units, or missing ones, shift all that follow, so each is read by itself.
     codes = (raw.FPDFText_GetUnicode(textpage, index) for index in range(count))
     return "".join(chr(code) if code < 0x110000 else "\ufffd" for code in codes)
+
+
+def _compose_accents(textpage: pdfium.PdfTextPage, characters: str, rotation: int) -> str:
+    """Return as many characters, with each accent that is printed over a letter composed with it.
+
+    Fonts of TeX have no "ä": the file draws an accent and then a letter below it. That of a capital
+    is raised, so PDFium may take it for a line of its own and report it elsewhere. An accent that
+    is beside its neighbours is one that is written about, or a sign of some program.
+    """
+    if not _ACCENT.search(characters):
+        return characters
+    result = list(characters)
+    lost = 0
+    for found in _ACCENT.finditer(characters):
+        place = found.start()
+        mark, accent = _ACCENTS[found[0]], _read_box(textpage, place, rotation)
+        beside = [i for i in (place + 1, place - 1) if 0 <= i < len(result)]
+        letter = next((i for i in beside if _is_below(textpage, i, result, accent, rotation)), None)
+        if letter is None and all(result[i].isspace() for i in beside):
+            lost += 1
+            near = range(max(0, place - _NEAR), min(place + _NEAR, len(result)))
+            capitals = (i for i in near if lost <= _MOST_LOST_ACCENTS and result[i].isupper())
+            letter = next(
+                (i for i in capitals if _is_below(textpage, i, result, accent, rotation)), None
+            )
+        if letter is None:
+            continue
+        base = _DOTLESS.get(result[letter], result[letter])
+        composed = unicodedata.normalize("NFC", base + mark)
+        if len(composed) == 1:
+            result[place], result[letter] = _NOTHING, composed
+        elif letter in beside:
+            first, second = sorted((place, letter))
+            result[first], result[second] = base, mark
+    return "".join(result)
+
+
+def _is_below(
+    textpage: pdfium.PdfTextPage, place: int, characters: list[str], accent: _Box, rotation: int
+) -> bool:
+    """Return whether the character at a place is a letter that an accent is printed over."""
+    if not characters[place].isalpha() or characters[place] in _ACCENTS:
+        return False
+    letter = _read_box(textpage, place, rotation)
+    height = letter[3] - letter[1]
+    shared = min(letter[2], accent[2]) - max(letter[0], accent[0])
+    narrower = min(letter[2] - letter[0], accent[2] - accent[0])
+    return shared > 0 and shared >= _COVERED * narrower and abs(letter[1] - accent[1]) * 2 < height
+
+
+def _read_box(textpage: pdfium.PdfTextPage, place: int, rotation: int) -> _Box:
+    box = raw.FS_RECTF()
+    raw.FPDFText_GetLooseCharBox(textpage.raw, place, ctypes.byref(box))
+    return _rotate((box.left, box.bottom, box.right, box.top), rotation)
 
 
 def _read_words(textpage: pdfium.PdfTextPage, characters: str, rotation: int) -> Iterator[_Word]:
@@ -180,6 +252,7 @@ def _join_words(words: list[_Word]) -> list[Line]:
     text = " ".join(clean(joined).split())
     if not text:
         return []
+    text = _MARKED.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
     usual = Counter(round(word.top - word.bottom, 1) for word in words).most_common(1)[0][0]
     first = next(word for word in words if round(word.top - word.bottom, 1) == usual)
     left, right = min(word.left for word in words), max(word.right for word in words)
@@ -201,8 +274,11 @@ _MOST_COLUMNS = 8
 def sort_lines(pieces: Sequence[Line]) -> list[Line]:
     """Join the pieces of a page into lines in reading order."""
     # The order in the file goes up and down the page, or many lines are followed by their neighbour
-    # across the gutter.
-    jumps = sum(after.bottom > before.top for before, after in pairwise(pieces))
+    # across the gutter. Up and to the right is the way to the next cell or the next column.
+    jumps = sum(
+        after.bottom > before.top and after.left < before.right
+        for before, after in pairwise(pieces)
+    )
     gutter = _find_gutter(pieces)
     across = gutter is not None and sum(
         before.right <= gutter <= after.left and after.is_beside(before)

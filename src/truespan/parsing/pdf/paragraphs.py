@@ -16,47 +16,10 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from truespan.parsing.headings import parse_roman
+from truespan.parsing.pdf.hyphens import Spelling, join_lines
 from truespan.parsing.pdf.lines import Line
 from truespan.parsing.text import Paragraph
 from truespan.types.text import PageStart
-
-_HYPHENS = "\u2010-"
-_BROKEN = re.compile(rf"(?P<before>[\w’'{_HYPHENS}]*\w)[{_HYPHENS}]$")
-_FIRST_PART = re.compile(r"[^\W_]+")
-# Possessive and from the beginning of a word: a long word would be tried at each letter.
-_WITH_HYPHEN = re.compile(rf"(?<![^\W\d_])[^\W\d_]++[{_HYPHENS}][^\W\d_]++")
-_KEEPS_HYPHEN = frozenset({"all", "ex", "half", "ill", "quasi", "self", "so", "vice", "well"})
-_UNSPACED = re.compile(
-    "[\u2e80-\u2fdf\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60]"
-)
-
-
-def join_lines(before: str, after: str, hyphenated: frozenset[str]) -> tuple[str, str]:
-    """Return the text before a line break, without a hyphen that only the break needs, and the
-    separator that replaces the break.
-
-    `hyphenated` are the words that have a hyphen in the middle of a line.
-    """
-    if not before:
-        return before, ""
-    broken = _BROKEN.search(before, max(0, len(before) - 100))
-    following = _FIRST_PART.match(after)
-    if not broken or not following:
-        unspaced = _UNSPACED.match(before[-1]) and _UNSPACED.match(after)
-        return before, "" if unspaced else " "
-    first, second = broken["before"], following[0]
-    capitals = first.isupper() and second.isupper()
-    is_broken_word = (
-        len(first) >= 2
-        and not re.search(rf"[{_HYPHENS}]", first)
-        and first[-1].isalpha()
-        and second[0].isalpha()
-        and (capitals or not second[0].isupper())
-        and first.casefold() not in _KEEPS_HYPHEN
-        and f"{first}-{second}".casefold() not in hyphenated
-    )
-    return (before[:-1] if is_broken_word else before), ""
-
 
 _NUMBERED_PAGES, _PLAIN_PAGES = 3, 4
 _MOST = 0.6
@@ -112,7 +75,7 @@ def _find_running_heads(pages: Sequence[list[Line]]) -> set[tuple[int, int]]:
             edge = _EdgeLine(page, index, line.bottom, _letters_only(line.text))
             for words, offset in _read_variants(line.text, page):
                 groups[_Key(highest, words, offset)].append(edge)
-    certain: list[list[_EdgeLine]] = []
+    certain: list[tuple[bool, list[_EdgeLine]]] = []
     total = len(pages)
     for key, edges in groups.items():
         if len(edges) < _NUMBERED_PAGES:
@@ -128,18 +91,21 @@ def _find_running_heads(pages: Sequence[list[Line]]) -> set[tuple[int, int]]:
         else:
             is_certain = count >= _PLAIN_PAGES and max(shares) >= _MOST
         if is_certain:
-            certain.append(level)
+            certain.append((key.offset is None, level))
     if not certain:
         return set()
     everything = "\n".join(_letters_only(line.text) for lines in pages for line in lines)
     removed: set[tuple[int, int]] = set()
-    for edges in certain:
+    for is_same, edges in certain:
         by_words: defaultdict[str, list[_EdgeLine]] = defaultdict(list)
         for edge in edges:
             by_words[edge.words].append(edge)
         for words, group in by_words.items():
-            # The first line stays if its words occur nowhere else, so that none are lost.
-            elsewhere = _COUNTING.fullmatch(words) or everything.count(words) > len(group)
+            # The first line stays if its words occur nowhere else, so that none are lost. Neither
+            # are a date or a rule that every page has: only numbers that count pages are.
+            elsewhere = bool(words) and everything.count(words) > len(group)
+            if not is_same and _COUNTING.fullmatch(words):
+                elsewhere = True
             removed |= {
                 (edge.page, edge.line_index) for edge in (group if elsewhere else group[1:])
             }
@@ -232,9 +198,7 @@ def join_paragraphs(
     lines: Sequence[Placed], starts: Container[int], continued: Container[int]
 ) -> Iterator[Paragraph]:
     """Yield paragraphs; lines in `starts` always begin one, those in `continued` never do."""
-    hyphenated = frozenset(
-        word.casefold() for line in lines for word in _WITH_HYPHEN.findall(line.line.text)
-    )
+    spelling = Spelling.of_lines(line.line.text for line in lines)
     relations: list[_Relation] = ["new"]
     start, page = 0, 0
     for number in range(1, len(lines) + 1):
@@ -244,7 +208,7 @@ def join_paragraphs(
         elif number < len(lines) and number not in starts:
             relation = _relate(lines[start], lines[number - 1], lines[number])
         if relation == "new":
-            text, pages = _join_text(lines[start:number], relations, page, hyphenated)
+            text, pages = _join_text(lines[start:number], relations, page, spelling)
             current, blank_lines = lines[start], _TOP
             if start and lines[start - 1].run == current.run and current.pitch > 0:
                 drop = (lines[start - 1].line.bottom - current.line.bottom) / current.pitch
@@ -258,7 +222,7 @@ def _join_text(
     lines: Sequence[Placed],
     relations: Sequence[_Relation],
     page: int,
-    hyphenated: frozenset[str],
+    spelling: Spelling,
 ) -> tuple[str, tuple[PageStart, ...]]:
     """Return the text of a paragraph and where pages begin in it; `page` is the page before it."""
     parts: list[str] = []
@@ -269,7 +233,7 @@ def _join_text(
         if parts:
             before, separator = parts[-1], "\n"
             if relation != "line":
-                before, separator = join_lines(parts[-1], text, hyphenated)
+                before, separator = join_lines(parts[-1], text, spelling)
             length += len(before) - len(parts[-1]) + len(separator)
             parts[-1] = before + separator
         if line.page != page:
@@ -291,6 +255,11 @@ def _relate(first: Placed, before: Placed, current: Placed) -> _Relation:
     broken_word = _BROKEN_WORD.search(before.line.text) is not None
     lower_case = current.line.text[:1].islower()
     if current.run != before.run:
+        # Down and to the left is the way to the next row of a table.
+        next_row = current.line.right <= before.left and current.line.middle < before.line.middle
+        if current.page == before.page and next_row:
+            # A bracket alone closes what the indented lines above it are.
+            return "new" if any(map(str.isalnum, current.line.text)) else "line"
         if short and not broken_word:
             return "new"
         return "same" if lower_case or not ended else "new"
