@@ -20,7 +20,7 @@ from truespan.errors import (
     StoreBusy,
 )
 from truespan.ingest import pipeline
-from truespan.ingest.pipeline import IngestRequest
+from truespan.ingest.pipeline import Choice, IngestRequest
 from truespan.ingest.plan import DryRun
 from truespan.ingest.run import (
     IngestDeps,
@@ -131,13 +131,19 @@ class IngestJobs:
         *,
         on_progress: OnProgress | None = None,
         on_prune: OnPrune | None = None,
+        choice: Choice | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> IngestReport:
-        """Run a request as a job, if its sources are found."""
+        """Run a request as a job, if its sources are found.
+
+        With a `choice`, only that part of it is done. The job is interrupted before its next step
+        once `stopping` returns True.
+        """
         self._other_generations(self.scope)
         found = pipeline.find_sources(self.deps, self.scope, request)
         store, own = self._components.store, self._components.processes.own()
         job = store.begin_job(self.scope, INGEST, request.to_json(), own)
-        return self._run(job, request, found, on_progress, on_prune)
+        return self._run(job, request, found, on_progress, on_prune, choice, stopping)
 
     def resume(
         self, job: str, *, on_progress: OnProgress | None = None, on_prune: OnPrune | None = None
@@ -185,7 +191,8 @@ class IngestJobs:
         )
         if len(shares) > 1:
             # Raises if the request would be refused.
-            pipeline.find_removed(deps, scope, request, found)
+            removed = pipeline.find_removed(deps, scope, request, found)
+            pipeline.move_documents(deps, scope, found, removed, log)
             own, owner = self._components.processes.own(), self._components.job_owner
             stored = [pipeline.share_to_json(sources) for sources in shares]
             self._components.store.spread_job(scope, job.id, own, owner=owner, shares=stored)
@@ -213,14 +220,18 @@ class IngestJobs:
         found: FoundSources,
         on_progress: OnProgress | None,
         on_prune: OnPrune | None,
+        choice: Choice | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> IngestReport:
         components, scope, store = self._components, self.scope, self._components.store
         with components.observer.request(Request.INGEST) as trace:
             deps = replace(self.deps, trace=trace)
-            log = JobLog(store, scope, job.id, components.clock, on_progress, trace=trace)
+            log = JobLog(store, scope, job.id, components.clock, on_progress, stopping, trace)
             try:
                 with log.record_end():
-                    report = pipeline.run_request(deps, scope, request, found, log, on_prune)
+                    report = pipeline.run_request(
+                        deps, scope, request, found, log, on_prune, choice
+                    )
             except Cancelled:
                 discard_cancelled(components, scope, job)
                 raise

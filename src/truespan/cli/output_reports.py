@@ -56,6 +56,7 @@ def show_ingest(report: IngestReport) -> str:
     lines += [f"matched no file: {path}" for path in report.unmatched]
     if report.passed_over:
         lines.append(f"{pluralize(report.passed_over, 'file')} of other types skipped.")
+    lines += [f"moved: {moved.before} to {moved.after}" for moved in report.moved]
     lines += [f"removed: {name}" for name in report.removed]
     if report.generation is not None:
         lines.append(f"Generation {report.generation} is in use now.")
@@ -71,6 +72,7 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
         "prices_of": PRICES_AS_OF,
         "rows": plan.rows,
         "removed": [document.shown_path for document in plan.removed],
+        "moved": plan.moved,
         **members(plan, "passed_over", "unmatched"),
     }
 
@@ -102,6 +104,7 @@ def show_dry_run(plan: DryRun) -> str:
     ]
     lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]
     lines += [f"failed: {row.message}" for row in plan.rows if row.message]
+    lines += [f"would be moved: {moved.before} to {moved.after}" for moved in plan.moved]
     lines += [f"would be removed: {document.shown_path}" for document in plan.removed]
     lines += [f"matched no file: {path}" for path in plan.unmatched]
     if plan.passed_over:

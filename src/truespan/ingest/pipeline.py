@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from pathlib import PurePath
 from shlex import quote
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct, field, to_builtins
@@ -33,7 +36,20 @@ from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, declared_with_sidecar, expand_members
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run, to_utf8
+<<<<<<< HEAD
 from truespan.ingest.run import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
+=======
+from truespan.ingest.run import (
+    REMARKS,
+    Failure,
+    IngestDeps,
+    IngestReport,
+    Moved,
+    Progress,
+    RunLog,
+)
+from truespan.ingest.sidecar import parse_sidecar
+>>>>>>> 9225d610 (Keep a document when its file is renamed or moved)
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
@@ -378,7 +394,7 @@ class _Run:
         self._log.line("warning", f"{code}: {message}")
 
     def _fail(self, doc_id: str, name: str, code: str, message: str) -> None:
-        self.report.failures.append(Failure(name, code, message))
+        self.report.failures.append(Failure(name, code, message, doc_id))
         self._log.document(JobDocument(doc_id, name, DocumentState.FAILED, code, message))
 
     def _show(self, current: str) -> None:
@@ -478,20 +494,106 @@ def find_removed(
     )
 
 
+class Choice(Struct, frozen=True):
+    """Which sources of a request are ingested, and which missing documents removed, by doc id."""
+
+    sources: frozenset[str]
+    missing: frozenset[str]
+
+
+Move: TypeAlias = tuple[Document, Source]
+"""A document whose file is gone, and the new file that has the same content."""
+
+
+def find_moves(
+    deps: IngestDeps, scope: Scope, sources: Iterable[Source], removed: Sequence[Document]
+) -> list[Move]:
+    """Return the documents to be removed whose content is in a new source, with that source.
+
+    Of several sources with the same content, one of the same name is preferred.
+    """
+    lost: dict[str, list[Document]] = {}
+    for document in removed:
+        if not document.damaged:
+            lost.setdefault(document.source_hash, []).append(document)
+    if not lost:
+        return []
+    sources = list(sources)
+    named = {source.doc_id for source in sources}
+    known = {document.doc_id for document in deps.store.documents(scope, named=named)}
+    moves: list[Move] = []
+    others: list[tuple[str, Source]] = []
+    for source in sources:
+        # What cannot be read is refused later, as a source.
+        with suppress(SourceRefused):
+            if source.doc_id not in known:
+                digest = sha256(deps.read(source)).hexdigest()
+                same = lost.get(digest, [])
+                place = next((i for i, doc in enumerate(same) if doc.name == source.name), None)
+                if place is not None:
+                    moves.append((same.pop(place), source))
+                elif same:
+                    others.append((digest, source))
+    moves += [(lost[digest].pop(0), source) for digest, source in others if lost[digest]]
+    return moves
+
+
+def move_documents(
+    deps: IngestDeps,
+    scope: Scope,
+    sources: Iterable[Source],
+    removed: Sequence[Document],
+    log: RunLog,
+) -> tuple[list[Move], list[Document]]:
+    """Give documents the ids and paths of the files that they are in now: number, text, vectors,
+    labels and reading positions stay. Return what was moved, and what remains to be removed."""
+    moved: list[Move] = []
+    for document, source in find_moves(deps, scope, sources, removed):
+        done = deps.store.move_document(
+            scope,
+            document.number,
+            doc_id=source.doc_id,
+            path=to_utf8(source.path),
+            name=source.name,
+            shown_path=source.shown_path or short_path(to_utf8(source.path)),
+            # The ending may decide the format.
+            reread=PurePath(document.name).suffix != PurePath(source.name).suffix,
+        )
+        if done:
+            moved.append((document, source))
+            # They are extracted again under the new id.
+            deps.assets.remove(scope.world, document.doc_id)
+            log.line("info", f"document {document.number} was moved to {source.shown_path}")
+    numbers = {document.number for document, _ in moved}
+    return moved, [document for document in removed if document.number not in numbers]
+
+
+def _to_moved(moves: Iterable[Move]) -> list[Moved]:
+    return [Moved(document.shown_path, source.shown_path) for document, source in moves]
+
+
 def plan_request(
     deps: IngestDeps, scope: Scope, request: IngestRequest, *, price: float | None
 ) -> DryRun:
     """Return what a request would do, at the configured `price` of a million tokens."""
     found = find_sources(deps, scope, request)
     limits = deps.embedder.limits.within(deps.limits)
-    return plan_run(
+    removed = find_removed(deps, scope, request, found)
+    moves = find_moves(deps, scope, found, removed)
+    new_ids = {document.number: source.doc_id for document, source in moves}
+    documents = [
+        replace(document, doc_id=new_ids.get(document.number, document.doc_id))
+        for document in deps.store.documents(scope)
+    ]
+    plan = plan_run(
         found,
-        deps.store.documents(scope),
+        documents,
         make_draft=_DraftMaker(deps, scope).make,
         have_vectors=lambda hashes: deps.store.vectors(scope, hashes),
         estimate=lambda texts, tokens: estimate(scope.profile, tokens, texts, limits, price=price),
-        removed=find_removed(deps, scope, request, found),
+        removed=[document for document in removed if document.number not in new_ids],
     )
+    return replace(plan, moved=tuple(_to_moved(moves)))
 
 
 def run_request(
@@ -501,15 +603,22 @@ def run_request(
     found: FoundSources,
     log: RunLog,
     on_prune: Callable[[Sequence[Document]], None] | None = None,
+    choice: Choice | None = None,
 ) -> IngestReport:
-    """Ingest the sources of a request, then remove what its `prune` removes."""
-    removed = find_removed(deps, scope, request, found)
+    """Ingest the sources of a request, or only those of a `choice`, then remove what its `prune`
+    removes."""
+    sources, removed = found.sources, find_removed(deps, scope, request, found)
+    if choice is not None:
+        sources = tuple(source for source in sources if source.doc_id in choice.sources)
+        removed = [document for document in removed if document.doc_id in choice.missing]
+    moved, removed = move_documents(deps, scope, sources, removed, log)
     if removed and on_prune is not None:
         on_prune(removed)
-    report = ingest_sources(deps, scope, found.sources, log)
+    report = ingest_sources(deps, scope, sources, log)
     report.passed_over, report.unmatched = found.passed_over, found.unmatched
     remove_documents(deps, scope, removed, log)
     report.removed = [document.shown_path for document in removed]
+    report.moved = _to_moved(moved)
     return report
 
 

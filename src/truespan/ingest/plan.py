@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from truespan.errors import InvalidSettings, SourceRefused
 from truespan.ingest.embed import room_for_texts
 from truespan.ingest.manifest import PathPattern, split_path
+from truespan.ingest.run import Moved
 from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash
@@ -188,6 +189,7 @@ class DryRun(Struct, frozen=True):
     tokens_to_embed: int
     estimate: Estimate
     removed: tuple[Document, ...] = ()
+    moved: tuple[Moved, ...] = ()
     passed_over: int = 0
     unmatched: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()

@@ -130,6 +130,14 @@ class Failure(Struct, frozen=True):
     name: str
     code: str
     message: str
+    doc_id: str = ""
+
+
+class Moved(Struct, frozen=True):
+    """A document whose file was renamed or moved: its path before, and its path now."""
+
+    before: str
+    after: str
 
 
 class Progress(Struct, frozen=True):
@@ -159,6 +167,8 @@ class IngestReport(Struct):
     unmatched: tuple[str, ...] = ()
     """Paths of a manifest that matched no file."""
     removed: list[str] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
+    """Documents whose files were found under another path, with `prune`."""
     warnings: list[str] = field(default_factory=list)
     job: str = ""
     generation: int | None = None

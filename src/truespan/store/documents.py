@@ -16,7 +16,7 @@ from truespan.store.checksums import (
     vector_checksum,
 )
 from truespan.store.conversations import delete_turns_of
-from truespan.store.erasure import queue_files, redact
+from truespan.store.erasure import queue_files, redact, rename_in_jobs
 from truespan.store.readers import Moves, move_positions, read_revised
 from truespan.store.revisions import write_revision
 from truespan.store.rows import (
@@ -223,6 +223,60 @@ class Documents(Part):
                 **labels,
             )
             session.touch_world()
+
+    @retry_on_conflict
+    def move_document(
+        self,
+        scope: Scope,
+        document: int,
+        *,
+        doc_id: str,
+        path: str,
+        name: str,
+        shown_path: str,
+        reread: bool,
+    ) -> bool:
+        """Give a document the id and the paths of its file after a rename; False if it is gone, or
+        if another document has this id.
+
+        A title that was the file's name follows. With `reread`, and if ids of figures contain the
+        document's id, the next ingestion makes a new revision.
+        """
+        with (
+            self._db.write(scope, document=document) as session,
+            changing_revisions(session, scope.world, document),
+        ):
+            earlier = session.value(
+                """SELECT d.doc_id FROM documents d WHERE d.world_id = :world
+                     AND d.number = :document AND d.deleted_at IS NULL AND NOT EXISTS
+                       (SELECT 1 FROM documents o WHERE o.world_id = :world
+                          AND o.doc_id = :doc_id AND o.deleted_at IS NULL)""",
+                doc_id=doc_id,
+            )
+            if earlier is None:
+                return False
+            session.execute(
+                """UPDATE documents SET doc_id = :doc_id
+                   WHERE world_id = :world AND number = :document""",
+                doc_id=doc_id,
+            )
+            session.execute(
+                """UPDATE revisions SET path = :path, name = :name, shown_path = :shown_path,
+                     title = CASE WHEN title = name AND declared_title IS NULL
+                       THEN :name ELSE title END,
+                     source_hash = CASE WHEN :reread = 1 OR EXISTS (SELECT 1 FROM figures f
+                       WHERE f.revision = revisions.key) THEN '' ELSE source_hash END,
+                     derived = NULL
+                   WHERE state IN ('active', 'staged') AND document =
+                     (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
+                path=path,
+                name=name,
+                shown_path=shown_path,
+                reread=int(reread),
+            )
+            rename_in_jobs(session, earlier, doc_id)
+            session.touch_world()
+        return True
 
     @retry_on_conflict
     def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:

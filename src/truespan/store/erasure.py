@@ -178,6 +178,31 @@ def queue_files(session: Session, profiles: Sequence[str], now: float, *, urgent
     _queue(session, ErasureKind.STORE, now, urgent=urgent)
 
 
+def rename_in_jobs(session: Session, earlier: str, doc_id: str) -> None:
+    """Let the records of jobs follow a document to its new id, so that `redact` finds them."""
+    jobs = session.all(
+        """SELECT o.job FROM job_documents o JOIN jobs j ON j.key = o.job
+           WHERE j.world_id = :world AND o.doc_id = :earlier AND NOT EXISTS
+             (SELECT 1 FROM job_documents n WHERE n.job = o.job AND n.doc_id = :doc_id)""",
+        earlier=earlier,
+        doc_id=doc_id,
+    )
+    keys = [row[0] for row in jobs]
+    session.execute(
+        "UPDATE job_documents SET doc_id = :doc_id WHERE doc_id = :earlier AND job IN LIST(:keys)",
+        doc_id=doc_id,
+        earlier=earlier,
+        keys=keys,
+    )
+    session.execute(
+        """UPDATE job_lines SET line = replace(line, :earlier, :doc_id)
+           WHERE job IN LIST(:keys) AND replace(line, :earlier, :doc_id) <> line""",
+        doc_id=doc_id,
+        earlier=earlier,
+        keys=keys,
+    )
+
+
 def redact(session: Session, document: int) -> dict[str, int]:
     """Remove the names of a document from the records of jobs, and the world's cached queries.
 
@@ -194,6 +219,13 @@ def redact(session: Session, document: int) -> dict[str, int]:
         document=document,
     )
     names = {name for row in labels for name in row if name}
+    # What its file was called before a rename.
+    earlier = session.all(
+        """SELECT DISTINCT o.name FROM job_documents o JOIN jobs j ON j.key = o.job
+           WHERE j.world_id = :world AND o.doc_id = :doc_id""",
+        doc_id=labels[0][0] if labels else "",
+    )
+    names |= {row[0] for row in earlier if row[0]}
     # In a request the names are part of JSON, which may escape characters.
     names |= {json.dumps(name)[1:-1] for name in names}
     longest_first = sorted(names, key=len, reverse=True) or [_DELETED]
