@@ -19,6 +19,7 @@ from truespan.protocols import (
     Clock,
     Embedder,
     EmbeddingLimits,
+    FolderWatcher,
     GoldenFiles,
     JobQueue,
     Processes,
@@ -106,6 +107,8 @@ class Components(Struct, frozen=True):
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None = None
     """Searches the library's files for content that was deleted."""
+    watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None
+    """Returns what notices changes below folders; None if nothing can."""
     uploads: UploadStore | None = None
     """Keeps uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)

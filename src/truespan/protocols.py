@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from threading import Event
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
@@ -325,7 +326,19 @@ class SourceFinder(Protocol):
     def read_manifest(self, path: str) -> bytes: ...
     def read(self, source: Source) -> bytes: ...
     def read_sidecar(self, source: Source) -> tuple[str, bytes] | None: ...
+    def stamp(self, source: Source) -> object:
+        """Return what is different once a source or its sidecar has changed, unread."""
+        ...
+
     def exists(self, path: str) -> bool: ...
+
+
+class FolderWatcher(Protocol):
+    """Says that something changed below folders; see `files.watch`."""
+
+    def wait(self, seconds: float, stop: Event) -> bool: ...
+    def pause(self, seconds: float, stop: Event) -> None: ...
+    def close(self) -> None: ...
 
 
 class SourceParser(Protocol):

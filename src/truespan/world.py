@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from truespan.maintenance.delete import Receipt
     from truespan.maintenance.repair import RepairReport
     from truespan.reader import Reader
+    from truespan.watching import OnError, Watch
     from truespan.world_evaluation import Golden, WorldEvaluation
 
     OnProgress = Callable[[Progress], None]
@@ -486,6 +487,52 @@ class World:
                 ) from None
             report.generation = promotion.generation
         return report
+
+    def watch(
+        self,
+        folders: str | PurePath | Sequence[str | PurePath],
+        *,
+        settle_seconds: float = 1.0,
+        on_error: OnError | None = None,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+        **options: Unpack[IngestArguments],
+    ) -> Watch:
+        """Ingest folders with `prune`, then keep their documents in step; iterate over the result.
+
+        Each step of the iteration gives the report of a job: first of everything that is not
+        ingested yet, then of what changed, moved or vanished since. `Watch.stop` ends it. A change
+        counts once nothing has happened to its file for `settle_seconds`. The options are those of
+        `ingest`. Errors do not end the iteration: `on_error` is called with each, and with the
+        seconds until the next attempt.
+
+        Raises:
+            SourceMissing, SourceOutside: a folder does not exist, or leads elsewhere.
+            InvalidSettings: a path is not a folder.
+        """
+        from truespan.ingest.pipeline import find_sources
+        from truespan.watching import Watch
+
+        components, access = self._components, self.access
+        jobs = self._ingest_jobs(access.writable_scope())
+        checked = replace(IngestOptions.from_arguments(**options), prune=True)
+        request = jobs.request(folders, None, checked)
+        roots = find_sources(jobs.deps, jobs.scope, request).roots
+        if len(roots) < len(request.paths) or any(root.pattern for root in roots):
+            raise InvalidSettings("Only folders can be watched.", advice="Name the file's folder.")
+        if components.watch_folders is None:
+            raise NotAllowed("watch folders")
+        return Watch(
+            lambda: self._ingest_jobs(access.writable_scope()),
+            request,
+            components.watch_folders([root.folder for root in roots]),
+            components.clock,
+            finish=lambda: components.remover().finish_erasures(urgent=True),
+            settle_seconds=settle_seconds,
+            on_error=on_error,
+            on_progress=on_progress,
+            on_prune=on_prune,
+        )
 
     def ingest_uploads(
         self, uploads: Sequence[Upload], **options: Unpack[DocumentArguments]

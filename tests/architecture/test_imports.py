@@ -19,6 +19,7 @@ TECHNOLOGY = (
 )
 LIBRARY = (
     "components", "world_access", "jobs/world_jobs", "documents", "calibration", "ingestion",
+    "watching",
     "answering", "conversation", "reader", "world_evaluation", "doctor", "generations", "world",
     "jobs/worker", "access_tokens", "idempotency", "library",
 )  # fmt: skip
@@ -91,6 +92,7 @@ THIRD_PARTY = {
     "pypdfium2": "parsing/pdf/",
     "py3langid": "ingest/language.py",
     "snowballstemmer": "retrieval/terms.py",
+    "watchfiles": "files/watch.py",
     "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",

@@ -471,6 +471,25 @@ class StoreContract:
             "docs/b.txt": document.doc_id
         }
 
+    def test_a_moved_document_keeps_its_number_and_takes_no_id_of_another(
+        self, here: Place
+    ) -> None:
+        scope = built(here)
+        shown(here, scope, "The first text.")
+        [document] = here.store.documents(scope)
+        paths = {"path": "/docs/new.txt", "name": "new.txt", "shown_path": "docs/new.txt"}
+
+        taken = here.store.move_document(scope, 1, doc_id=document.doc_id, **paths, reread=False)
+        assert not taken
+        assert not here.store.move_document(scope, 9, doc_id="new-1", **paths, reread=False)
+        assert here.store.move_document(scope, 1, doc_id="new-1", **paths, reread=False)
+        [moved] = here.store.documents(scope)
+        assert (moved.number, moved.doc_id, moved.path) == (1, "new-1", "/docs/new.txt")
+        assert (moved.name, moved.shown_path) == ("new.txt", "docs/new.txt")
+        assert (moved.source_hash, moved.damaged) == (document.source_hash, False)
+        assert here.store.move_document(scope, 1, doc_id="new-2", **paths, reread=True)
+        assert here.store.documents(scope)[0].source_hash == ""
+
     def test_a_world_is_deleted_with_all_its_rows_and_what_follows_is_queued(
         self, here: Place
     ) -> None:

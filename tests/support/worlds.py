@@ -27,7 +27,7 @@ from truespan.library import Library
 from truespan.parsing import load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
 from truespan.parsing.sentences import split_sentences
-from truespan.protocols import EmbeddingLimits, SourceParser, VectorIndex
+from truespan.protocols import EmbeddingLimits, FolderWatcher, SourceParser, VectorIndex
 from truespan.store import Store
 from truespan.store.seal import seal_world
 from truespan.store.sqlite import SqliteDatabase
@@ -445,6 +445,7 @@ def place(
     others: Mapping[str, WordEmbedder] | None = None,
     parser: SourceParser | None = None,
     defaults: str | None = None,
+    watcher: FolderWatcher | None = None,
 ) -> Place:
     """Make (or open again) a library in a folder, in memory where the index is concerned.
 
@@ -476,6 +477,7 @@ def place(
         clock=own_clock,
         preparation=preparation or Preparation(),
         world_defaults=Defaults(defaults or DEFAULTS[-1]),
+        watch_folders=(lambda _folders: watcher) if watcher else None,
         others={
             name: OtherEmbedder(one.profile.provider, lambda one=one: one)
             for name, one in (others or {}).items()

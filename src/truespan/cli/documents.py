@@ -227,6 +227,10 @@ def ingest(
     golden: Annotated[
         str | None, Option(help="Golden queries that --update-alias must not find less of.")
     ] = None,
+    watch: Annotated[
+        bool,
+        Option("--watch", help="Keep folders in step until Ctrl-C; removes like --prune."),
+    ] = False,
     here: cli.Here = False,
     no_follow: cli.NoFollow = False,
     as_json: cli.Json = False,
@@ -235,6 +239,11 @@ def ingest(
 
     If it is interrupted, run it again: it continues.
     """
+    if watch and (manifest or dry_run or update_alias or golden or no_follow):
+        raise InvalidSettings(
+            "--watch cannot be combined with --manifest, --dry-run, --update-alias, --golden or "
+            "--no-follow."
+        )
     options: dict[str, Any] = {
         "manifest": manifest,
         "kind": kind,
@@ -259,6 +268,11 @@ def ingest(
             plan = chosen.plan_ingest(paths or (), **options)
             echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
             return 0
+        if watch:
+            from truespan.cli.follow import follow_folders
+
+            del options["manifest"]
+            return follow_folders(chosen, paths or (), options, as_json=as_json)
         # An alias is not moved by a job, so a command that moves one does all of it.
         if opened.has_workers and not (here or update_alias):
             from truespan.cli.follow import follow_ingest

@@ -63,6 +63,26 @@ def show_ingest(report: IngestReport) -> str:
     return "\n".join(lines)
 
 
+def show_watched(report: IngestReport) -> str:
+    """Return what a job of a watch did, in one line."""
+
+    def name(label: str, names: Sequence[str]) -> Iterator[str]:
+        if names:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            yield f"{label} {', '.join(names[:_SHOWN])}{more}"
+
+    parts = [
+        *name("ingested", report.ingested),
+        *([f"{report.unchanged} unchanged"] if report.unchanged else ()),
+        *name("moved", [f"{moved.before} to {moved.after}" for moved in report.moved]),
+        *name("removed", report.removed),
+        *name("failed", [failure.message for failure in report.failures]),
+        *(f"note: {warning}" for warning in report.warnings),
+        f"{pluralize(report.embedded, 'text')} embedded",
+    ]
+    return "; ".join(parts)
+
+
 def dry_run_data(plan: DryRun) -> dict[str, Any]:
     return {
         "documents": plan.documents,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from truespan.protocols import (
     Clock,
     Embedder,
     EmbeddingLimits,
+    FolderWatcher,
     Reranker,
     TokenCounter,
     VectorIndex,
@@ -170,6 +171,7 @@ def open_library(
             answers=rules,
             conversations=providers.conversation_rules(settings),
             find_leftovers=partial(find_leftovers, own_files),
+            watch_folders=_watch_folders,
             uploads=UploadFolder(
                 folder / UPLOADS_FOLDER, reserve=settings.disk_reserve, max_bytes=max_bytes
             ),
@@ -187,6 +189,13 @@ def open_library(
         ),
         authority,
     )
+
+
+def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
+    # Imported here: no other command needs it.
+    from truespan.files.watch import FolderWatcher
+
+    return FolderWatcher(folders, supported)
 
 
 def _other_embedders(
