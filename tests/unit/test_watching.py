@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,8 @@ import pytest
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import HandClock, Place, WordEmbedder, place
+from truespan.cli import run
+from truespan.cli.follow import follow_folders
 from truespan.errors import InvalidSettings, ProviderUnavailable, SourceMissing, TruespanError
 from truespan.files.watch import FolderWatcher
 from truespan.ingest.run import IngestReport
@@ -319,3 +323,49 @@ def test_system_reports_changes_of_sources_and_notices_a_replaced_folder(tmp_pat
     stop.set()
     while watcher.wait(60.0, stop):
         """Events that were waiting come first."""
+
+
+@proves("watch.survives")
+def test_command_prints_a_line_for_each_job_and_ends_by_a_signal(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.write("a.txt", story(5))()
+    scene.watcher.changes = [
+        lambda: [scene.write(f"{place}.txt", story(place, "garden"))() for place in range(2, 7)],
+        scene.rename("a.txt", "b.txt"),
+        lambda: shutil.rmtree(scene.folder),
+    ]
+    scene.watcher.pauses = [
+        *[lambda: None] * 2,
+        # After the folder was found missing, twice.
+        lambda: None,
+        lambda: signal.raise_signal(signal.SIGTERM),
+    ]
+    before = signal.getsignal(signal.SIGTERM)
+
+    assert follow_folders(scene.world, [str(scene.folder)], {}, as_json=False) == 0
+
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "ingested a.txt; 1 text embedded",
+        "ingested 2.txt, 3.txt, 4.txt and 2 more; 5 texts embedded",
+        "1 unchanged; moved files/a.txt to files/b.txt; 0 texts embedded",
+    ]
+    watching, missing = err.splitlines()
+    assert watching == "Watching. Ctrl-C stops it."
+    assert missing.endswith("Next attempt in 1 s.")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+    scene.folder.mkdir()
+    scene.write("b.pdf", "%PDF-1.7 and nothing")()
+    scene.watcher.pauses = [lambda: signal.raise_signal(signal.SIGINT)]
+    follow_folders(scene.world, [str(scene.folder)], {"allow_empty": True}, as_json=True)
+    first, *_ = capsys.readouterr().out.splitlines()
+    report = json.loads(first)
+    assert [failure["code"] for failure in report["failures"]] == ["source_broken"]
+    assert len(report["removed"]) == 6
+
+
+def test_watch_cannot_be_combined_with_what_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ingest", "folder", "--watch", "--dry-run"]) == 2
+    assert "--watch cannot be combined with" in capsys.readouterr().err
