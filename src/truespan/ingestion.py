@@ -140,7 +140,7 @@ class IngestJobs:
         once `stopping` returns True.
         """
         self._other_generations(self.scope)
-        found = pipeline.find_sources(self.deps, self.scope, request)
+        found = pipeline.find_sources(self.deps, self.scope, request, choice=choice)
         store, own = self._components.store, self._components.processes.own()
         job = store.begin_job(self.scope, INGEST, request.to_json(), own)
         return self._run(job, request, found, on_progress, on_prune, choice, stopping)

@@ -9,7 +9,7 @@ file and renames it is one change, and a file that is still growing is waited fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ _log.addHandler(logging.NullHandler())
 
 
 class _Refusal(Struct, frozen=True):
-    """A source that failed: how it was, when it is tried again, and how long that waited."""
+    """A file that failed: how it was, when it is tried again, and how long that waited."""
 
     stamp: object
     due: float
@@ -58,9 +58,11 @@ class _Look(Struct, frozen=True):
     """What differs between folders and documents."""
 
     changed: Mapping[str, object]
-    """The stamps of sources to ingest, by doc id."""
+    """The stamps of files to ingest, by path."""
     missing: frozenset[str]
-    """The doc ids of documents whose files are gone."""
+    """The ids of documents whose files are gone."""
+    lost: frozenset[str]
+    """The paths of files that are gone since the last job."""
     seconds: float
 
     @property
@@ -154,29 +156,28 @@ class Watch:
             )
         except Cancelled:
             # Whoever cancelled it does not want it to begin again until a file changes.
-            self._state.finish(look, choice, (), self._clock.monotonic())
+            self._state.finish(look, choice, self._clock.monotonic())
             raise
-        failed = {failure.doc_id for failure in report.failures}
-        self._state.finish(look, choice, failed, self._clock.monotonic())
+        self._state.finish(look, choice, self._clock.monotonic())
         self._finish()
         return report
 
     def _look(self, jobs: IngestJobs) -> _Look:
         began, state = self._clock.monotonic(), self._state
-        found = pipeline.find_sources(jobs.deps, jobs.scope, self._request)
-        stamps = {source.doc_id: jobs.deps.sources.stamp(source) for source in found}
+        found = pipeline.find_sources(jobs.deps, jobs.scope, self._request, open_files=False)
+        stamps = {source.path: jobs.deps.sources.stamp(source) for source in found}
         missing: frozenset[str] = frozenset()
+        lost = frozenset(state.done.keys() - stamps.keys())
         # All documents are compared with the folders once, later only if a file is gone.
-        if not state.begun or not state.done.keys() <= stamps.keys():
+        if lost or not state.begun:
             removed = pipeline.find_removed(jobs.deps, jobs.scope, self._request, found)
             missing = frozenset(document.doc_id for document in removed)
+        if not missing:
             # What was refused, or what someone else deleted, leaves no document to remove.
-            state.forget(state.done.keys() - stamps.keys() - missing)
+            state.forget(lost)
         now = self._clock.monotonic()
-        changed = {
-            doc_id: stamp for doc_id, stamp in stamps.items() if state.is_due(doc_id, stamp, now)
-        }
-        return _Look(changed, missing, now - began)
+        changed = {path: stamp for path, stamp in stamps.items() if state.is_due(path, stamp, now)}
+        return _Look(changed, missing, lost, now - began)
 
     def _try(self, step: Callable[[], IngestReport | None]) -> IngestReport | None:
         """Do a step; after an error, report it and pause, longer after each."""
@@ -215,18 +216,18 @@ class _State(Struct):
     """What a watch knows: what is in step, what was refused, and what the last look saw."""
 
     done: dict[str, object] = field(default_factory=dict)
-    """The stamps with which sources were ingested."""
+    """The stamps with which files were ingested, by path."""
     refused: dict[str, _Refusal] = field(default_factory=dict)
     seen: _Look | None = None
     looks: int = 0
     begun: bool = False
     failures: int = 0
 
-    def is_due(self, doc_id: str, stamp: object, now: float) -> bool:
-        refusal = self.refused.get(doc_id)
+    def is_due(self, path: str, stamp: object, now: float) -> bool:
+        refusal = self.refused.get(path)
         if refusal is not None and refusal.stamp == stamp:
             return refusal.due <= now
-        return self.done.get(doc_id) != stamp
+        return self.done.get(path) != stamp
 
     def settle(self, look: _Look) -> Choice | None:
         """Return what two looks in a row have seen the same; None if it is worth another look."""
@@ -238,32 +239,34 @@ class _State(Struct):
             # The first job takes everything. What is growing changes, and is ingested again.
             return Choice(frozenset(look.changed), look.missing)
         self.looks += 1
-        before = seen or _Look({}, frozenset(), 0.0)
-        settled = {k for k, stamp in look.changed.items() if before.changed.get(k) == stamp}
-        gone = look.missing & before.missing
-        complete = len(settled) == len(look.changed) and gone == look.missing
-        if not complete and self.looks < MOST_LOOKS:
+        if seen is None:
             return None
-        return Choice(frozenset(settled), gone) if settled or gone else None
+        settled = {path for path, stamp in look.changed.items() if seen.changed.get(path) == stamp}
+        gone = look.missing & seen.missing
+        complete = len(settled) == len(look.changed) and gone == look.missing
+        if (complete or self.looks >= MOST_LOOKS) and (settled or gone):
+            return Choice(frozenset(settled), gone)
+        return None
 
-    def finish(self, look: _Look, choice: Choice, failed: Collection[str], now: float) -> None:
+    def finish(self, look: _Look, choice: Choice, now: float) -> None:
         """Record that a job ingested what was chosen, except for what failed."""
         self.begun, self.looks, self.seen = True, 0, None
-        self.forget(choice.missing)
-        for doc_id in choice.sources:
-            stamp, before = look.changed[doc_id], self.refused.pop(doc_id, None)
-            self.done[doc_id] = stamp
-            if doc_id in failed:
+        if choice.missing == look.missing:
+            self.forget(look.lost)
+        for path in choice.files:
+            stamp, before = look.changed[path], self.refused.pop(path, None)
+            self.done[path] = stamp
+            if path in choice.failed:
                 again = before if before is not None and before.stamp == stamp else None
                 pause = min(2 * again.pause, LONGEST_RETRY) if again else FIRST_RETRY
-                self.refused[doc_id] = _Refusal(stamp, now + pause, pause)
+                self.refused[path] = _Refusal(stamp, now + pause, pause)
 
     def pause(self, now: float, longest: float) -> float:
         """Return how long nothing is to be done, unless something changes."""
         due = min((refusal.due for refusal in self.refused.values()), default=now + longest)
         return min(max(due - now, 0.0), longest)
 
-    def forget(self, doc_ids: Iterable[str]) -> None:
-        for doc_id in doc_ids:
-            self.done.pop(doc_id, None)
-            self.refused.pop(doc_id, None)
+    def forget(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.done.pop(path, None)
+            self.refused.pop(path, None)

@@ -517,7 +517,7 @@ class World:
         jobs = self._ingest_jobs(access.writable_scope())
         checked = replace(IngestOptions.from_arguments(**options), prune=True)
         request = jobs.request(folders, None, checked)
-        roots = find_sources(jobs.deps, jobs.scope, request).roots
+        roots = find_sources(jobs.deps, jobs.scope, request, open_files=False).roots
         if len(roots) < len(request.paths) or any(root.pattern for root in roots):
             raise InvalidSettings("Only folders can be watched.", advice="Name the file's folder.")
         if components.watch_folders is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -168,3 +169,24 @@ def test_erased_document_leaves_none_of_its_earlier_names(here: Place) -> None:
     kept = "\n".join(str(row[0]) for row in rows)
     assert "secret" not in kept
     assert earlier.doc_id not in kept
+
+
+def test_renamed_archive_keeps_the_documents_inside(here: Place) -> None:
+    world = here.library.create_world("world")
+    folder(here).mkdir()
+    with ZipFile(folder(here) / "a.zip", "w") as archive:
+        archive.writestr("one.txt", story(5))
+        archive.writestr("deep/two.txt", story(5, "garden"))
+    world.ingest(str(folder(here)))
+    os.rename(folder(here) / "a.zip", folder(here) / "b.zip")
+
+    report = world.ingest(str(folder(here)), prune=True)
+
+    assert sorted(moved.after for moved in report.moved) == [
+        "files/b.zip/deep/two.txt",
+        "files/b.zip/one.txt",
+    ]
+    assert (report.ingested, report.removed, report.unchanged) == ([], [], 2)
+    paths = {document.path for document in world.documents.list()}
+    assert paths == {str(folder(here) / "b.zip" / name) for name in ("one.txt", "deep/two.txt")}
+    assert world.ingest(str(folder(here)), prune=True).unchanged == 2

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from zipfile import ZipFile
 
 import pytest
 
@@ -291,6 +292,29 @@ def test_changed_sidecar_changes_the_labels_of_its_document(scene: Scene) -> Non
 
     assert done == ["+a.txt", "=1"]
     assert scene.world.documents.get("a.txt").tags == ("sea",)
+
+
+def test_members_of_a_changed_archive_are_kept_in_step(scene: Scene) -> None:
+    def pack(*names: str) -> None:
+        with ZipFile(scene.folder / "a.zip", "w") as archive:
+            for name in names:
+                archive.writestr(name, story(5, name))
+
+    pack("one.txt", "two.txt")
+    scene.write("other.txt", story(3))()
+
+    done = scene.run(
+        lambda: pack("two.txt", "three.txt"),
+        scene.remove("other.txt"),
+        scene.rename("a.zip", "b.zip"),
+    )
+
+    assert done == [
+        "+one.txt +other.txt +two.txt",
+        "+three.txt =1 -one.txt",
+        "-other.txt",
+        "=2 two.txt>two.txt three.txt>three.txt",
+    ]
 
 
 def test_only_existing_folders_can_be_watched(scene: Scene) -> None:

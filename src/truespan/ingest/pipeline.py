@@ -36,9 +36,6 @@ from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, declared_with_sidecar, expand_members
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run, to_utf8
-<<<<<<< HEAD
-from truespan.ingest.run import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
-=======
 from truespan.ingest.run import (
     REMARKS,
     Failure,
@@ -48,8 +45,6 @@ from truespan.ingest.run import (
     Progress,
     RunLog,
 )
-from truespan.ingest.sidecar import parse_sidecar
->>>>>>> 9225d610 (Keep a document when its file is renamed or moved)
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
@@ -442,16 +437,42 @@ class IngestRequest(Struct, frozen=True):
         return cls(tuple(fields["paths"]), fields["manifest"], fields["uploads"], options)
 
 
+class Choice(Struct):
+    """The files of a request that are ingested, and the missing documents, by id, that are removed.
+
+    Documents that are no longer in one of these files are removed as well. A run adds the files
+    that failed, or a part of which did.
+    """
+
+    files: frozenset[str]
+    missing: frozenset[str]
+    failed: set[str] = field(default_factory=set)
+
+    def removes(self, document: Document) -> bool:
+        files = {to_utf8(file) for file in self.files}
+        held = any(str(parent) in files for parent in PurePath(document.path).parents)
+        return held or document.doc_id in self.missing
+
+
 def find_sources(
-    deps: IngestDeps, scope: Scope, request: IngestRequest, *, open_files: bool = True
+    deps: IngestDeps,
+    scope: Scope,
+    request: IngestRequest,
+    *,
+    open_files: bool = True,
+    choice: Choice | None = None,
 ) -> FoundSources:
-    """Return the sources that a request names; a manifest is checked as a whole first.
+    """Return the sources that a request names, or those of a `choice`; a manifest is checked as a
+    whole first.
 
     Files that hold several documents are opened, and their members are sources, unless it is only
     to be known whether anything is found.
     """
 
     def expand(found: FoundSources) -> FoundSources:
+        if choice is not None:
+            chosen = tuple(source for source in found if source.path in choice.files)
+            found = replace(found, sources=chosen)
         return expand_members(deps, found) if open_files else found
 
     if request.uploads is not None:
@@ -494,13 +515,6 @@ def find_removed(
     )
 
 
-class Choice(Struct, frozen=True):
-    """Which sources of a request are ingested, and which missing documents removed, by doc id."""
-
-    sources: frozenset[str]
-    missing: frozenset[str]
-
-
 Move: TypeAlias = tuple[Document, Source]
 """A document whose file is gone, and the new file that has the same content."""
 
@@ -521,13 +535,14 @@ def find_moves(
     sources = list(sources)
     named = {source.doc_id for source in sources}
     known = {document.doc_id for document in deps.store.documents(scope, named=named)}
+    reader = MemberReader(deps)
     moves: list[Move] = []
     others: list[tuple[str, Source]] = []
     for source in sources:
         # What cannot be read is refused later, as a source.
         with suppress(SourceRefused):
             if source.doc_id not in known:
-                digest = sha256(deps.read(source)).hexdigest()
+                digest = sha256(reader.read(source)[1]).hexdigest()
                 same = lost.get(digest, [])
                 place = next((i for i, doc in enumerate(same) if doc.name == source.name), None)
                 if place is not None:
@@ -553,9 +568,9 @@ def move_documents(
             scope,
             document.number,
             doc_id=source.doc_id,
-            path=to_utf8(source.path),
+            path=to_utf8(source.recorded_path),
             name=source.name,
-            shown_path=source.shown_path or short_path(to_utf8(source.path)),
+            shown_path=source.shown_path or short_path(to_utf8(source.recorded_path)),
             # The ending may decide the format.
             reread=PurePath(document.name).suffix != PurePath(source.name).suffix,
         )
@@ -605,16 +620,18 @@ def run_request(
     on_prune: Callable[[Sequence[Document]], None] | None = None,
     choice: Choice | None = None,
 ) -> IngestReport:
-    """Ingest the sources of a request, or only those of a `choice`, then remove what its `prune`
-    removes."""
-    sources, removed = found.sources, find_removed(deps, scope, request, found)
+    """Ingest the sources that were found of a request, or of a `choice` of it, then remove what its
+    `prune` removes."""
+    removed = find_removed(deps, scope, request, found)
     if choice is not None:
-        sources = tuple(source for source in sources if source.doc_id in choice.sources)
-        removed = [document for document in removed if document.doc_id in choice.missing]
-    moved, removed = move_documents(deps, scope, sources, removed, log)
+        removed = list(filter(choice.removes, removed))
+    moved, removed = move_documents(deps, scope, found, removed, log)
     if removed and on_prune is not None:
         on_prune(removed)
-    report = ingest_sources(deps, scope, sources, log)
+    report = ingest_sources(deps, scope, found.sources, log)
+    if choice is not None:
+        failed = {failure.doc_id for failure in report.failures}
+        choice.failed.update(source.path for source in found if source.doc_id in failed)
     report.passed_over, report.unmatched = found.passed_over, found.unmatched
     remove_documents(deps, scope, removed, log)
     report.removed = [document.shown_path for document in removed]
