@@ -16,7 +16,9 @@ from truespan.parsing.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import Block, BlockKind, Span
 
-STANDARD = [replace(profile, whole_rows=True) for profile in (WINDOW, SENTENCES, TOKENS)]
+# Of 256 tokens some parts have more.
+WIDE = replace(TOKENS, size=400)
+STANDARD = [replace(profile, whole_rows=True) for profile in (WINDOW, SENTENCES, WIDE)]
 PACKED = ChunkingProfile("packed", Strategy.SENTENCES, 8, 2, pack=1200, whole_rows=True)
 APART = [replace(profile, overlap_mode=OverlapMode.SEPARATE) for profile in STANDARD]
 ALL = [*STANDARD, PACKED, *APART]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import Place, WordCounter, place
 from truespan.world import World
 
 HEADER = "Meal | Limit | Remark"
@@ -64,3 +64,26 @@ def test_an_unchanged_file_is_read_again_only_when_the_defaults_decide_otherwise
     assert world.ingest(file).ingested == ["limits.md"]
     assert world.documents.text("limits.md").endswith(CANONICAL)
     assert world.ingest(file).unchanged == 1
+
+
+def test_context_has_markdown_tables_that_count_against_the_budget(here: Place):
+    world = add(here, "travel", "recommended")
+
+    found = world.search("meal 7 of the day", top_k=3)
+    bundle = world.retrieve("meal 7 of the day", top_k=10, max_tokens=900)
+
+    markdown = "| Meal | Limit | Remark |\n|---|---|---|\n| "
+    assert markdown in found.context
+    assert markdown in bundle.context
+    assert all(passage.text in world.documents.text("limits.md") for passage in found.results)
+    tokens = WordCounter().count(bundle.context)
+    assert tokens <= bundle.total_tokens <= 900
+    assert sum(chunk.token_count for chunk in bundle.retrieved_chunks) < bundle.total_tokens
+
+
+def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(here: Place):
+    world = add(here, "travel", "contract")
+
+    for context in (world.search("meal").context, world.retrieve("meal").context):
+        assert "Meal 1 of the day | 1 EUR" in context
+        assert "|---|" not in context

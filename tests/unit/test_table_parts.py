@@ -24,8 +24,8 @@ HEADER = "Meal | Limit"
 
 def table(count: int, header: str = HEADER, **fields) -> Block:
     rows = [header, *(f"Meal number {number} of the day | {number} EUR" for number in range(count))]
-    defaults = {"header_rows": header.count("\n") + 1}
-    return Block(BlockKind.TABLE, "\n".join(rows), **(defaults | fields))
+    block = Block(BlockKind.TABLE, "\n".join(rows), header_rows=header.count("\n") + 1)
+    return structs.replace(block, **fields)
 
 
 def parts_of(block: Block) -> list[str]:
@@ -176,7 +176,7 @@ def test_no_row_is_lost_or_changed(cells: list[list[str]], header_rows: int):
 
 def test_only_worlds_without_the_contract_divide_tables_and_it_is_part_of_the_recipe():
     usual, options, counter = Preparation(), DocumentOptions(), WordCounter()
-    contract, other = (usual.for_world(defaults) for defaults in (Defaults.CONTRACT, "recommended"))
+    other, contract = (usual.for_world(defaults) for defaults in Defaults)
 
     assert not contract.divides_tables
     assert other.divides_tables

@@ -29,6 +29,7 @@ from truespan.types.decision import CHOSEN, AnswerMode, Candidate, Considered, D
 from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
+from truespan.types.tables import format_tables
 from truespan.types.trust import Visible
 
 
@@ -73,7 +74,7 @@ def best_of(ranked: Sequence[Candidate], settings: DecisionSettings) -> float | 
         float(candidate.similarity)
         for candidate in ranked
         if candidate.kind not in settings.exclude_chunk_types_from_llm
-        and 1 <= candidate.characters <= settings.max_context_chars
+        and 1 <= candidate.characters <= settings.max_context_chars - candidate.added
     )
     return max(usable, default=None)
 
@@ -115,7 +116,7 @@ def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, lo
         return WhyNot.BELOW_FLOOR
     if not taken.new_in(candidate):
         return WhyNot.DUPLICATE
-    if candidate.characters > settings.max_context_chars - taken.characters:
+    if candidate.characters + candidate.added > settings.max_context_chars - taken.characters:
         return WhyNot.OVER_BUDGET
     return CHOSEN if taken.chunks < settings.max_chunks else WhyNot.OUTRANKED
 
@@ -131,7 +132,7 @@ class _Taken(Struct):
     def add(self, candidate: Candidate) -> None:
         self.distinct += self.new_in(candidate)
         self.chunks += 1
-        self.characters += candidate.characters
+        self.characters += candidate.characters + candidate.added
         if candidate.start is not None:
             end = candidate.start + candidate.characters
             self._covered.add(candidate.document, candidate.start, end)
@@ -185,14 +186,20 @@ You answer a question from general knowledge. There are no documents at hand tha
 
 
 def grounded_messages(
-    question: Question, sources: Sequence[Visible], *, mode: AnswerMode, reading: bool
+    question: Question,
+    sources: Sequence[Visible],
+    *,
+    mode: AnswerMode,
+    reading: bool,
+    tables: bool = False,
 ) -> tuple[Message, ...]:
     """Return the messages for the primary model: rules, sources numbered from 1, the question.
 
-    Earlier turns of a conversation come between the sources and the question.
+    Earlier turns of a conversation come between the sources and the question. With `tables`, the
+    tables of sources are in Markdown.
     """
     pairs = zip(sources, unrepeated_spans(sources), strict=True)
-    bodies = [_body(source, spans) for source, spans in pairs]
+    bodies = [_body(source, spans, tables=tables) for source, spans in pairs]
     earlier = "\n\n".join(map(render_exchange, question.history))
     in_full = [question.standalone] if question.standalone != question.asked else []
     others = [earlier] if earlier else []
@@ -217,10 +224,11 @@ def unaided_messages(question: str) -> tuple[Message, ...]:
     return Message(Role.SYSTEM, _UNAIDED), Message(Role.USER, question)
 
 
-def _body(source: Visible, spans: Sequence[tuple[int, int]]) -> str:
+def _body(source: Visible, spans: Sequence[tuple[int, int]], *, tables: bool) -> str:
     """Return the text of a source under its place; both come from the document."""
     labels = dict.fromkeys((source.title, source.chapter, source.section))
     place = " > ".join(shorten(" ".join(label.split()), _LONGEST_LABEL) for label in labels)
-    text = f"\n{_LEFT_OUT}\n".join(source.text[start:end] for start, end in spans)
+    pieces = [source.text[start:end] for start, end in spans]
+    text = f"\n{_LEFT_OUT}\n".join(map(format_tables, pieces) if tables else pieces)
     origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]
     return f"Place: {place}\nSource: {origin}\nText:\n{text}"

@@ -12,12 +12,14 @@ from typing import TypeAlias
 from unicodedata import category
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.answers.citations import CLOSERS, GROUP, OPENERS
 from truespan.answers.prompt import unrepeated_spans
 from truespan.types.answer import Quote
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
+from truespan.types.tables import unformat_rows
 from truespan.types.trust import Visible
 
 LEAST_SINGLE_WORDS = 3
@@ -208,6 +210,15 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
 
 
 def _check_quote(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
+    quote = _find_quote(text, runs, sids_of)
+    if not quote.verified and "|" in text:
+        # A model gets tables in Markdown.
+        found = _find_quote(unformat_rows(text), runs, sids_of)
+        quote = replace(found, text=quote.text) if found.verified else quote
+    return quote
+
+
+def _find_quote(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
     shown = " ".join(text.split())
     wanted, _ = fold(_trim(text))
     for run in runs:

@@ -52,6 +52,7 @@ from truespan.types.decision import (
 from truespan.types.ids import ChunkId
 from truespan.types.request import Defaults
 from truespan.types.support import Support
+from truespan.types.tables import added_characters
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
@@ -121,7 +122,11 @@ class Responder(Struct, frozen=True):
                         fitted = self._fit(decision, chunks)
                         sources = fitted.sources
                         messages = grounded_messages(
-                            self.question, sources, mode=decision.mode, reading=self.reading
+                            self.question,
+                            sources,
+                            mode=decision.mode,
+                            reading=self.reading,
+                            tables=self._tables,
                         )
                         reply = _ask(self.models.primary, messages, self.question, sources)
                         evidence = replace(evidence, primary=reply.outcome)
@@ -170,6 +175,11 @@ class Responder(Struct, frozen=True):
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(answer)
 
+    @property
+    def _tables(self) -> bool:
+        """Return whether models get tables in Markdown."""
+        return self.defaults is not Defaults.CONTRACT
+
     def _evidence(self, chunks: Iterable[Visible]) -> Evidence:
         candidates = tuple(
             Candidate(
@@ -182,6 +192,7 @@ class Responder(Struct, frozen=True):
                 start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
                 place=None if chunk.fused is None and chunk.rerank is None else place,
                 coverage=self.retrieved.coverage.get(chunk.chunk_id),
+                added=added_characters(chunk.text) if self._tables else 0,
             )
             for place, chunk in enumerate(chunks)
         )

@@ -33,6 +33,7 @@ from truespan.parsing.sentences import split_sentences
 from truespan.protocols import TokenCounter
 from truespan.types.graphemes import cut_before
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
+from truespan.types.tables import BAR
 from truespan.types.text import CanonicalText, Sentence, Span, TokenMap, contents_start
 
 _SLACK = 64
@@ -47,7 +48,6 @@ _LONGEST_TOKEN = 16
 sentence of millions of characters must not be measured whole for each of its parts."""
 _WORD = re.compile(r"\S")
 _BEFORE_WORD = re.compile(r"\s(?=\S)")
-_BAR = re.compile(r"(?<!\S)\|(?!\S)")
 _PARAGRAPH = "\n\n"
 _END = itemgetter(2)
 _make_span = partial(tuple.__new__, Span)
@@ -290,7 +290,7 @@ def find_tables(text: str, profile: ChunkingProfile) -> Tables | None:
     """Return the tables that chunks of a profile do not divide; None if there are none."""
     if not profile.whole_rows or "|" not in text:
         return None
-    bars = [found.start() for found in _BAR.finditer(text)]
+    bars = [found.start() for found in BAR.finditer(text)]
     return Tables(text, bars) if bars else None
 
 
@@ -460,7 +460,7 @@ class _TableRows(Struct, frozen=True):
             row_before.append(before)
             begins_line.append("\n" in gap)
             sentence = text[start:stop]
-            if "|" in sentence and _BAR.search(sentence):
+            if "|" in sentence and BAR.search(sentence):
                 before = sid
                 rows.append(sid)
             end = stop

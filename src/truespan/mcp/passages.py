@@ -1,8 +1,9 @@
 """Passages as text for a model: each under a header, between fences that no document can imitate.
 
 Many clients show a model only the text of a result. A header says where a passage is from. Below
-it the verified text stands unchanged between two lines of tildes, more of them than any passage
-has in a row: whatever a document contains, it cannot end its own passage or begin another one.
+it the verified text stands between two lines of tildes, more of them than any passage has in a row:
+whatever a document contains, it cannot end its own passage or begin another one. The text is
+unchanged, except that tables may be in Markdown.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
 from truespan.types.graphemes import shorten
+from truespan.types.tables import format_tables
 
 LONGEST_LABEL = 120
 LONGEST_SENTENCE = 1000
@@ -102,8 +104,11 @@ def _join(before: TextPassage, after: TextPassage) -> TextPassage:
     )
 
 
-def render_passages(passages: Sequence[TextPassage]) -> str:
-    """Return each passage under its header; empty if there are none."""
+def render_passages(passages: Sequence[TextPassage], *, tables: bool = False) -> str:
+    """Return each passage under its header; empty if there are none.
+
+    With `tables`, tables are in Markdown.
+    """
     fence = "~" * max(SHORTEST_FENCE, 1 + max(map(_longest_run, passages), default=0))
     documents: dict[str, set[int]] = {}
     for passage in passages:
@@ -112,7 +117,8 @@ def render_passages(passages: Sequence[TextPassage]) -> str:
     for number, passage in enumerate(passages, 1):
         shares_title = len(documents[passage.title.casefold()]) > 1
         header = describe_passage(passage, name_source=shares_title)
-        blocks.append(f"[{number}] {header}\n{fence}\n{passage.text}\n{fence}")
+        text = format_tables(passage.text) if tables else passage.text
+        blocks.append(f"[{number}] {header}\n{fence}\n{text}\n{fence}")
     return "\n\n".join(blocks)
 
 

@@ -34,6 +34,7 @@ from truespan.mcp.resources import READER_RESOURCES, WORLD_RESOURCES
 from truespan.mcp.writing import ADD_FILES, ADD_NOTE, SET_POSITION, OtherBook, other_books
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
 from truespan.types.reading import ReadingPosition
+from truespan.types.request import Defaults
 
 if TYPE_CHECKING:
     from truespan.reader import Reader
@@ -155,7 +156,8 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
     else:
         summary = "nothing found in what has been read; try other words"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
-    return _with_summary(passages, summary, bundle.metadata.warnings)
+    tables = bundle.metadata.defaults is not Defaults.CONTRACT
+    return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
 
 def _render_bundle(_: World, bundle: ContextBundle) -> list[str]:
@@ -165,7 +167,8 @@ def _render_bundle(_: World, bundle: ContextBundle) -> list[str]:
     else:
         summary = "nothing found; try other words or fewer filters"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(bundle.metadata.funnel.in_scope)}."
-    return _with_summary(passages, summary, bundle.metadata.warnings)
+    tables = bundle.metadata.defaults is not Defaults.CONTRACT
+    return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
 
 def _render_search(_: World, result: SearchResult) -> list[str]:
@@ -174,7 +177,8 @@ def _render_search(_: World, result: SearchResult) -> list[str]:
     summary = f"{found}. Searched {_chunks(funnel.in_scope)}: {funnel.fetched} fetched at or above "
     summary += f"a similarity of {result.floor:g}, {funnel.verified} verified, "
     summary += f"{funnel.returned} shown."
-    return _with_summary(passages, summary, result.warnings)
+    tables = result.defaults is not Defaults.CONTRACT
+    return _with_summary(passages, summary, result.warnings, tables=tables)
 
 
 def _count(passages: Sequence[TextPassage]) -> str:
@@ -186,11 +190,12 @@ def _chunks(count: int) -> str:
 
 
 def _with_summary(
-    passages: Sequence[TextPassage], summary: str, warnings: Sequence[Notice]
+    passages: Sequence[TextPassage], summary: str, warnings: Sequence[Notice], *, tables: bool
 ) -> list[str]:
     """Return a block with the passages, if there are any, and one that describes them."""
     described = "\n".join([summary, *(f"Warning: {notice.message}" for notice in warnings)])
-    return [render_passages(passages), described] if passages else [described]
+    shown = [render_passages(passages, tables=tables)] if passages else []
+    return [*shown, described]
 
 
 def _reading_tools(*, may_move: bool) -> tuple[Tool, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -15,7 +16,13 @@ from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.ingest.boilerplate import is_boilerplate
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import Fetched
-from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel, follows_contract
+from truespan.retrieval.pipeline import (
+    Attempt,
+    Pipeline,
+    count_funnel,
+    follows_contract,
+    renders_tables,
+)
 from truespan.retrieval.query_vector import round_score
 from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.stages import MOST_ASIDE
@@ -38,6 +45,7 @@ from truespan.types.bundle import (
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope, World
+from truespan.types.tables import added_tokens, format_tables
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
@@ -75,17 +83,26 @@ class CoveredText(Struct):
         insort(self._taken.setdefault(document, []), (start, end))
 
 
-def render(parts: Iterable[Passage | Visible]) -> str:
-    """Join texts in their order, leaving out what overlaps an earlier one."""
+def render(parts: Iterable[Passage | Visible], *, tables: bool = False) -> str:
+    """Join texts in their order, leaving out what overlaps an earlier one.
+
+    With `tables`, tables are in Markdown. Each text is formatted by itself: rows of different
+    documents must not become one table.
+    """
     covered = CoveredText()
     pieces: list[str] = []
     for part in parts:
         for start, end in covered.uncovered(part.document, part.start, part.end):
             piece = part.text[start - part.start : end - part.start].strip()
             if piece:
-                pieces.append(piece)
+                pieces.append(format_tables(piece) if tables else piece)
         covered.add(part.document, part.start, part.end)
     return SEPARATOR.join(pieces)
+
+
+def count_rendered(part: Visible, *, tables: bool) -> int:
+    """Return how many tokens of the budget a part takes."""
+    return part.tokens + (added_tokens(part.text) if tables else 0)
 
 
 class Packed(Struct):
@@ -109,10 +126,12 @@ def pack(
     budget: float,
     excluded: Collection[ChunkKind] = (ChunkKind.FIGURE,),
     boilerplate_last: bool = False,
+    tables: bool = False,
 ) -> Packed:
     """Take the best that fit, at most `k` and `budget` tokens in all.
 
-    With `boilerplate_last`, licences, lists of chapters and page numbers come after all else.
+    With `boilerplate_last`, licences, lists of chapters and page numbers come after all else. With
+    `tables`, what Markdown adds to tables counts too.
 
     A chunk that is too large is skipped, and the next ones are tried; none is cut to fit. A chunk
     that lies wholly within earlier ones is a repetition.
@@ -127,13 +146,13 @@ def pack(
             reason = EXCLUDED
         elif not any(part.text[a - part.start : b - part.start].strip() for a, b in uncovered):
             reason = DUPLICATE
-        elif part.tokens > left:
+        elif (tokens := count_rendered(part, tables=tables)) > left:
             reason = OVER_BUDGET
         else:
             reason = None
             packed.chosen.append(part)
             covered.add(part.document, part.start, part.end)
-            left -= part.tokens
+            left -= tokens
         if reason is not None:
             packed.left_out.setdefault(reason, []).append(part)
         return len(packed.chosen) == k or len(packed.left_out.get(OVER_BUDGET, ())) == PATIENCE
@@ -180,14 +199,21 @@ def pack_reranked(
     Only chunks that packing would have looked at before, and the candidates, can be chosen. How
     many were fetched beyond those depends on what had to be skipped on the way.
     """
+    choose = partial(
+        pack,
+        k=k,
+        budget=budget,
+        boilerplate_last=boilerplate_last,
+        tables=renders_tables(attempt.world),
+    )
     with trace.stage(Stage.PACKED):
-        packed = pack(ranked, k=k, budget=budget, boilerplate_last=boilerplate_last)
+        packed = choose(ranked)
     if stage is None:
         return packed
     end = len(ranked) if packed.last is None else max(packed.seen, stage.candidates)
     ordered = attempt.reorder(stage, ranked[:end])
     with trace.stage(Stage.PACKED):
-        reranked = pack(ordered, k=k, budget=budget, boilerplate_last=boilerplate_last)
+        reranked = choose(ordered)
     reranked.last = None if len(ranked) < end or packed.last is None else ranked[end - 1].score
     return reranked
 
@@ -271,7 +297,7 @@ def assemble(
     attempt: BundleAttempt, *, seconds: float, failure: TruespanError | None = None
 ) -> ContextBundle:
     """Build the bundle of an attempt. A failed one has no chunks."""
-    scope, packed = attempt.scope, attempt.packed
+    scope, packed, tables = attempt.scope, attempt.packed, renders_tables(attempt.world)
     chosen = [] if failure else packed.chosen
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
@@ -314,8 +340,8 @@ def assemble(
             expected=min(attempt.top_k, attempt.in_scope),
             left_out=attempt.left_out > 0 or attempt.unreadable > 0,
         ),
-        total_tokens=sum(part.tokens for part in chosen),
-        context=render(ordered),
+        total_tokens=sum(count_rendered(part, tables=tables) for part in chosen),
+        context=render(ordered, tables=tables),
         error=Problem(failure.code, str(failure), failure.retryable) if failure else None,
     )
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
 from truespan.retrieval.pack import BundleAttempt, CoveredText
+from truespan.retrieval.pipeline import renders_tables
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stop_words import STOP_WORDS
@@ -31,6 +32,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.request import Granularity, Mode, PassageOptions
 from truespan.types.scope import Scope
+from truespan.types.tables import added_characters, added_tokens
 from truespan.types.text import (
     CanonicalText,
     NamedPlace,
@@ -67,6 +69,16 @@ class Budget(Struct):
 
     tokens: float = inf
     characters: float = inf
+    tables: bool = False
+    """Whether what Markdown adds to tables counts too."""
+
+    def take_text(self, tokens: int, text: str) -> bool:
+        """Take a text with so many tokens; return False, and take nothing, if it does not fit."""
+        if self.tables and "|" in text:
+            # A row alone becomes a table together with the next one.
+            rows = text if "\n" in text else f"{text}\n{text}"
+            return self.take(tokens + added_tokens(rows), len(text) + added_characters(rows))
+        return self.take(tokens, len(text))
 
     def take(self, tokens: int, characters: int) -> bool:
         """Take from the budget; return False, and take nothing, if there is too little left."""
@@ -111,7 +123,7 @@ class PassageFitter(Struct, frozen=True):
         if self.options.granularity is Granularity.SENTENCE:
             found = self._best_sentences(chosen, k, budget)
         else:
-            found = [part for part in chosen if budget.take(part.tokens, len(part.text))]
+            found = [part for part in chosen if budget.take_text(part.tokens, part.text)]
         found = self._widen(found, budget) if self.options.neighbours else found
         return self._highlight(found) if self.options.highlight else found
 
@@ -182,7 +194,7 @@ class PassageFitter(Struct, frozen=True):
         candidates = [part for part in candidates if not _is_heading(part)] or candidates
         kept: list[Visible] = []
         for part in self._rank_sentences(candidates):
-            if len(kept) < k and budget.take(part.tokens, len(part.text)):
+            if len(kept) < k and budget.take_text(part.tokens, part.text):
                 kept.append(part)
         return kept
 
@@ -266,7 +278,7 @@ class PassageFitter(Struct, frozen=True):
                     sentence.place.chapter == side[0].place.chapter
                     and self._admits(sentence, part)
                     and covered.uncovered(part.document, first, last) == [(first, last)]
-                    and budget.take(sentence.tokens, last - first)
+                    and budget.take_text(sentence.tokens, stretch.between(first, last))
                 ):
                     start, end = min(start, first), max(end, last)
                     tokens += sentence.tokens
@@ -344,7 +356,9 @@ def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: i
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
     """Fit the chosen passages of a bundle."""
     packed = attempt.packed
-    packed.chosen = fitter.fit(packed.chosen, attempt.top_k, Budget(attempt.budget))
+    packed.chosen = fitter.fit(
+        packed.chosen, attempt.top_k, Budget(attempt.budget, tables=renders_tables(attempt.world))
+    )
     attempt.warnings += fitter.warnings
 
 

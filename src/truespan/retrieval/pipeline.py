@@ -385,6 +385,11 @@ def follows_contract(world: World) -> bool:
     return world.defaults is Defaults.CONTRACT
 
 
+def renders_tables(world: World) -> bool:
+    """Return whether tables are Markdown where passages are shown to models."""
+    return not follows_contract(world)
+
+
 def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
     """Return whether licences, lists of chapters and page numbers come after all else."""
     if options.include_boilerplate is None:

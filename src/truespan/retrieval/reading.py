@@ -22,7 +22,12 @@ from truespan.retrieval.pack import (
     why_not_packed,
 )
 from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
-from truespan.retrieval.pipeline import Attempt, Pipeline, ranks_boilerplate_last
+from truespan.retrieval.pipeline import (
+    Attempt,
+    Pipeline,
+    ranks_boilerplate_last,
+    renders_tables,
+)
 from truespan.retrieval.reading_fused import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading_words import score_read
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
@@ -165,10 +170,10 @@ class ReaderRetriever(Struct, frozen=True):
             k = packing_count(options, request.top_k, attempt.scope, attempt.in_scope)
 
             budget = packing_budget(options, attempt.budget)
-            last = ranks_boilerplate_last(latest, options)
+            last, tables = ranks_boilerplate_last(latest, options), renders_tables(latest)
 
             def select(visible: list[Visible]) -> Packed:
-                packed = pack(visible, k=k, budget=budget, boilerplate_last=last)
+                packed = pack(visible, k=k, budget=budget, boilerplate_last=last, tables=tables)
                 return require_candidates(packed, visible, candidates)
 
             most = min(max(k, candidates), attempt.in_scope)

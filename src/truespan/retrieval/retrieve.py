@@ -27,6 +27,7 @@ from truespan.retrieval.pipeline import (
     Pipeline,
     name_defaults,
     ranks_boilerplate_last,
+    renders_tables,
 )
 from truespan.retrieval.query_vector import (
     LOW_FLOOR,
@@ -189,11 +190,12 @@ class Retriever(Struct, frozen=True):
                 return rank_visible(kept)
 
         last = ranks_boilerplate_last(attempt.world, options)
+        tables = renders_tables(attempt.world)
         budget = packing_budget(options, attempt.budget)
 
         def missing(verified: list[Verified], _: float) -> int:
             ranked = rank_verified(verified, NULL_OBSERVER)
-            packed = pack(ranked, k=k, budget=budget, boilerplate_last=last)
+            packed = pack(ranked, k=k, budget=budget, boilerplate_last=last, tables=tables)
             return require_candidates(packed, ranked, candidates).missing
 
         attempt.fetched = self.pipeline.fetch(

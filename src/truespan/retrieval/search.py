@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.retrieval.pack import render
+from truespan.retrieval.pack import count_rendered, render
 from truespan.retrieval.passages import Budget, PassageFitter, packing_count, score_words
 from truespan.retrieval.pipeline import (
     METADATA_DAMAGED,
@@ -18,6 +18,7 @@ from truespan.retrieval.pipeline import (
     Pipeline,
     count_funnel,
     ranks_boilerplate_last,
+    renders_tables,
 )
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
 from truespan.retrieval.stages import (
@@ -64,7 +65,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     budget = inf if options.max_tokens is None else options.budget(pipeline.deps.most_tokens)
     wanted = query if request.top_k else None
     world = pipeline.admit("search without a reader", wanted, longest=LONGEST_QUERY)
-    stage = pipeline.rerank_stage(world, request.rerank, query)
+    stage, tables = pipeline.rerank_stage(world, request.rerank, query), renders_tables(world)
     attempt, best = Attempt(world, request.mode, query), Best([], 0, None)
 
     def fill(latest: World) -> None:
@@ -93,7 +94,9 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         if stage is not None and last:
             visible = put_boilerplate_last(visible)
         fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
-        attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, Budget(budget)))
+        attempt.chunks = tuple(
+            fitter.fit(visible[:shown], request.top_k, Budget(budget, tables=tables))
+        )
         attempt.warnings += fitter.warnings
 
     if request.top_k:
@@ -110,7 +113,10 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         result = SearchResult(
             world=world.id,
             results=passages,
-            context=render(part for part in passages if part.chunk_type is not ChunkKind.FIGURE),
+            context=render(
+                (part for part in passages if part.chunk_type is not ChunkKind.FIGURE),
+                tables=tables,
+            ),
             requested_k=request.top_k,
             effective_k=k,
             floor=request.floor,
@@ -196,16 +202,17 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     warnings = (*attempt.warnings, *_name_skipped(attempt))
     chunks, fitter = attempt.chunks, attempt.fitter
     tokens = None if fitter is None else fitter.options.max_tokens
+    tables = renders_tables(attempt.world)
     if tokens is not None:
-        left = Budget(tokens)
-        chunks = tuple(part for part in chunks if left.take(part.tokens, len(part.text)))
+        left = Budget(tokens, tables=tables)
+        chunks = tuple(part for part in chunks if left.take_text(part.tokens, part.text))
 
     def fit(sources: Sequence[Visible], most: int, characters: int) -> Fitted:
         if fitter is None or fitter.options.is_plain:
             return Fitted(tuple(sources))
         # The sources themselves were chosen by their characters; neighbours need room beside them.
-        least = sum(part.tokens for part in sources)
-        budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters)
+        least = sum(count_rendered(part, tables=tables) for part in sources)
+        budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters, tables)
         return Fitted(tuple(fitter.fit(sources, most, budget)), tuple(fitter.warnings))
 
     found = attempt.scope, chunks, warnings, failures, attempt.coverage, fit

@@ -324,6 +324,8 @@ class Candidate(Struct, frozen=True):
     """Where words counted as well, its turn to be chosen. The mode never depends on it."""
     coverage: float | None = None
     """The share of the query's words in it, weighted by rarity; None if it was not measured."""
+    added: int = 0
+    """The characters that a prompt adds to it: those of Markdown tables."""
 
     def __post_init__(self) -> None:
         share = self.coverage
@@ -334,9 +336,9 @@ class Candidate(Struct, frozen=True):
             raise InvalidSettings("A similarity must be a number.")
         if not math.isfinite(self.similarity):
             raise InvalidSettings("A similarity must be finite.")
-        for name in ("characters", "start", "place"):
+        for name in ("characters", "start", "place", "added"):
             value = getattr(self, name)
-            if value is None and name != "characters":
+            if value is None and name in ("start", "place"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InvalidSettings(f"The {name} of a candidate must count from 0.")

@@ -1,0 +1,86 @@
+"""Tables in canonical text, and the same tables as Markdown.
+
+A row is a line, with a bar between spaces after each cell but the last. A blank line ends a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+BAR = re.compile(r"(?<!\S)\|(?!\S)")
+"""What stands between two cells of a row."""
+_PARAGRAPH = "\n\n"
+_RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
+
+
+def format_tables(text: str) -> str:
+    """Return a text with its tables in Markdown; nothing else changes.
+
+    Parts of one table that follow each other become one, with the header once. The first row is the
+    header: Markdown has no table without one.
+    """
+    if "|" not in text:
+        return text
+    blocks: list[str | list[str]] = []
+    part: list[str] = []
+    """The lines of the paragraph before, if it is a table."""
+    for paragraph in text.split(_PARAGRAPH):
+        lines = paragraph.split("\n")
+        if not _is_table(lines):
+            blocks.append(paragraph)
+            part = []
+            continue
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(part, lines, strict=False))
+        header = sum(1 for _ in same)
+        if part and blocks and isinstance(blocks[-1], list) and 0 < header < len(lines):
+            blocks[-1] += lines[header:]
+        else:
+            blocks.append(lines)
+        part = lines
+    return _PARAGRAPH.join(
+        block if isinstance(block, str) else _format_table(block) for block in blocks
+    )
+
+
+def added_tokens(text: str) -> int:
+    """Return how many tokens a text has more at most when its tables are Markdown."""
+    formatted = format_tables(text)
+    return max(sum(formatted.count(sign) - text.count(sign) for sign in "|-\\"), 0)
+
+
+def added_characters(text: str) -> int:
+    """Return how many characters a text has more when its tables are Markdown."""
+    return max(len(format_tables(text)) - len(text), 0)
+
+
+def unformat_rows(text: str) -> str:
+    """Return rows of a Markdown table as they are in canonical text."""
+    rows = (line.strip() for line in text.split("\n"))
+    return "\n".join(
+        row.strip("| \t").replace("\\|", "|") for row in rows if not _RULE.fullmatch(row)
+    )
+
+
+def _is_table(lines: Sequence[str]) -> bool:
+    """Return whether lines are a table: most have several cells, and none looks like code."""
+    if len(lines) < 2 or any(line[:1].isspace() or not line for line in lines):
+        return False
+    if all(line.startswith("|") and line.rstrip().endswith("|") for line in lines):
+        # It is in Markdown already.
+        return False
+    return sum(bool(BAR.search(line)) for line in lines) * 2 > len(lines)
+
+
+def _format_table(lines: Sequence[str]) -> str:
+    first = next(place for place, line in enumerate(lines) if BAR.search(line))
+    rows = [
+        [cell.strip().replace("|", "\\|") for cell in BAR.split(line)] for line in lines[first:]
+    ]
+    width = max(map(len, rows))
+    shown = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
+    shown.insert(1, "|" + "---|" * width)
+    # A title above the columns, as in the first row of a spreadsheet, is no row of the table.
+    titles = [*lines[:first], ""] if first else []
+    return "\n".join([*titles, *shown])
