@@ -18,22 +18,15 @@ from msgspec import Struct, field
 from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.contents import ContentsFinder
-from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, Passage, join, lists_ahead
+from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, lists_ahead
 from truespan.parsing.docx.package import (
     DROPPED,
     PROPERTIES,
     VAL,
-    A,
     Package,
-    Part,
-    Pictures,
     Tag,
-    W,
     child_value,
-    first_child,
     flag,
-    read_properties,
-    select_alternative,
 )
 from truespan.parsing.docx.styles import (
     TITLE_LEVEL,
@@ -45,6 +38,17 @@ from truespan.parsing.docx.styles import (
     read_outline_level,
 )
 from truespan.parsing.headings import is_prose
+from truespan.parsing.ooxml import (
+    ALTERNATIVES,
+    A,
+    Part,
+    Pictures,
+    W,
+    first_child,
+    read_properties,
+    select_alternative,
+)
+from truespan.parsing.passage import Passage, join
 from truespan.types.text import Block, BlockKind, Loaded, PlacedFigure
 
 
@@ -52,7 +56,7 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
     """Parse a DOCX file or raise `SourceRefused`; `images` includes the bytes of pictures."""
     try:
         package = Package(name, Archive(name, data))
-        main = package.read_main()
+        main = package.open_main()
         styles, numbering, footnotes, endnotes = (
             package.read_part(main.find_related(kind))
             for kind in ("styles", "numbering", "footnotes", "endnotes")
@@ -110,7 +114,7 @@ def _find(
         tag = child.tag
         if tag in wanted:
             yield child, in_contents
-        elif tag == Tag.ALTERNATIVES:
+        elif tag == ALTERNATIVES:
             for option in select_alternative(child):
                 yield from _find(option, wanted, in_contents)
         elif tag not in DROPPED and tag not in PROPERTIES and tag not in _BLOCKS:

@@ -4,111 +4,42 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable
 
 import lxml.etree as etree
 from msgspec import Struct, field
 
 from truespan.parsing.docx.package import (
-    DIAGRAM,
     DROPPED,
-    PIC,
     PROPERTIES,
-    SVG,
     VAL,
     WP,
-    A,
-    M,
     O,
     Package,
+    Tag,
+    child_value,
+    flag,
+)
+from truespan.parsing.docx.styles import Styles
+from truespan.parsing.ooxml import (
+    ALTERNATIVES,
+    DIAGRAM,
+    PIC,
+    SVG,
+    A,
+    M,
     Part,
     Pictures,
     R,
-    Tag,
     V,
     W,
     alt_text,
-    child_value,
     first_child,
-    flag,
     parse_count,
     select_alternative,
 )
-from truespan.parsing.docx.styles import Styles
+from truespan.parsing.passage import Passage
 from truespan.types.text import Figure, PlacedFigure
-
-_SPACE = re.compile(r"\s+")
-
-
-class Passage(NamedTuple):
-    """Text and the figures in it, by ascending offset."""
-
-    text: str
-    figures: tuple[PlacedFigure, ...] = ()
-
-    @property
-    def blank(self) -> bool:
-        """Return whether there is neither a word nor a figure."""
-        return not self.figures and not self.text.strip()
-
-    def strip(self) -> Passage:
-        return self._cut(len(self.text) - len(self.text.lstrip()), self.text.strip())
-
-    def trim(self) -> Passage:
-        """Remove blank lines at both ends.
-
-        The indentation of the first line stays (it matters in code), unless a figure precedes the
-        first word.
-        """
-        margin = len(self.text) - len(self.text.lstrip())
-        if not margin or (self.figures and self.figures[0].offset <= margin):
-            return self.strip()
-        begin = self.text.rfind("\n", 0, margin) + 1
-        return self._cut(begin, self.text[begin:].rstrip())
-
-    def _cut(self, begin: int, text: str) -> Passage:
-        """Keep `text`, which begins at `begin`; figures beside it move to its ends."""
-        moved = (
-            (max(0, min(offset - begin, len(text))), figure) for offset, figure in self.figures
-        )
-        return Passage(text, tuple(PlacedFigure(*placed) for placed in moved))
-
-    def on_one_line(self) -> Passage:
-        """Replace each run of white space with one space."""
-        if not self.figures:
-            return Passage(" ".join(self.text.split()))
-        parts, figures, start, length = [], [], 0, 0
-        for place, figure in self.figures:
-            parts.append(_SPACE.sub(" ", self.text[start:place]))
-            length += len(parts[-1])
-            figures.append(PlacedFigure(length, figure))
-            start = place
-        parts.append(_SPACE.sub(" ", self.text[start:]))
-        return Passage("".join(parts), tuple(figures)).strip()
-
-    def indent(self, first: str, rest: str) -> Passage:
-        """Put `first` before the first line and `rest` before each other line."""
-        text = first + self.text.replace("\n", f"\n{rest}")
-        moved: list[PlacedFigure] = []
-        start, added = 0, len(first)
-        for place, figure in self.figures:
-            added += len(rest) * self.text.count("\n", start, place)
-            start = place
-            moved.append(PlacedFigure(place + added, figure))
-        return Passage(text, tuple(moved))
-
-
-def join(passages: Iterable[Passage], separator: str) -> Passage:
-    texts: list[str] = []
-    figures: list[PlacedFigure] = []
-    start = 0
-    for passage in passages:
-        texts.append(passage.text)
-        figures += (PlacedFigure(start + offset, figure) for offset, figure in passage.figures)
-        start += len(passage.text) + len(separator)
-    return Passage(separator.join(texts), tuple(figures))
-
 
 _PRIVATE, _SURROGATES = 0xF000, range(0xD800, 0xE000)
 _GREEK = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
@@ -262,13 +193,14 @@ class Inline:
         self.part, self.package, self.styles, self.pictures = part, package, styles, pictures
         self.fields = Fields()
         self._alt = ""
-        self._may_hide = styles.may_hide or part.may_hide
+        self._traits = package.inspect(part)
+        self._may_hide = styles.may_hide or self._traits.may_hide
 
     def plain_text(self, paragraph: etree._Element) -> str | None:
         """Return the text of a paragraph with nothing but text; None if it needs `read`."""
         if self.fields.open or self.styles.may_hide or paragraph.tag != Tag.PARAGRAPH:
             return None
-        if paragraph in self.part.complex_paragraphs:
+        if paragraph in self._traits.complex_paragraphs:
             return None
         text = "".join([element.text or "" for element in paragraph.iter(Tag.TEXT)])
         return None if "\n" in text or "\r" in text else text
@@ -398,7 +330,7 @@ _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     f"{W}fldChar": Inline._change_field,
     f"{W}instrText": lambda inline, e, _: inline.fields.add_instruction(e.text or ""),
     **dict.fromkeys((f"{W}footnoteReference", f"{W}endnoteReference"), Inline._add_note),
-    Tag.ALTERNATIVES: Inline._read_alternatives,
+    ALTERNATIVES: Inline._read_alternatives,
     **dict.fromkeys(
         (Tag.TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append((e, inline.part))
     ),

@@ -1,33 +1,16 @@
-"""The parts of a DOCX package, their relationships, properties and pictures."""
+"""The elements of WordprocessingML, and what is known of a part before it is read."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
-from urllib.parse import unquote
-
 import lxml.etree as etree
-from msgspec import Struct, field
+from msgspec import Struct
 
-from truespan.errors import SourceBroken, SourceUnsupported
+from truespan.parsing import ooxml
 from truespan.parsing.archive import Archive
-from truespan.parsing.xml import local, parse_xml
-from truespan.types.text import Figure, Image, PictureCounts, Properties
+from truespan.parsing.ooxml import ALTERNATIVES, M, Part, W, first_child
 
-_FORMATS = "http://schemas.openxmlformats.org"
-W = f"{{{_FORMATS}/wordprocessingml/2006/main}}"
-R = f"{{{_FORMATS}/officeDocument/2006/relationships}}"
-A = f"{{{_FORMATS}/drawingml/2006/main}}"
-M = f"{{{_FORMATS}/officeDocument/2006/math}}"
-WP = f"{{{_FORMATS}/drawingml/2006/wordprocessingDrawing}}"
-PIC = f"{{{_FORMATS}/drawingml/2006/picture}}"
-DIAGRAM = f"{{{_FORMATS}/drawingml/2006/diagram}}"
-MC = f"{{{_FORMATS}/markup-compatibility/2006}}"
-RELS = f"{{{_FORMATS}/package/2006/relationships}}"
-V = "{urn:schemas-microsoft-com:vml}"
+WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 O = "{urn:schemas-microsoft-com:office:office}"  # noqa: E741 (the usual prefix)
-SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}"
 
 VAL = f"{W}val"
 
@@ -39,7 +22,6 @@ class Tag:
     RUN, RUN_PROPERTIES, HIDDEN = f"{W}r", f"{W}rPr", f"{W}vanish"
     TABLE, ROW, CELL = f"{W}tbl", f"{W}tr", f"{W}tc"
     CONTROL, TEXT_BOX = f"{W}sdt", f"{W}txbxContent"
-    ALTERNATIVES = f"{MC}AlternateContent"
 
 
 DROPPED = frozenset({f"{W}{tag}" for tag in ("del", "moveFrom", "delText", "delInstrText")})
@@ -50,7 +32,6 @@ PROPERTIES = frozenset(
 )
 """Formatting. Nothing in it is read."""
 
-_WHOLE = re.compile(r"\s*([0-9]{1,9})\s*")
 _OFF = frozenset({"0", "false", "off"})
 _COMPLEX = (
     *(f"{W}{tag}" for tag in ("tab", "ptab", "br", "cr", "sym", "noBreakHyphen", "softHyphen")),
@@ -59,17 +40,8 @@ _COMPLEX = (
     *(f"{W}{tag}" for tag in ("numPr", "outlineLvl", "framePr")),
     *DROPPED,
     f"{M}oMath",
-    Tag.ALTERNATIVES,
+    ALTERNATIVES,
 )
-_READABLE = (
-    *(f"{A}blip", f"{A}t", f"{M}t", f"{V}imagedata", f"{DIAGRAM}relIds"),
-    *(f"{W}{tag}" for tag in ("t", "tab", "br", "cr", "sym", "fldChar", "noBreakHyphen")),
-    *(f"{W}{tag}" for tag in ("footnoteReference", "endnoteReference")),
-)
-
-
-def first_child(element: etree._Element, tag: str) -> etree._Element | None:
-    return next(element.iterchildren(tag), None)
 
 
 def child_value(element: etree._Element, tag: str) -> str | None:
@@ -78,251 +50,43 @@ def child_value(element: etree._Element, tag: str) -> str | None:
     return None if child is None else child.get(VAL)
 
 
-def parse_count(text: str | None, default: int | None = None) -> int | None:
-    """Parse a non-negative number of at most 9 digits, else return the default."""
-    found = _WHOLE.fullmatch(text) if text else None
-    return int(found[1]) if found else default
-
-
 def flag(element: etree._Element, tag: str) -> bool | None:
     """Return whether a property is on; None if it is not set."""
     child = first_child(element, tag)
     return None if child is None else child.get(VAL) not in _OFF
 
 
-def select_alternative(alternatives: etree._Element) -> Iterator[etree._Element]:
-    """Yield the first alternative that holds something to read, if any.
+class Traits(Struct, frozen=True, eq=False):
+    """What a part contains.
 
-    A program that writes a newer kind of chart or shape adds a picture of it, or its text in an
-    older form, as fallback.
+    Paragraphs that hold nothing but text in a style are not complex, and are read much faster.
     """
-    for kind in ("Choice", "Fallback"):
-        for option in alternatives.iterchildren(f"{MC}{kind}"):
-            if next(option.iter(*_READABLE), None) is not None:
-                yield option
-                return
+
+    may_hide: bool
+    complex_paragraphs: frozenset[etree._Element]
 
 
-_USUAL_MAIN_PART = "word/document.xml"
-_STRICT = re.compile(
-    rb"(?P<declares>xmlns(?::[\w.-]+)?\s*=\s*[\"'])http://purl\.oclc\.org/ooxml/"
-    rb"(?P<first>\w+)/(?P<rest>\w+)(?=[\"'])"
-)
-_TRANSITIONAL = rb"\g<declares>http://schemas.openxmlformats.org/\g<first>/2006/\g<rest>"
-_STRICT_MARK = b"purl.oclc.org/ooxml/"
-_STRICT_AREA = 8192
-
-
-class Relation(NamedTuple):
-    """A reference from a part to a member of the archive or to an external address."""
-
-    kind: str
-    target: str
-    external: bool
-
-
-class Part(Struct, frozen=True, eq=False):
-    """A parsed part of the package with its relationships by id."""
-
-    member: str
-    root: etree._Element
-    relations: dict[str, Relation] = field(default_factory=dict)
-    may_hide: bool = False
-    """Whether it may contain hidden text."""
-    complex_paragraphs: frozenset[etree._Element] = frozenset()
-    """The paragraphs that hold more than text in a style; the others are read much faster."""
-
-    def find_related(self, kind: str) -> str | None:
-        """Return the member that the first relation of this kind names, or None."""
-        found = (r.target for r in self.relations.values() if r.kind == kind and not r.external)
-        return next(found, None)
-
-
-class Package:
-    """The parts of a file, found by their relationships and not by fixed names."""
+class Package(ooxml.Package):
+    """The parts of a document."""
 
     def __init__(self, name: str, archive: Archive) -> None:
-        self.name, self.archive = name, archive
-        self.left_out = 0
-        """The number of parts with text that could not be read."""
-        self._read: set[str] = set()
-        self.relations = self._relations("")
+        super().__init__(name, archive)
+        self._traits: dict[etree._Element, Traits] = {}
 
-    def read_main(self) -> Part:
-        """Read the main text. Other documents, such as spreadsheets, are not supported."""
-        kinds = [found for found in self.relations.values() if found.kind == "officeDocument"]
-        part = self.read_part(kinds[0].target if kinds else _USUAL_MAIN_PART)
-        if part is None:
-            raise SourceBroken(self.name)
-        if part.root.tag != f"{W}document":
-            raise SourceUnsupported(self.name)
-        return part
+    def open_main(self) -> Part:
+        return self.read_main("word/document.xml", f"{W}document")
 
-    def read_part(self, member: str | None) -> Part | None:
-        """Read the part of this name; None if the archive has no such member."""
-        found = self.archive.find(member) if member else None
-        content = self.archive.read(found) if found else None
-        if found is None or content is None:
-            return None
-        self._read.add(found)
-        if _STRICT_MARK in content[:_STRICT_AREA]:
-            # The namespaces of the strict format become those of the transitional format.
-            content = _STRICT.sub(_TRANSITIONAL, content)
-        root = parse_xml(self.name, content)
-        may_hide = next(root.iter(Tag.HIDDEN), None) is not None
-        # The search costs little, because the parser skips names that are not in a document.
-        complex_paragraphs = frozenset(
-            paragraph
-            for element in root.iter(*_COMPLEX)
-            for paragraph in element.iterancestors(Tag.PARAGRAPH)
-        )
-        return Part(found, root, self._relations(found), may_hide, complex_paragraphs)
-
-    def read_new_part(self, member: str) -> Part | None:
-        """Read a part unless it was read before, so that none contains itself or appears twice.
-
-        A broken part is counted; the text around it is still used.
-        """
-        try:
-            return None if self.archive.find(member) in self._read else self.read_part(member)
-        except SourceBroken:
-            self.left_out += 1
-            return None
-
-    def _relations(self, member: str) -> dict[str, Relation]:
-        folder, _, file = member.rpartition("/")
-        listed = self.archive.find(f"{folder}/_rels/{file}.rels".lstrip("/"))
-        content = self.archive.read(listed) if listed else None
-        if content is None:
-            return {}
-        relations: dict[str, Relation] = {}
-        for element in parse_xml(self.name, content).iterchildren(f"{RELS}Relationship"):
-            external = element.get("TargetMode") == "External"
-            target = element.get("Target", "")
-            kind = element.get("Type", "").rpartition("/")[2]
-            if not external:
-                place = self.archive.find(_resolve(folder, target))
-                # Percent signs are escapes by the specification, but some programs write names
-                # literally.
-                target = place or _resolve(folder, unquote(target))
-            relations.setdefault(element.get("Id", ""), Relation(kind, target, external))
-        return relations
-
-
-def _resolve(folder: str, target: str) -> str:
-    steps = [] if target.startswith("/") else folder.split("/")
-    for step in target.partition("#")[0].split("/"):
-        if step == "..":
-            del steps[-1:]
-        elif step not in ("", "."):
-            steps.append(step)
-    return "/".join(step for step in steps if step)
-
-
-_USUAL_PROPERTIES = "docProps/core.xml"
-
-
-def read_properties(package: Package, *, language: str | None) -> Properties:
-    """Return the properties that can be parsed; `language` is the default."""
-    kinds = {relation.kind: relation for relation in reversed(package.relations.values())}
-    relation = kinds.get("core-properties")
-    try:
-        part = package.read_part(relation.target if relation else _USUAL_PROPERTIES)
-    except SourceBroken:
-        part = None
-    texts: dict[str, str] = {}
-    for element in part.root if part else ():
-        # All text below is joined, because some programs put several values into one element.
-        text = " ".join(" ".join(element.itertext()).split())
-        if text:
-            texts.setdefault(local(element), text)
-    return Properties(
-        title=texts.get("title"),
-        authors=_split(texts.get("creator", ""), ";"),
-        language=texts.get("language") or language,
-        created=texts.get("created"),
-        modified=texts.get("modified"),
-        keywords=_split(texts.get("keywords", ""), "[;,\n]"),
-        description=texts.get("description"),
-    )
-
-
-def _split(text: str, separators: str) -> tuple[str, ...]:
-    parts = (part.strip() for part in re.split(separators, text))
-    return tuple(dict.fromkeys(part for part in parts if part))
-
-
-_EXTENSION = re.compile("[a-z0-9]{1,5}")
-_SIGNATURES = {
-    b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"BM": "bmp", b"II*\0": "tiff",
-    b"MM\0*": "tiff", b"\xd7\xcd\xc6\x9a": "wmf", b"\x01\0\0\0": "emf", b"<svg": "svg",
-    b"<?xml": "svg",
-}  # fmt: skip
-
-
-def alt_text(properties: etree._Element) -> str:
-    return (properties.get("descr") or properties.get("title") or "").strip()
-
-
-class Pictures(Struct):
-    """The pictures found so far. Their bytes are read only if `wanted`."""
-
-    archive: Archive
-    wanted: bool
-    images: list[Image] = field(default_factory=list)
-    _indexes: dict[str, int | None] = field(default_factory=dict)
-    _places: int = 0
-    _relations: int = 0
-    _mapped: int = 0
-    _missing: int = 0
-    _outside: int = 0
-    _damaged: int = 0
-
-    def count_relations(self, part: Part) -> None:
-        self._relations += sum(found.kind == "image" for found in part.relations.values())
-
-    def figure(self, part: Part, references: Iterable[str], alt: str) -> Figure:
-        """Count a picture and return it as a figure, by the first reference that is known."""
-        self._places += 1
-        relations = (part.relations[name] for name in references if name in part.relations)
-        relation = next(relations, None)
-        if relation is None:
-            return Figure(alt)
-        self._mapped += 1
-        if relation.external:
-            self._outside += 1
-            return Figure(alt, relation.target)
-        member = self.archive.find(relation.target)
-        if member is None:
-            self._missing += 1
-            return Figure(alt, relation.target)
-        if self.wanted and member not in self._indexes:
-            try:
-                content = self.archive.read(member)
-            except (SourceBroken, SourceUnsupported):
-                content = None
-            self._damaged += content is None
-            self._indexes[member] = None if content is None else len(self.images)
-            if content is not None:
-                self.images.append(Image(_find_extension(member, content), content))
-        return Figure(alt, member, self._indexes.get(member))
-
-    def counts(self) -> PictureCounts:
-        return PictureCounts(self._places, self._relations, self._mapped, self._missing)
-
-    def warnings(self) -> list[str]:
-        reasons = (
-            (self._outside, "linked from outside the file and not fetched"),
-            (self._missing, "named in the text and missing in the file"),
-            (self._places - self._mapped, "named in the text without saying where it is"),
-            (self._damaged, "damaged and not kept"),
-        )
-        return [f"Pictures {reason}: {count}." for count, reason in reasons if count]
-
-
-def _find_extension(member: str, content: bytes) -> str:
-    _, dot, extension = member.rpartition("/")[2].lower().rpartition(".")
-    if dot and _EXTENSION.fullmatch(extension):
-        return extension
-    known = (known for mark, known in _SIGNATURES.items() if content.startswith(mark))
-    return next(known, "bin")
+    def inspect(self, part: Part) -> Traits:
+        """Return what a part contains; it is examined once."""
+        root = part.root
+        if root not in self._traits:
+            # The search costs little, because the parser skips names that are not in a document.
+            self._traits[root] = Traits(
+                next(root.iter(Tag.HIDDEN), None) is not None,
+                frozenset(
+                    paragraph
+                    for element in root.iter(*_COMPLEX)
+                    for paragraph in element.iterancestors(Tag.PARAGRAPH)
+                ),
+            )
+        return self._traits[root]

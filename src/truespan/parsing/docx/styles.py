@@ -7,16 +7,9 @@ import re
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.parsing.docx.package import (
-    VAL,
-    Tag,
-    W,
-    child_value,
-    first_child,
-    flag,
-    parse_count,
-)
+from truespan.parsing.docx.package import VAL, Tag, child_value, flag
 from truespan.parsing.numbering import format_number
+from truespan.parsing.ooxml import W, first_child, parse_count
 from truespan.types.text import BlockKind
 
 TITLE_LEVEL = 0

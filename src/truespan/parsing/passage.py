@@ -1,0 +1,80 @@
+"""Text with the figures in it, while a document is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from truespan.types.text import PlacedFigure
+
+_SPACE = re.compile(r"\s+")
+
+
+class Passage(NamedTuple):
+    """Text and the figures in it, by ascending offset."""
+
+    text: str
+    figures: tuple[PlacedFigure, ...] = ()
+
+    @property
+    def blank(self) -> bool:
+        """Return whether there is neither a word nor a figure."""
+        return not self.figures and not self.text.strip()
+
+    def strip(self) -> Passage:
+        return self._cut(len(self.text) - len(self.text.lstrip()), self.text.strip())
+
+    def trim(self) -> Passage:
+        """Remove blank lines at both ends.
+
+        The indentation of the first line stays (it matters in code), unless a figure precedes the
+        first word.
+        """
+        margin = len(self.text) - len(self.text.lstrip())
+        if not margin or (self.figures and self.figures[0].offset <= margin):
+            return self.strip()
+        begin = self.text.rfind("\n", 0, margin) + 1
+        return self._cut(begin, self.text[begin:].rstrip())
+
+    def _cut(self, begin: int, text: str) -> Passage:
+        """Keep `text`, which begins at `begin`; figures beside it move to its ends."""
+        moved = (
+            (max(0, min(offset - begin, len(text))), figure) for offset, figure in self.figures
+        )
+        return Passage(text, tuple(PlacedFigure(*placed) for placed in moved))
+
+    def on_one_line(self) -> Passage:
+        """Replace each run of white space with one space."""
+        if not self.figures:
+            return Passage(" ".join(self.text.split()))
+        parts, figures, start, length = [], [], 0, 0
+        for place, figure in self.figures:
+            parts.append(_SPACE.sub(" ", self.text[start:place]))
+            length += len(parts[-1])
+            figures.append(PlacedFigure(length, figure))
+            start = place
+        parts.append(_SPACE.sub(" ", self.text[start:]))
+        return Passage("".join(parts), tuple(figures)).strip()
+
+    def indent(self, first: str, rest: str) -> Passage:
+        """Put `first` before the first line and `rest` before each other line."""
+        text = first + self.text.replace("\n", f"\n{rest}")
+        moved: list[PlacedFigure] = []
+        start, added = 0, len(first)
+        for place, figure in self.figures:
+            added += len(rest) * self.text.count("\n", start, place)
+            start = place
+            moved.append(PlacedFigure(place + added, figure))
+        return Passage(text, tuple(moved))
+
+
+def join(passages: Iterable[Passage], separator: str) -> Passage:
+    texts: list[str] = []
+    figures: list[PlacedFigure] = []
+    start = 0
+    for passage in passages:
+        texts.append(passage.text)
+        figures += (PlacedFigure(start + offset, figure) for offset, figure in passage.figures)
+        start += len(passage.text) + len(separator)
+    return Passage(separator.join(texts), tuple(figures))
