@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.support import pptx_maker
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.word_diff import words_of
 
@@ -98,6 +99,27 @@ def rich_docx(paragraphs: int = 5000) -> Sample:
             body.append(_extra(told, number // 10 % 5, notes))
     label = "DOCX, tables, boxes, notes, changes"
     return told.sample(label, "rich.docx", _docx("".join(body), "".join(notes)))
+
+
+def pptx(slides: int = 400) -> Sample:
+    """Return a presentation of titles, lists, tables, groups and notes."""
+    told = _Told(6)
+    pages: list[str] = []
+    notes: dict[int, str] = {}
+    for number in range(1, slides + 1):
+        shapes = pptx_maker.title(told.say(5))
+        lines = (pptx_maker.line(told.say(9), level=place % 3) for place in range(6))
+        shapes += pptx_maker.shape("".join(lines), kind="body", index=1)
+        if number % 4 == 0:
+            rows = ([told.say(2) for _ in range(4)] for _ in range(6))
+            shapes += pptx_maker.table(*rows, properties=' firstRow="1"')
+        if number % 4 == 1:
+            shapes += pptx_maker.group(pptx_maker.shape(told.say(8)), pptx_maker.shape(told.say(8)))
+        pages.append(shapes)
+        if number % 2:
+            notes[number] = pptx_maker.shape(told.say(30), kind="body", index=1)
+    data = pptx_maker.pptx(*pages, notes=notes)
+    return told.sample(f"PPTX, {slides} slides", "slides.pptx", data)
 
 
 def epub(chapters: int = 60, paragraphs: int = 80) -> Sample:

@@ -32,6 +32,7 @@ from truespan.parsing.child_parser import ChildParser
 
 FORMATS = {
     "docx": "docx",
+    "pptx": "pptx",
     "epub": "epub",
     "pdf": "pdf",
     "html": "html",
@@ -74,6 +75,8 @@ def _made(format: str, random: Random) -> bytes:
     match format:
         case "docx":
             return _archive(fuzz_seeds.docx_members(), random)
+        case "pptx":
+            return _archive(fuzz_seeds.pptx_members(), random)
         case "epub":
             return _archive(fuzz_seeds.epub_members(), random)
         case "pdf":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
+from tests.support import pptx_maker
 from tests.support.hostile.docx import picture, png
 from tests.support.hostile.parts import (
     DOCX,
@@ -120,6 +124,57 @@ def docx_members() -> dict[str, bytes]:
             "word/media/p.png": png(2, 2, bytes(14)),
         }
     )
+
+
+def pptx_members() -> dict[str, bytes]:
+    """Return the parts of a presentation that has one of everything."""
+    slide = (
+        pptx_maker.title("Title", "ctrTitle")
+        + pptx_maker.shape(
+            pptx_maker.line("One", '<a:buAutoNum type="alphaLcParenR" startAt="2"/>')
+            + pptx_maker.line("Two", level=1),
+            kind="body",
+            index=1,
+        )
+        + pptx_maker.group(pptx_maker.table(["a", "b"], ["c", "d"], properties=' firstRow="1"'))
+        + pptx_maker.frame('<c:chart r:id="c1"/>')
+        + pptx_maker.frame('<dgm:relIds r:dm="d1"/>')
+        + pptx_maker.picture("i1", "A picture")
+    )
+    chart = (
+        "<c:chart><c:title><c:tx><c:rich><a:p><a:r><a:t>Chart</a:t></a:r></a:p></c:rich></c:tx>"
+        '</c:title><c:ser><c:cat><c:strLit><c:pt idx="0"><c:v>x</c:v></c:pt></c:strLit></c:cat>'
+        "<c:val><c:numLit><c:formatCode>m/d/yyyy</c:formatCode>"
+        '<c:pt idx="0"><c:v>37261.5</c:v></c:pt></c:numLit></c:val></c:ser></c:chart>'
+    )
+    diagram = (
+        '<dgm:pt modelId="1"><dgm:t><a:p><a:r><a:t>p</a:t></a:r></a:p></dgm:t></dgm:pt>'
+        '<dgm:pt modelId="2"/><dgm:cxn srcId="2" destId="1" srcOrd="0"/>'
+    )
+    data = pptx_maker.pptx(
+        slide,
+        pptx_maker.title("Two"),
+        order=[2, 1],
+        notes={1: pptx_maker.shape("Note", kind="body")},
+        sections={"First": [1], "Last": [2]},
+        relations=[
+            ("c1", "chart", "../charts/c.xml"),
+            ("d1", "diagramData", "../diagrams/d.xml"),
+            ("i1", "image", "../media/p.png"),
+        ],
+        members={
+            "ppt/charts/c.xml": f"<c:chartSpace {pptx_maker.NAMES}>{chart}</c:chartSpace>",
+            "ppt/diagrams/d.xml": f"<dgm:dataModel {pptx_maker.NAMES}>{diagram}</dgm:dataModel>",
+            "ppt/media/p.png": png(2, 2, bytes(14)),
+        },
+    )
+    return unpack(data)
+
+
+def unpack(data: bytes) -> dict[str, bytes]:
+    """Return the members of an archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def epub_members() -> dict[str, bytes]:

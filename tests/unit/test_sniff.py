@@ -11,6 +11,7 @@ from truespan.types.source import DocumentKind
 
 EPUB = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip" + b"..."
 DOCX = b"PK\x03\x04" + b"..[Content_Types].xml..word/document.xml.."
+PPTX = b"PK\x03\x04" + b"..[Content_Types].xml..ppt/presentation.xml.."
 ZIP = b"PK\x03\x04 something else"
 PDF = b"%PDF-1.7\n"
 PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
@@ -43,6 +44,8 @@ PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
         ("a.jpg", b"\xff\xd8\xff", None),
         ("a.docx", b"\xd0\xcf\x11\xe0", None),
         ("a.DOCX", DOCX, Format.DOCX),
+        ("a.bin", PPTX, Format.PPTX),
+        ("a.pptm", ZIP, Format.PPTX),
         (".txt", b"hidden", None),
     ],
 )
@@ -68,11 +71,14 @@ def test_an_epub_is_a_book_whatever_it_is_called() -> None:
 
 def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
     assert may_have_pictures("a.docx", DOCX)
+    assert may_have_pictures("a.pptx", PPTX)
     assert may_have_pictures("a.html", b"<p>")
     assert not may_have_pictures("a.pdf", PDF)
     assert not may_have_pictures("a.txt", b"words")
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml"])
+@pytest.mark.parametrize(
+    "name", ["a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml", "a.pptx", "a.ppsx"]
+)
 def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from truespan.errors import SourceEmpty, SourceNotText
 from truespan.parsing.clean import clean
 from truespan.parsing.detect import (
+    PICTURED,
     Format,
     decode,
     explain_refusal,
@@ -67,7 +68,7 @@ def usual_kind(name: str, data: bytes) -> DocumentKind:
 
 def may_have_pictures(name: str, data: bytes) -> bool:
     """Return whether pictures are looked for in a source of this format."""
-    return format_of(name, data) in (Format.DOCX, Format.EPUB, Format.HTML)
+    return format_of(name, data) in PICTURED
 
 
 def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
@@ -83,6 +84,10 @@ def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
             from truespan.parsing.docx import load_docx
 
             return load_docx(shown, data, images=images)
+        case Format.PPTX:
+            from truespan.parsing.pptx import load_pptx
+
+            return load_pptx(shown, data, images=images)
         case Format.EPUB:
             from truespan.parsing.epub import load_epub
 

@@ -17,6 +17,7 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
     HTML = "html"
     DOCX = "docx"
+    PPTX = "pptx"
     EPUB = "epub"
     PDF = "pdf"
     ZIP = "zip"
@@ -27,6 +28,7 @@ _ENDINGS = {
     **dict.fromkeys((".md", ".markdown"), Format.MARKDOWN),
     **dict.fromkeys((".html", ".htm", ".xhtml"), Format.HTML),
     **dict.fromkeys((".docx", ".docm", ".dotx"), Format.DOCX),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), Format.PPTX),
     ".epub": Format.EPUB,
     ".pdf": Format.PDF,
     ".zip": Format.ZIP,
@@ -35,6 +37,8 @@ ARCHIVES = frozenset({Format.ZIP})
 """Formats of files that are nothing but a collection of others."""
 HOLDERS = ARCHIVES
 """Formats of files that several documents may be in."""
+PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.EPUB, Format.HTML})
+"""Formats whose pictures are found."""
 _LOOSE = frozenset({Format.TEXT, Format.HTML, None})
 """Formats by name that the beginning of the content may overrule."""
 
@@ -74,9 +78,11 @@ def format_of(name: str, data: bytes) -> Format | None:
         is_office = _has_part(names, data, b"[Content_Types].xml")
         if _has_part(names, data, b"word/document") or (is_office and b"wordprocessingml" in data):
             return Format.DOCX
+        if _has_part(names, data, b"ppt/presentation") or (is_office and b"presentationml" in data):
+            return Format.PPTX
         if _has_part(names, data, b"META-INF/container.xml"):
             return Format.EPUB
-        return named if named in (Format.DOCX, Format.EPUB, Format.ZIP) else None
+        return named if named in (Format.DOCX, Format.PPTX, Format.EPUB, Format.ZIP) else None
     if _PDF.match(data) or (named is Format.PDF and _PDF.search(data, 0, _PDF_HEAD)):
         return Format.PDF
     if data.startswith(_OLD_OFFICE):

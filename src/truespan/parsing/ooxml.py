@@ -89,7 +89,7 @@ class Part(Struct, frozen=True, eq=False):
         return next(found, None)
 
 
-class Package:
+class OfficePackage:
     """The parts of a file, found by their relationships and not by fixed names."""
 
     def __init__(self, name: str, archive: Archive) -> None:
@@ -165,7 +165,7 @@ def _resolve(folder: str, target: str) -> str:
 _USUAL_PROPERTIES = "docProps/core.xml"
 
 
-def read_properties(package: Package, *, language: str | None) -> Properties:
+def read_properties(package: OfficePackage, *, language: str | None) -> Properties:
     """Return the properties that can be parsed; `language` is the default."""
     kinds = {relation.kind: relation for relation in reversed(package.relations.values())}
     relation = kinds.get("core-properties")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import lxml.etree as etree
 from msgspec import Struct
 
-from truespan.parsing import ooxml
 from truespan.parsing.archive import Archive
-from truespan.parsing.ooxml import ALTERNATIVES, M, Part, W, first_child
+from truespan.parsing.ooxml import ALTERNATIVES, M, OfficePackage, Part, W, first_child
 
 WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 O = "{urn:schemas-microsoft-com:office:office}"  # noqa: E741 (the usual prefix)
@@ -66,7 +65,7 @@ class Traits(Struct, frozen=True, eq=False):
     complex_paragraphs: frozenset[etree._Element]
 
 
-class Package(ooxml.Package):
+class Package(OfficePackage):
     """The parts of a document."""
 
     def __init__(self, name: str, archive: Archive) -> None:
