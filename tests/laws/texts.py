@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.laws.examples import examples
 from truespan.ingest.canonical import assemble
@@ -13,7 +14,16 @@ from truespan.ingest.chunking import chunk_spans
 from truespan.parsing.clean import clean
 from truespan.parsing.sentences import split_sentences
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
-from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence, Span, TokenMap
+from truespan.types.text import (
+    Block,
+    BlockKind,
+    CanonicalText,
+    PageStart,
+    Place,
+    Sentence,
+    Span,
+    TokenMap,
+)
 
 PLENTY = 10_000
 """An input limit that no chunk of these tests comes near."""
@@ -65,6 +75,7 @@ class Document:
             tuple(start for start, _ in places),
             tuple(place for _, place in places),
             tuple(start for start in whole.block_starts if start < end),
+            pages=whole.pages,
         )
         return Document(canonical, self.sentences[: position + 1])
 
@@ -114,6 +125,7 @@ ROWS = st.lists(st.tuples(WORDS, CELLS | SPACES), max_size=60).map(
     lambda pairs: "".join(word + space for word, space in pairs)
 )
 ANYTHING = st.text(st.characters(codec="utf-8"), max_size=120)
+BOTH = st.booleans()
 TEXTS = st.one_of(PROSE, PROSE, ROWS, st.text("ab. |\n", max_size=150), ANYTHING)
 
 
@@ -124,11 +136,14 @@ def documents(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> Documen
     edges = draw(st.lists(st.integers(1, max(1, len(text))), max_size=20))
     sentences = divided(text, edges)
     chapters = draw(st.lists(st.integers(0, 12), max_size=3))
-    return Document(with_chapters(text, sentences, chapters), sentences)
+    canonical = with_chapters(text, sentences, chapters)
+    if draw(BOTH):
+        # So do the numbered lines of a program.
+        canonical = replace(canonical, pages=(PageStart(0, 1, "line"),))
+    return Document(canonical, sentences)
 
 
 MODES = st.sampled_from(OverlapMode)
-BOTH = st.booleans()
 
 
 @st.composite

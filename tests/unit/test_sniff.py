@@ -47,6 +47,9 @@ PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
         ("a.bin", PPTX, Format.PPTX),
         ("a.pptm", ZIP, Format.PPTX),
         (".txt", b"hidden", None),
+        ("a.ipynb", b'{"cells": []}', Format.NOTEBOOK),
+        ("a.Py", b"x = 1", Format.CODE),
+        ("a.yaml", PDF, Format.PDF),
     ],
 )
 def test_content_wins_over_the_name_where_it_is_plain(
@@ -78,7 +81,8 @@ def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml", "a.pptx", "a.ppsx"]
+    "name",
+    ["a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml", "a.ipynb", "a.pptx", "a.ppsx"],
 )
 def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)

@@ -41,7 +41,7 @@ class _Claim(Struct, frozen=True):
 @dataclass(slots=True)
 class _ManifestSearch:
     manifest: str
-    is_supported: Callable[[str], bool]
+    is_supported: Callable[[str, str], bool]
     jail: Jail = field(init=False)
     claims: dict[tuple[int, int, str], _Claim] = field(default_factory=dict)
     passed_over: set[str] = field(default_factory=set)
@@ -116,7 +116,8 @@ class _ManifestSearch:
         # Each file once, however many links lead to it.
         files: dict[str, JailedPath] = {}
         for match in matches:
-            admitted = self._admit(match) if self.is_supported(match.name) else None
+            wanted = self.is_supported(match.name, parts[-1])
+            admitted = self._admit(match) if wanted else None
             if admitted is None or admitted.is_folder:
                 self.passed_over.add(match.path)
             else:
@@ -163,7 +164,7 @@ class FileSources:
 
     def __init__(
         self,
-        is_supported: Callable[[str], bool],
+        is_supported: Callable[[str, str], bool],
         may_hold_members: Callable[[str], bool] = lambda _name: False,
         *,
         max_bytes: int = MAX_BYTES,
@@ -273,7 +274,7 @@ class FileSources:
 
 
 class _PathSearch(Struct):
-    is_supported: Callable[[str], bool]
+    is_supported: Callable[[str, str], bool]
     may_hold_members: Callable[[str], bool]
     declared: DocumentOptions
     jails: tuple[Jail, ...] | None = None
@@ -317,13 +318,14 @@ class _PathSearch(Struct):
     def _add_folder(self, folder: str, pattern: Sequence[str] = ()) -> int:
         """Add the files below a folder; return how many were added or skipped."""
         added = skipped = 0
+        last = pattern[-1] if pattern else ""
         for entry in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
             if entry.name.endswith(SIDECAR_ENDINGS):
                 continue
             file = None
             # There may be a circle of links.
             with suppress(OSError, SourceOutside):
-                if self.is_supported(entry.name) and entry.is_file():
+                if self.is_supported(entry.name, last) and entry.is_file():
                     file = entry.path if self.jails is None else self._resolve(entry.path)
             if file is not None:
                 self._add_file(file, folder)

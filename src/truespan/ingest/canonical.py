@@ -55,6 +55,7 @@ def assemble(
     places: list[Place] = []
     block_starts: list[int] = []
     captions: list[int] = []
+    lines: list[int] = []
     pages: list[PageStart] = []
     figures: list[FigureSpot] = []
     offset, current, in_contents = 0, NO_PLACE, False
@@ -85,7 +86,8 @@ def assemble(
         elif place == NO_PLACE:
             # Only the lists have no place. A label without a visible character is none.
             place = current
-        if place != current or (begins_contents and offset):
+        is_new_place = place != current
+        if is_new_place or (begins_contents and offset):
             starts.append(offset)
             places.append(place)
             current = place
@@ -95,6 +97,12 @@ def assemble(
         if block.kind is BlockKind.TABLE:
             # No sentence crosses rows.
             block_starts.extend(offset + row.end() for row in _ROW_END.finditer(text))
+        elif block.kind is BlockKind.CODE and block.pages and block.pages[0].unit == "line":
+            # A line is a sentence. So are the first ones up to that which names the place.
+            name = (place.section or "").rpartition(".")[2] if is_new_place else ""
+            named = max(text.find(name), 0)
+            lines.append(offset)
+            lines.extend(offset + own for own in cleaned.pages if own > named)
         parts.append(text)
         offset = follows
     text = _BETWEEN.join(parts)
@@ -111,6 +119,7 @@ def assemble(
             for spot in figures
         ),
         captions=tuple(captions),
+        lines=tuple(lines),
     )
 
 

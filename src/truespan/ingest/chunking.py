@@ -14,7 +14,8 @@ With `whole_rows`, a table is not divided: a chunk ends before one that it canno
 begins within one. A table that no chunk can hold is divided between rows, and nothing of it is
 repeated. A table is recognised by its text alone: from the line with the first bar between spaces
 to the next blank line. What precedes a chunk does not count, so that a reader's tail, which is cut
-from the beginning of a chunk on, is cut like the whole text.
+from the beginning of a chunk on, is cut like the whole text. A text whose lines are numbered, such
+as a program, is not cut within a line, unless that is too long.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from operator import itemgetter
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.parsing.sentences import split_sentences
 from truespan.protocols import TokenCounter
@@ -69,9 +71,11 @@ def chunk_spans(
         return []
     text = canonical.text
     if profile.strategy is Strategy.WINDOW:
-        return _window_spans(text, sentences, tokens, profile, input_limit)
+        return _window_spans(canonical, sentences, tokens, profile, input_limit)
     if profile.strategy is Strategy.TOKENS:
-        return _token_spans(text, sentences, tokens, profile, input_limit)
+        return _token_spans(canonical, sentences, tokens, profile, input_limit)
+    if _is_program(canonical):
+        profile = replace(profile, whole_rows=False)
     chunker = _SentenceChunker(text, sentences, tokens, profile, input_limit)
     spans: list[Span] = []
     first = 0
@@ -107,7 +111,11 @@ def widest(count: Callable[[int], int], width: int, limit: int) -> int:
 
 
 def _window_spans(
-    text: str, sentences: Sequence[Sentence], tokens: TokenMap, profile: ChunkingProfile, limit: int
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    limit: int,
 ) -> list[Span]:
     """Return windows of `size` characters, each beginning `overlap` before the end of the last."""
     # A chunk depends on its whole window and on the text continuing after it, so its reach is the
@@ -116,7 +124,8 @@ def _window_spans(
     shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
     ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
     stop = int(ends[-1])
-    tables = find_tables(text, profile)
+    text = canonical.text
+    tables = find_tables(canonical, profile)
     quick = None if tables else quick_windows(text, stop, size, shared)
     if quick is None or not _all_fit(*quick, tokens, limit):
         found = list(windows(text, 0, stop, size, shared, tokens, limit, tables=tables))
@@ -194,7 +203,7 @@ def windows(
     limit: int,
     *,
     whole: bool = False,
-    tables: Tables | None = None,
+    tables: Tables | Lines | None = None,
 ) -> Iterator[tuple[int, int]]:
     """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word.
 
@@ -286,12 +295,52 @@ class Tables(Struct, frozen=True):
         return offset
 
 
-def find_tables(text: str, profile: ChunkingProfile) -> Tables | None:
-    """Return the tables that chunks of a profile do not divide; None if there are none."""
-    if not profile.whole_rows or "|" not in text:
+class Lines(Struct, frozen=True):
+    """The lines of a text in which they are numbered, and its tables."""
+
+    text: str
+    tables: Tables | None
+
+    def end_before(self, start: int, end: int, known: int) -> int:
+        """Return where a chunk ends that would end at `end`: at the end of a line."""
+        if self.tables:
+            end = self.tables.end_before(start, end, known)
+        line = self.text.rfind("\n", start, end) + 1
+        return line if line > start else end
+
+    def overlap_start(self, begin: int, offset: int, end: int, known: int) -> int:
+        """Return where the overlap at the end of a chunk begins: at the beginning of a line."""
+        if self.tables:
+            offset = self.tables.overlap_start(begin, offset, end, known)
+        if not begin < offset < end:
+            return offset
+        line = self.text.find("\n", offset - 1, end) + 1 or end
+        while line < end and self.text[line] == "\n":
+            line += 1
+        return line
+
+
+def find_tables(canonical: CanonicalText, profile: ChunkingProfile) -> Tables | Lines | None:
+    """Return what chunks of a profile do not divide: tables and numbered lines; None without."""
+    if not profile.whole_rows:
         return None
-    bars = [found.start() for found in BAR.finditer(text)]
-    return Tables(text, bars) if bars else None
+    text, tables = canonical.text, None
+    if not _is_program(canonical) and "|" in text:
+        bars = [found.start() for found in BAR.finditer(text)]
+        tables = Tables(text, bars) if bars else None
+    return Lines(text, tables) if _has_lines(canonical) else tables
+
+
+def _has_lines(canonical: CanonicalText) -> bool:
+    return bool(canonical.pages) and canonical.pages[0].unit == "line"
+
+
+def _is_program(canonical: CanonicalText) -> bool:
+    """Return whether a text is a program, in which a bar is an operator and not part of a table.
+
+    A program is in the chapter of its name; other texts with numbered lines have no chapter.
+    """
+    return _has_lines(canonical) and canonical.place_at(0).chapter is not None
 
 
 def _break(text: str, start: int, stop: int) -> int:
@@ -482,14 +531,19 @@ class _TableRows(Struct, frozen=True):
 
 
 def _token_spans(
-    text: str, sentences: Sequence[Sentence], tokens: TokenMap, profile: ChunkingProfile, limit: int
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    limit: int,
 ) -> list[Span]:
     """Return spans of at most `size` tokens, each sharing at most `overlap` with the one before."""
+    text = canonical.text
     ends = [sentence.end for sentence in sentences]
     size = min(profile.size, limit)
     chunker = _TokenChunker(text, ends[-1], tokens, size, profile.overlap * size // profile.size)
     separate = profile.overlap_mode is OverlapMode.SEPARATE
-    tables = find_tables(text, profile)
+    tables = find_tables(canonical, profile)
 
     def fill(start: int) -> tuple[int, int]:
         found, decided_by = chunker.fill(start)

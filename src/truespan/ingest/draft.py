@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct, field
@@ -15,7 +16,7 @@ from truespan.ingest.canonical import assemble, order_blocks
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
-from truespan.ingest.language import detect_language, detector_name, normal_language
+from truespan.ingest.language import SAMPLE, detect_language, detector_name, normal_language
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION
 from truespan.parsing.clean import CLEANING_VERSION, clean
@@ -38,6 +39,7 @@ from truespan.types.source import DocumentKind, DocumentOptions, Source
 from truespan.types.telemetry import Stage
 from truespan.types.text import (
     Block,
+    BlockKind,
     CanonicalText,
     Loaded,
     PlacedFigure,
@@ -170,7 +172,7 @@ def make_draft(
         stated = normal_language(loaded.properties.language or "")
         is_stated = stated.isascii() and stated.isalpha() and len(stated) in (2, 3)
         language = declared.language or (
-            stated if is_stated else detect_language(canonical.text) or DEFAULT_LANGUAGE
+            stated if is_stated else detect_language(_prose(loaded, canonical)) or DEFAULT_LANGUAGE
         )
         sentences = parser.split(source.name, canonical, language)
         if not sentences:
@@ -231,6 +233,14 @@ def _show_alt(block: Block) -> Block:
         text += f"\n{alt}" if text and alt else alt
         figures.append(PlacedFigure(len(text), figure))
     return replace(block, text=text, figures=tuple(figures))
+
+
+def _prose(loaded: Loaded, canonical: CanonicalText) -> str:
+    """Return a text without its programs, whose words are those of no language."""
+    if all(block.kind is not BlockKind.CODE for block in loaded.blocks):
+        return canonical.text
+    parts = (block.text for block in loaded.blocks if block.kind is not BlockKind.CODE)
+    return "\n\n".join(islice(parts, SAMPLE))
 
 
 def _notes(

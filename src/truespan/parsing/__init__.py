@@ -100,9 +100,17 @@ def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
             from truespan.parsing.html import load_html
 
             return load_html(shown, data, images=images)
+        case Format.NOTEBOOK:
+            from truespan.parsing.notebook import load_notebook
+
+            return load_notebook(shown, data)
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)
+    if found is Format.CODE:
+        from truespan.parsing.code import load_code
+
+        return load_code(shown, text)
     # These parsers get clean text, so that all line ends are the same. Their result is cleaned
     # again when it is assembled: an entity can stand for an invisible character.
     if found is Format.MARKDOWN:

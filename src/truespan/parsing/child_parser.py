@@ -295,7 +295,9 @@ class ChildParser:
         """
         text = canonical.text
         # Pages and figures are of no use there.
-        sent = CanonicalText(text, canonical.starts, canonical.places, canonical.block_starts)
+        sent = CanonicalText(
+            text, canonical.starts, canonical.places, canonical.block_starts, lines=canonical.lines
+        )
         content = self._run(Task.SPLIT, name, language, msgspec.msgpack.encode(sent))
         sentences: list[Sentence] = []
         try:

@@ -21,6 +21,8 @@ class Format(StrEnum):
     EPUB = "epub"
     PDF = "pdf"
     ZIP = "zip"
+    NOTEBOOK = "notebook"
+    CODE = "code"
 
 
 _ENDINGS = {
@@ -32,6 +34,17 @@ _ENDINGS = {
     ".epub": Format.EPUB,
     ".pdf": Format.PDF,
     ".zip": Format.ZIP,
+    ".ipynb": Format.NOTEBOOK,
+    **{
+        f".{ending}": Format.CODE
+        for ending in re.findall(
+            r"\w+",
+            "bash c cc cfg cjs coffee conf cpp cr cs cts cu cxx dart ex exs gd go gradle groovy h"
+            " hh hpp hxx ini ino java jl js jsx kt kts lua mjs mts nim php pl pm properties proto"
+            " ps1 psm1 py pyi pyw pyx r rake rb rs scala sh sol sql swift toml ts tsx yaml yml"
+            " zig zsh",
+        )
+    },
 }
 ARCHIVES = frozenset({Format.ZIP})
 """Formats of files that are nothing but a collection of others."""
@@ -59,9 +72,17 @@ _EPUB_MARK = b"mimetypeapplication/epub+zip"
 _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
 
 
-def supported(name: str) -> bool:
-    """Return whether the ending of a name belongs to a format that has a parser."""
-    return _ending(name) in _ENDINGS
+def supported(name: str, pattern: str = "") -> bool:
+    """Return whether a file that was found in a folder, or by a pattern, is to be parsed.
+
+    Programs and configuration files are if the pattern ends as they do: `*.py`. Someone who ingests
+    a folder of documents rarely means the scripts in it.
+    """
+    ending = _ending(name)
+    named = _ENDINGS.get(ending)
+    if named is Format.CODE:
+        return _ending(f"*{pattern}") == ending
+    return named is not None
 
 
 def format_of(name: str, data: bytes) -> Format | None:
@@ -132,7 +153,9 @@ def explain_refusal(name: str, data: bytes) -> SourceRefused:
     """Return the error for a source that `format_of` does not know."""
     if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
         return SourceEncrypted(name)
-    promises_text = _ENDINGS.get(_ending(name)) in (Format.TEXT, Format.MARKDOWN, Format.HTML)
+    promises_text = _ENDINGS.get(_ending(name)) in (
+        *(Format.TEXT, Format.MARKDOWN, Format.HTML, Format.NOTEBOOK, Format.CODE),
+    )
     return SourceNotText(name) if promises_text else SourceUnsupported(name)
 
 

@@ -58,13 +58,25 @@ def load_markdown(text: str) -> Loaded:
         text = text[found.end() :]
         if field := _TITLE.search(found["fields"]):
             title = _read_scalar(field["value"].strip())
+    blocks, levels = read_markdown(text, HeadingPlaces(), ContentsFinder())
+    if not title and begins_with_title(levels):
+        title = blocks[0].text
+    return Loaded(tuple(blocks), title)
+
+
+def read_markdown(
+    text: str, places: HeadingPlaces, contents: ContentsFinder
+) -> tuple[list[Block], list[int]]:
+    """Return the blocks of a text that continues at a place, and the level of each as a heading.
+
+    The level of a block that is not a heading is 0.
+    """
     try:
         pieces = _parse(_limit_depth(text))
     # A parser of untrusted files may fail in unforeseen ways, not only by recursion; one strange
     # file must not stop the others.
     except Exception:
-        return Loaded(load_text(text).blocks, title)
-    places, contents = HeadingPlaces(), ContentsFinder()
+        return list(load_text(text).blocks), []
     blocks: list[Block] = []
     for piece in pieces:
         kind = piece.kind
@@ -85,9 +97,7 @@ def load_markdown(text: str) -> Loaded:
         )
         if not is_contents and piece.underlined:
             places.enter(piece.level, piece.text)
-    if not title and begins_with_title([piece.level for piece in pieces]):
-        title = pieces[0].text
-    return Loaded(tuple(blocks), title)
+    return blocks, [piece.level for piece in pieces]
 
 
 def _read_scalar(value: str) -> str | None:

@@ -36,6 +36,8 @@ _LONGEST = 2**20
 _EFFORT = 32
 """How many times the length of a text may be passed to the segmenter in all."""
 _LONGEST_HEADING = 240
+_LONGEST_LINE = 4000
+"""Longer lines of programs are split like prose."""
 _QUOTES = "'`“”‘’«»‹›「」《》„‚‛‟"
 _MAX_QUOTES = 1000
 _BRACKETS = '"()[]{}<>（）@'
@@ -124,11 +126,14 @@ def _segment_in(language: str) -> _Segment:
 
 
 def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
-    """Yield the bounds of each paragraph, and whether it is a heading, which is one sentence."""
-    text = canonical.text
-    blocks = list(pairwise([*sorted({0, *canonical.block_starts}), len(text)]))
+    """Yield the bounds of each paragraph, and whether it is one sentence, as a heading is."""
+    text, lines = canonical.text, {*canonical.lines}
+    blocks = list(pairwise([*sorted({0, *canonical.block_starts, *lines}), len(text)]))
     places = dict(zip(canonical.starts, canonical.places, strict=True))
     for start, end in blocks:
+        if start in lines and end - start <= _LONGEST_LINE:
+            yield start, end, True
+            continue
         if start in places:
             # A block is a heading if its text is the label of the place that begins there.
             heading = " ".join(text[start:end].split())

@@ -250,6 +250,8 @@ class CanonicalText(Struct, frozen=True):
     figures: tuple[FigureSpot, ...] = ()
     captions: tuple[int, ...] = ()
     """Where blocks begin that are captions."""
+    lines: tuple[int, ...] = ()
+    """Where lines of programs begin that are a sentence each."""
 
     def place_at(self, offset: int) -> Place:
         """Return the chapter and section that `offset` lies in."""

@@ -1,0 +1,157 @@
+"""Jupyter notebooks: cells, their outputs, and the places that citations name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from truespan.errors import SourceBroken, SourceEmpty, SourceRefused, SourceUnsafe
+from truespan.ingest.canonical import assemble
+from truespan.parsing import load
+from truespan.types.text import BlockKind, Loaded
+
+PICTURE = {"image/png": "iVBORw0KGgo=" * 1000, "text/plain": ["<Figure size 640x480>"]}
+TABLE = (
+    "<div><style>.x{}</style><table><thead><tr><th>pier</th><th>depth</th></tr></thead>"
+    "<tbody><tr><td>north</td><td>4.5</td></tr></tbody></table><p>1 rows × 2 columns</p></div>"
+)
+
+
+def read(*cells: dict[str, Any], **rest: Any) -> Loaded:
+    """Return what is loaded of a notebook of the current format."""
+    return load("a.ipynb", json.dumps({"cells": cells, "nbformat": 4, **rest}).encode())
+
+
+def markdown(*lines: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "source": [*lines], "metadata": {}}
+
+
+def code(source: str, *outputs: dict[str, Any]) -> dict[str, Any]:
+    return {"cell_type": "code", "source": source, "outputs": [*outputs], "execution_count": 1}
+
+
+def shown(kind: str = "display_data", **data: Any) -> dict[str, Any]:
+    forms = {name.replace("_", "/"): value for name, value in data.items()}
+    return {"output_type": kind, "data": forms, "metadata": {}}
+
+
+def test_cells_are_blocks_at_the_places_that_headings_name() -> None:
+    loaded = read(
+        markdown("# Ferries\n", "\n", "Text of *Quill*."),
+        code("import ferry\n\nferry.cross()"),
+        markdown("## Depth\n"),
+        {"cell_type": "raw", "source": "As *is*"},
+        markdown("## Width"),
+        code("width()"),
+    )
+
+    assert [(block.kind, block.text, block.chapter) for block in loaded.blocks] == [
+        (BlockKind.HEADING, "Ferries", "Ferries"),
+        (BlockKind.PARAGRAPH, "Text of Quill.", "Ferries"),
+        (BlockKind.CODE, "import ferry\n\nferry.cross()", "Ferries"),
+        (BlockKind.HEADING, "Depth", "Depth"),
+        (BlockKind.PARAGRAPH, "As *is*", "Depth"),
+        (BlockKind.HEADING, "Width", "Width"),
+        (BlockKind.CODE, "width()", "Width"),
+    ]
+    assert loaded.title == "Ferries"
+    canonical = assemble(loaded.blocks)
+    found = [canonical.location(start, start + 1) for start in canonical.block_starts]
+    assert found == ["cell 1", "cell 1", "cell 2", "cell 3", "cell 4", "cell 5", "cell 6"]
+    assert canonical.location(0, len(canonical.text)) == "cells 1-6"
+
+
+def test_text_outputs_are_kept_and_pictures_are_not() -> None:
+    loaded = read(
+        code(
+            "run()",
+            {"output_type": "stream", "name": "stdout", "text": ["\x1b[31mred\x1b[0m\n", " two\n"]},
+            {"output_type": "stream", "text": "  0%|  |\r 50%|# |\r100%|##|\r\ndone\n"},
+            {"output_type": "display_data", "data": PICTURE},
+            shown(text_plain="pier depth\nnorth 4.5", text_html=TABLE),
+            shown("execute_result", text_plain=["{'a':\n", " 1}"]),
+            shown(text_plain="<IPython.Markdown object>", text_markdown="**Bold** *claim*"),
+            shown(text_plain="<IPython.HTML object>", text_html="<p>From <b>HTML</b></p>"),
+            shown(text_html="<script>draw(1)</script>"),
+            shown(text_latex="$x^2$"),
+            {"output_type": "error", "ename": "ValueError", "evalue": "no pier",
+             "traceback": ["\x1b[0;31mFile ...", "ValueError: no pier"]},
+        )
+    )  # fmt: skip
+
+    assert [(block.kind, block.text) for block in loaded.blocks] == [
+        (BlockKind.CODE, "run()"),
+        (BlockKind.CODE, "red\n two"),
+        (BlockKind.CODE, "100%|##|\ndone"),
+        (BlockKind.TABLE, "pier | depth\nnorth | 4.5"),
+        (BlockKind.PARAGRAPH, "1 rows × 2 columns"),
+        (BlockKind.CODE, "{'a':\n 1}"),
+        (BlockKind.PARAGRAPH, "Bold claim"),
+        (BlockKind.PARAGRAPH, "From HTML"),
+        (BlockKind.CODE, "$x^2$"),
+        (BlockKind.CODE, "ValueError: no pier"),
+    ]
+    assert loaded.blocks[3].header_rows == 1
+
+
+def test_older_formats_have_worksheets() -> None:
+    outputs = [
+        {"output_type": "pyout", "text": ["4\n"], "prompt_number": 1},
+        {"output_type": "display_data", "png": "iVBOR", "text": "<matplotlib.figure.Figure>"},
+        {"output_type": "pyerr", "ename": "NameError", "evalue": "x", "traceback": []},
+    ]
+    sheet = {
+        "cells": [
+            {"cell_type": "heading", "level": 2, "source": ["Old\n", "times"]},
+            {"cell_type": "code", "input": "2 + 2", "outputs": outputs},
+            {"cell_type": "html", "source": "<p>From <i>old</i> pages</p>"},
+        ]
+    }
+    notebook = {"worksheets": [sheet], "metadata": {"name": "Sums"}, "nbformat": 3}
+
+    loaded = load("a.ipynb", json.dumps(notebook).encode())
+
+    texts = [block.text for block in loaded.blocks]
+    assert texts == ["Old times", "2 + 2", "4", "NameError: x", "From old pages"]
+    assert loaded.blocks[1].chapter == "Old times"
+    assert loaded.title == "Sums"
+
+
+def test_a_notebook_states_its_title_and_authors() -> None:
+    metadata = {"title": "Of ferries", "authors": [{"name": "Ida  Quill"}, "B. Ell", {}, 3]}
+    loaded = read(markdown("Text"), metadata=metadata)
+
+    assert (loaded.title, loaded.properties.title) == ("Of ferries", "Of ferries")
+    assert loaded.properties.authors == ("Ida Quill", "B. Ell")
+
+
+def test_what_python_writes_is_read_although_it_is_not_json() -> None:
+    cell = code("x", shown(application_json={"a": float("nan")}, text_plain="nan \ud83d"))
+
+    assert [block.text for block in read(cell).blocks] == ["x", "nan "]
+
+
+def test_pictures_within_markdown_leave_no_code_behind() -> None:
+    address = f"data:image/png;base64,{'iVBORw0KGgo' * 40}"
+    loaded = read(markdown(f"See ![the plan]({address}) and <img src='{address}'> here"))
+
+    assert [block.text for block in loaded.blocks] == ["See the plan and <img src=''> here"]
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b'{"cells": [', SourceBroken),
+        (b"[1]", SourceBroken),
+        (b'{"a": 1}', SourceBroken),
+        (b'{"cells": 3}', SourceBroken),
+        (b'{"cells": []}', SourceEmpty),
+        (b'{"cells": [], "x":' + b"[" * 100_000, SourceUnsafe),
+        (b'{"x": NaN, "cells":' + b"[" * 100_000, SourceUnsafe),
+    ],
+)
+def test_broken_notebooks_are_refused(data: bytes, error: type[SourceRefused]) -> None:
+    with pytest.raises(error):
+        load("a.ipynb", data)
