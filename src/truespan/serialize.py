@@ -176,7 +176,8 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
     }
     if chunk is not None:
         shown |= members(
-            chunk, "chunk_id", "index", "start", "end", "first_sid", "last_sid", "page"
+            *(chunk, "chunk_id", "index", "start", "end", "first_sid", "last_sid", "page"),
+            "location",
         )
         shown["chunk_type"] = chunk.kind
         shown |= members(chunk, "tokens", "text_hash", "dedupe_hash", "figure")

@@ -31,6 +31,7 @@ from truespan.types.maintenance import ErasureKind
 from truespan.types.reading import TailChunk
 from truespan.types.scope import OWNER, Authority, Generation, Scope, Verb
 from truespan.types.text import CanonicalText, PageStart
+from truespan.types.text import Place as Section
 from truespan.types.trust import FailureKind, VerificationFailure
 
 NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
@@ -361,6 +362,50 @@ class StoreContract:
             here.store.stored_text(scope, ref)
         with pytest.raises(StoreDamaged):
             here.store.sentences(scope, ref, 0, 0)
+
+    def test_a_location_is_stored_checked_and_rebuilt(self, here: Place) -> None:
+        scope = built(here)
+        text = "The first slides."
+        pages = (PageStart(0, 7, "slide"), PageStart(4, 8, "slide"))
+        earlier = draft(text)
+        [chunk] = earlier.chunks
+        [plain, slides] = here.store.stage(
+            scope,
+            [
+                earlier,
+                draft(
+                    text,
+                    "doc-2",
+                    canonical=CanonicalText(text, (0,), (Section("One", "Two"),), pages=pages),
+                    chunks=(replace(chunk, page=None, location="slides 7-8"),),
+                ),
+            ],
+        )
+        ids = [
+            here.store.pending(scope, ref, after=-1, limit=9)[0].chunk_id for ref in (plain, slides)
+        ]
+
+        def stored() -> list[tuple[int | None, str | None, bool]]:
+            found = here.store.read_chunks(scope, ids)
+            records = [found[chunk_id] for chunk_id in ids]
+            return [(r.chunk.page, r.chunk.location, r.is_intact()) for r in records if r.chunk]
+
+        # The first is as an earlier version wrote it.
+        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
+        here.sql("UPDATE chunks SET location = 'page 9'")
+        assert stored() == [(1, "page 9", False), (None, "page 9", False)]
+        assert all(here.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
+        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
+        here.sql("DELETE FROM chunks")
+        assert all(here.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
+        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
+        here.sql("DELETE FROM chunks")
+        for ref, made in (
+            (plain, replace(chunk, location="page 1")),
+            (slides, replace(chunk, page=None, location="slides 7-8")),
+        ):
+            assert here.store.rewrite_chunks(scope, ref, [made])
+        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
 
     @pytest.mark.parametrize("kept", [True, False])
     def test_a_row_forged_with_its_hash_does_not_change_what_was_recorded(

@@ -33,6 +33,7 @@ CITED = {
     "chapter",
     "section",
     "page",
+    "location",
     "first_sid",
     "last_sid",
     "score",

@@ -99,10 +99,7 @@ def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) 
     chunks = make_chunks(
         short.canonical, short.sentences, measure(short.text), short.chunk_spans(profile, limit)
     )
-    return [
-        (c.index, c.start, c.end, c.first_sid, c.last_sid, c.text, c.tokens, c.chapter, c.section)
-        for c in chunks
-    ]
+    return [as_cut(chunk) for chunk in chunks]
 
 
 def assert_tails(

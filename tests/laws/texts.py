@@ -75,7 +75,7 @@ class Document:
             tuple(start for start, _ in places),
             tuple(place for _, place in places),
             tuple(start for start in whole.block_starts if start < end),
-            pages=whole.pages,
+            pages=tuple(page for page in whole.pages if page.offset < end),
         )
         return Document(canonical, self.sentences[: position + 1])
 
@@ -129,18 +129,23 @@ BOTH = st.booleans()
 TEXTS = st.one_of(PROSE, PROSE, ROWS, st.text("ab. |\n", max_size=150), ANYTHING)
 
 
+_PAGES = st.tuples(st.integers(1, 9), st.sampled_from(["page", "page", "slide", "row A:C"]))
+
+
 @st.composite
 def documents(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> Document:
-    """Make documents whose sentences and chapters begin anywhere, not only where words do."""
+    """Make documents whose sentences, chapters and pages begin anywhere, even within words."""
     text = clean(draw(texts))
     edges = draw(st.lists(st.integers(1, max(1, len(text))), max_size=20))
     sentences = divided(text, edges)
     chapters = draw(st.lists(st.integers(0, 12), max_size=3))
-    canonical = with_chapters(text, sentences, chapters)
+    numbers = draw(st.dictionaries(st.integers(0, max(0, len(text) - 1)), _PAGES, max_size=4))
     if draw(BOTH):
-        # So do the numbered lines of a program.
-        canonical = replace(canonical, pages=(PageStart(0, 1, "line"),))
-    return Document(canonical, sentences)
+        # So do the numbered lines of a program, which has no other pages.
+        numbers = {offset: (number, "line") for offset, (number, _) in numbers.items()}
+        numbers[0] = (1, "line")
+    pages = tuple(PageStart(offset, *page) for offset, page in sorted(numbers.items()))
+    return Document(replace(with_chapters(text, sentences, chapters), pages=pages), sentences)
 
 
 MODES = st.sampled_from(OverlapMode)

@@ -113,3 +113,31 @@ def test_every_chunk_of_a_pdf_knows_its_page(here: Place) -> None:
         assert text[chunk.start : chunk.end] == chunk.data.decode()
         before = text[: chunk.start + len("Page number")].count("Page number")
         assert chunk.page == before
+
+
+@proves("chunking.metadata")
+def test_what_is_shown_of_a_chunk_says_where_it_lies(here: Place) -> None:
+    pages = [f"Page number {n} tells of harbour {n}. It has more words." for n in range(1, 4)]
+    path = here.folder / "files" / "a.pdf"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(make_pdf([Page(column([text])) for text in pages]))
+    world = here.library.create_world("world")
+    world.ingest(path, kind="book", chunking="window")
+
+    [passage] = world.search("harbour").results
+    [listed] = world.documents.chunks(1).chunks
+    [part] = world.search("harbour 2", granularity="sentence", top_k=1).results
+    [wider] = world.search("harbour 2", granularity="sentence", top_k=1, neighbours=1).results
+    answer = world.answer("Which harbour does page number 2 tell of?")
+    reader = world.reader("ann")
+    reader.set("1", sid=3)
+    [note] = reader.retrieve("harbour").metadata.sources
+
+    assert passage.location == listed.location == "pages 1-3"
+    assert (part.location, part.page) == ("page 2", 2)
+    assert wider.location == "pages 1-2"
+    assert answer.citations[0].location == "pages 1-3"
+    assert ", pages 1-3 (" in answer.answer
+    assert (note.location, note.page) == ("pages 1-2", 1)
+    shown = [sentence.location for sentence in reader.sentences().sentences]
+    assert shown == ["page 1", "page 1", "page 2", "page 2"]

@@ -128,8 +128,9 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
     assert {entry.name for entry in fields(Passage)} == {
         "chunk_id", "score", "document", "doc_id", "source", "title", "chapter", "section",
         "index", "start", "end", "first_sid", "last_sid", "chunk_type", "text", "overlap_text",
-        "token_count", "receipt", "page", "figure_id", "image_ref", "parent_chunk_id",
-        "parent_chunk_local_index", "fused", "rerank", "source_url", "address", "path",
+        "token_count", "receipt", "page", "location", "figure_id", "image_ref",
+        "parent_chunk_id", "parent_chunk_local_index", "fused", "rerank", "source_url",
+        "address", "path",
         "language", "version", "tags", "metadata", "match",
     }  # fmt: skip
     assert passage.source == "a.txt"

@@ -29,6 +29,7 @@ from truespan.protocols import TokenCounter
 from truespan.reader import Reader
 from truespan.serialize import to_json
 from truespan.types.bundle import ContextBundle
+from truespan.types.chunk import NewChunk
 from truespan.types.document import RevisionRef
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import TailChunk
@@ -122,8 +123,8 @@ def common(one: Sequence[str], other: Sequence[str]) -> int:
     return min(len(one), len(other)) - 1
 
 
-Cut = tuple[int, int, int, int, int, str, int, str | None, str | None]
-"""Index, start, end, first and last sid, text, tokens, chapter and section of a chunk."""
+Cut = tuple[int, int, int, int, int, str, int, str | None, str | None, int | None, str | None]
+"""Index, start, end, first and last sid, text, tokens, chapter, section, page and location."""
 
 
 def cut_from_scratch(
@@ -133,17 +134,14 @@ def cut_from_scratch(
     canonical, sentences = book.until(position), book.sentences[: position + 1]
     tokens = counter.measure(canonical.text)
     spans = chunk_spans(canonical, sentences, tokens, STANDARD_CHUNKING[chunking], limit)
-    return [
-        (c.index, c.start, c.end, c.first_sid, c.last_sid, c.text, c.tokens, c.chapter, c.section)
-        for c in make_chunks(canonical, sentences, tokens, spans)
-    ]
+    return [as_cut(chunk) for chunk in make_chunks(canonical, sentences, tokens, spans)]
 
 
 def whole_chunks(here: Place, world: World, ref: RevisionRef, position: int) -> list[Cut]:
     """Return the stored chunks that nothing past a position decided."""
     rows = here.sql(
         """SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, c.text, s.tokens,
-             c.chapter, c.section
+             c.chapter, c.section, c.page, c.location
            FROM states s JOIN chunks c USING (revision, generation, position)
            JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
            JOIN worlds w ON w.world_id = d.world_id
@@ -156,10 +154,11 @@ def whole_chunks(here: Place, world: World, ref: RevisionRef, position: int) -> 
     return [tuple(row) for row in rows]  # type: ignore[misc]
 
 
-def as_cut(chunk: TailChunk) -> Cut:
-    """Return a chunk of the tail in the form in which chunks are compared."""
+def as_cut(chunk: TailChunk | NewChunk) -> Cut:
+    """Return a chunk in the form in which chunks are compared."""
     place = (chunk.index, chunk.start, chunk.end, chunk.first_sid, chunk.last_sid)
-    return (*place, chunk.text, chunk.tokens, chunk.chapter, chunk.section)
+    names = (chunk.chapter, chunk.section, chunk.page, chunk.location)
+    return (*place, chunk.text, chunk.tokens, *names)
 
 
 # One trial

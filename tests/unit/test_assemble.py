@@ -20,6 +20,7 @@ from truespan.types.text import (
     PageStart,
     Place,
     PlacedFigure,
+    join_locations,
 )
 
 
@@ -152,6 +153,25 @@ def test_rows_of_another_sheet_are_not_in_a_location() -> None:
 
     assert canonical.location(0, 11) == "A1:B2"
     assert canonical.location(6, 11) == "A7:B7"
+
+
+JOINED: list[tuple[Any, ...]] = [
+    ((), None),
+    ((None, "page 3"), "page 3"),
+    (("page 3", "page 3"), "page 3"),
+    (("pages 3-5", "pages 4-6"), "pages 3-6"),
+    (("lines 1-9", "line 4"), "lines 1-9"),
+    (("A5:F9", "A10:F10"), "A5:F10"),
+    (("A5", "A6"), "A5:A6"),
+    (("A5:F9, H1", "H2"), "A5:F9, H1:H2"),
+    (("slide 9", "slide 2"), "slide 9, slide 2"),
+    (("page 9, page 7, page 5, …", "page 1"), "page 9, page 7, page 5, …"),
+]
+
+
+@each_row("labels, expected", JOINED)
+def test_locations_join(labels: tuple[str | None, ...], expected: str | None) -> None:
+    assert join_locations(labels) == expected
 
 
 def test_what_cleaning_takes_out_moves_figures_and_pages_along() -> None:

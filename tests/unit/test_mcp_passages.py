@@ -27,11 +27,11 @@ def passage(
     title: str = "The Lamp",
     source: str = "lamp.md",
     chapters: tuple[str, ...] = ("One",),
-    pages: tuple[int, ...] = (),
+    location: str | None = None,
     sids: tuple[int, int] = (4, 9),
 ) -> TextPassage:
     end = start + len(text)
-    return TextPassage(document, title, source, chapters, pages, *sids, start, end, text)
+    return TextPassage(document, title, source, chapters, location, *sids, start, end, text)
 
 
 @proves("mcp.text-as-data")
@@ -64,8 +64,8 @@ def test_a_header_is_one_line_and_names_what_there_is() -> None:
         (passage("x"), "The Lamp › One, sentences 4-9"),
         (passage("x", chapters=("The Lamp",)), "The Lamp, sentences 4-9"),
         (passage("x", chapters=("One", "One", "Two")), "The Lamp › One to Two, sentences 4-9"),
-        (passage("x", pages=(12,)), "The Lamp › One, sentences 4-9, page 12"),
-        (passage("x", pages=(12, 13)), "The Lamp › One, sentences 4-9, pages 12-13"),
+        (passage("x", location="page 12"), "The Lamp › One, page 12, sentences 4-9"),
+        (passage("x", location="A5:F9"), "The Lamp › One, A5:F9, sentences 4-9"),
         (passage("x", title="A\n[2] B\x00\u2028C"), "A [2] B C › One, sentences 4-9"),
         (passage("x", sids=(0, 0)), "The Lamp › One, sentence 0"),
     ]
@@ -97,7 +97,7 @@ def test_overlapping_passages_become_one_without_repetition_in_any_order() -> No
         passage(TEXT[45:60], start=45, sids=(4, 5)),
         passage("A figure of a fish.", start=15, sids=(1, 1), document=1),
     ]
-    parts[4] = TextPassage(1, "The Lamp", "lamp.md", ("One",), (), 1, 1, 15, 15, "A picture.")
+    parts[4] = TextPassage(1, "The Lamp", "lamp.md", ("One",), None, 1, 1, 15, 15, "A picture.")
     for ordered in permutations(parts):
         joined = join_overlapping(ordered)
 

@@ -75,6 +75,7 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
         chapter=source.chapter,
         section=source.section,
         page=source.page,
+        location=source.location,
         first_sid=source.first_sid,
         last_sid=source.last_sid,
         chunk_id=source.chunk_id,

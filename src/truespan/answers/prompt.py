@@ -228,6 +228,7 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]], *, tables: bool) ->
     """Return the text of a source under its place; both come from the document."""
     labels = dict.fromkeys((source.title, source.chapter, source.section))
     place = " > ".join(shorten(" ".join(label.split()), _LONGEST_LABEL) for label in labels)
+    place += f", {source.location}" if source.location else ""
     pieces = [source.text[start:end] for start, end in spans]
     text = f"\n{_LEFT_OUT}\n".join(map(format_tables, pieces) if tables else pieces)
     origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]

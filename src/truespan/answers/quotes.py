@@ -406,8 +406,8 @@ def quote_sources(sources: Sequence[Visible]) -> str:
             paragraphs.append("\n".join(f"> {line}".rstrip() for line in lines))
         labels = dict.fromkeys((source.title, source.chapter, source.section))
         place = " › ".join(" ".join(label.split()) for label in labels)
-        page = f", page {source.page}" if source.page is not None else ""
-        paragraphs.append(f"[{number}] {place}{page} ({source.labels.source_url})")
+        place += f", {source.location}" if source.location else ""
+        paragraphs.append(f"[{number}] {place} ({source.labels.source_url})")
     return "\n\n".join(paragraphs)
 
 

@@ -294,6 +294,7 @@ def _note(chunk: Visible, verdict: WhyNot) -> RetrievedNote:
         chapter=chunk.chapter,
         section=chunk.section,
         page=chunk.page,
+        location=chunk.location,
         chunk_type=chunk.kind,
         text=preview(chunk.text),
         verdict=verdict,

@@ -220,7 +220,7 @@ class _Checker(Struct):
     def add(self, number: int, source: Visible) -> None:
         """Read a passage."""
         labels = (source.title, source.chapter, source.section, source.labels.source_url)
-        heading = "\n".join(dict.fromkeys(labels))
+        heading = "\n".join(dict.fromkeys((*labels, source.location or "")))
         spans = sentence_spans(source.text, _CODES.get(self.language, "en"))
         sentences = tuple(self._read(source.text[start:end]) for start, end in spans)
         everything = re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", f"{heading}\n{source.text}")

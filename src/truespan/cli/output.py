@@ -29,6 +29,7 @@ from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
 from truespan.types.support import Support, SupportReason
+from truespan.types.text import name_page
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
 
@@ -89,7 +90,7 @@ def print_search(result: SearchResult) -> None:
         (
             passage.score,
             _explain_rank(passage.fused, passage.rerank),
-            (passage.title, passage.chapter, passage.section),
+            _name_place(passage.location, passage.title, passage.chapter, passage.section),
             passage.text,
             f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
             f"{_name_sentences(passage)}, revision {passage.receipt.revision}, "
@@ -131,7 +132,7 @@ def print_bundle(bundle: ContextBundle) -> None:
         (
             chunk.relevance_score,
             _explain_rank(note.fused, note.rerank),
-            (note.title, chunk.chapter, chunk.section),
+            _name_place(note.location, note.title, chunk.chapter, chunk.section),
             chunk.content,
             f"{note.text_hash[:12]}  {note.source_url}, {_name_sentences(note)}, "
             f"{chunk.token_count} tokens",
@@ -142,18 +143,18 @@ def print_bundle(bundle: ContextBundle) -> None:
 
 
 def _print_passages(
-    passages: Iterable[tuple[float, str, tuple[str, ...], str, str]],
+    passages: Iterable[tuple[float, str, str, str, str]],
     lines: Iterable[str],
 ) -> None:
-    """Print passages, each with score, rank, labels, text and receipt, and then some lines."""
+    """Print passages, each with score, rank, place, text and receipt, and then some lines."""
     rows = [
         (
             (f"{place}. ", _draw_bar(score), f" {score:.3f}  {rank}"),
-            " › ".join(dict.fromkeys(labels)),
+            name,
             " ".join(text.split()),
             f"✓ verified {receipt}",
         )
-        for place, (score, rank, labels, text, receipt) in enumerate(passages, 1)
+        for place, (score, rank, name, text, receipt) in enumerate(passages, 1)
     ]
     if not sys.stdout.isatty():
         # For scripts and pipes: one line each, neither wrapped nor padded.
@@ -311,10 +312,22 @@ def show_support(answer: str, support: Support | None, *, has_sources: bool) -> 
 def cite(citation: Citation) -> str:
     if citation.document is None:
         return f"[{citation.number}] ✗ no such source"
-    labels = dict.fromkeys((citation.title, citation.chapter, citation.section))
-    place = " › ".join(" ".join(label.split()) for label in labels if label)
-    page = f", page {citation.page}" if citation.page is not None else ""
-    return f"[{citation.number}] {place}{page} ({citation.source_url}, {_name_sentences(citation)})"
+    # Turns of earlier versions have the page alone.
+    location = name_page(citation.location, citation.page)
+    place = _name_place(location, citation.title, citation.chapter, citation.section)
+    return f"[{citation.number}] {place} ({citation.source_url}, {_name_sentences(citation)})"
+
+
+def _name_place(location: str | None, *labels: str | None) -> str:
+    """Return the title, chapter, section and location of a passage in one line."""
+    names = dict.fromkeys(" ".join(label.split()) for label in labels if label)
+    return " › ".join(names) + (f", {location}" if location else "")
+
+
+def _name_span(chunk: Any) -> str:
+    """Return the characters, the sentences and the location of a chunk."""
+    location = f", {chunk.location}" if chunk.location else ""
+    return f"characters {chunk.start}-{chunk.end}, {_name_sentences(chunk)}{location}"
 
 
 def _name_sentences(part: Any) -> str:
@@ -423,8 +436,7 @@ def show_chunk(record: ChunkRecord) -> str:
     return "\n".join(
         [
             *head,
-            f"characters {chunk.start}-{chunk.end}, {_name_sentences(chunk)}, "
-            f"{chunk.tokens} tokens",
+            f"{_name_span(chunk)}, {chunk.tokens} tokens",
             f"{verdict} {chunk.text_hash}",
             "",
             chunk.data.decode(errors="replace") if intact else "(not shown)",
@@ -463,8 +475,7 @@ def show_chunks(page: ChunkPage) -> str:
         lines += [
             "",
             f"{chunk.index}  {chunk.chunk_id}",
-            f"   characters {chunk.start}-{chunk.end}, {_name_sentences(chunk)}, "
-            + ", ".join([pluralize(chunk.tokens, "token"), *marks]),
+            f"   {_name_span(chunk)}, " + ", ".join([pluralize(chunk.tokens, "token"), *marks]),
             f"   {shorten(' '.join(chunk.text.split()), _QUOTE_SHOWN) if chunk.text else '-'}",
         ]
     return "\n".join(lines)

@@ -38,6 +38,7 @@ def show_found(answer: Answer | None) -> str:
     for note in used:
         labels = dict.fromkeys(filter(None, (note.source, note.chapter, note.section)))
         place = " › ".join(" ".join(label.split()) for label in labels)
+        place += f", {note.location}" if note.location else ""
         lines.append(f"{note.similarity:.3f}  {place}")
         lines.append(f"       {shorten(' '.join(note.text.split()), _BEGINNING_SHOWN, '…')}")
     found = pluralize(len(notes), "passage")

@@ -672,6 +672,7 @@ class ChunkDetail(Struct, frozen=True, kw_only=True):
     first_sid: int | UnsetType = UNSET
     last_sid: int | UnsetType = UNSET
     page: int | UnsetType | None = UNSET
+    location: str | UnsetType | None = UNSET
     chunk_type: ChunkKind | UnsetType = UNSET
     tokens: int | UnsetType = UNSET
     text_hash: str | UnsetType = UNSET

@@ -341,6 +341,7 @@ def make_chunks(
                 chapter=place.chapter,
                 section=place.section,
                 page=canonical.page_at(start) if canonical.pages else None,
+                location=canonical.location(end - len(content.lstrip()), end),
             )
         )
     return tuple(chunks)

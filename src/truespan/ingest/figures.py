@@ -136,6 +136,7 @@ def figure_chunks(
                 section=place.section,
                 kind=ChunkKind.FIGURE,
                 page=canonical.page_at(offset),
+                location=canonical.location(offset, offset),
                 figure=FigureMark(
                     record.figure_id,
                     record.image_ref,

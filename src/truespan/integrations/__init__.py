@@ -138,6 +138,7 @@ def _citable(
         "chapter": chunk.chapter,
         "section": chunk.section,
         "page": place.page,
+        "location": place.location,
         "first_sid": place.first_sid,
         "last_sid": place.last_sid,
         "score": score,

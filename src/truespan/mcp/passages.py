@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
 from truespan.types.graphemes import shorten
 from truespan.types.tables import format_tables
+from truespan.types.text import join_locations
 
 LONGEST_LABEL = 120
 LONGEST_SENTENCE = 1000
@@ -32,7 +33,7 @@ class TextPassage(Struct, frozen=True):
     title: str
     source: str
     chapters: tuple[str, ...]
-    pages: tuple[int, ...]
+    location: str | None
     first_sid: int
     last_sid: int
     start: int
@@ -60,7 +61,7 @@ def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassag
         title=found.title,
         source=found.path,
         chapters=(chapter,),
-        pages=() if found.page is None else (found.page,),
+        location=found.location,
         first_sid=found.first_sid,
         last_sid=found.last_sid,
         start=found.start,
@@ -97,7 +98,7 @@ def _join(before: TextPassage, after: TextPassage) -> TextPassage:
     return replace(
         before,
         chapters=(*before.chapters, *after.chapters),
-        pages=(*before.pages, *after.pages),
+        location=join_locations((before.location, after.location)),
         last_sid=max(before.last_sid, after.last_sid),
         end=max(before.end, after.end),
         text=before.text + after.text[before.end - after.start :],
@@ -127,20 +128,16 @@ def _longest_run(passage: TextPassage) -> int:
 
 
 def describe_passage(passage: TextPassage, *, name_source: bool) -> str:
-    """Return where a passage is from, in one line: title, chapter, sentences, page."""
+    """Return where a passage is from, in one line: title, chapter, location, sentences."""
     title = one_line(passage.title)
     if name_source:
         title += f" ({one_line(passage.source)})"
     chapters = [one_line(name) for name in passage.chapters if name and name != passage.title]
     place = f" › {_range(chapters, ' to ')}" if chapters else ""
-    sentences = _numbered("sentence", [passage.first_sid, passage.last_sid])
-    pages = f", {_numbered('page', passage.pages)}" if passage.pages else ""
-    return f"{title}{place}, {sentences}{pages}"
-
-
-def _numbered(noun: str, numbers: Sequence[int]) -> str:
-    shown = _range([str(number) for number in numbers], "-")
-    return f"{noun} {shown}" if numbers[0] == numbers[-1] else f"{noun}s {shown}"
+    first, last = passage.first_sid, passage.last_sid
+    sentences = f"sentence {first}" if first == last else f"sentences {first}-{last}"
+    location = f", {passage.location}" if passage.location else ""
+    return f"{title}{place}{location}, {sentences}"
 
 
 def _range(names: Sequence[str], separator: str) -> str:

@@ -376,6 +376,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         generation=scope.generation.number,
         revision=part.revision,
         page=part.page,
+        location=part.location,
         fused=part.fused,
         rerank=part.rerank,
         chunk_type=part.kind,
@@ -399,6 +400,7 @@ def _figure_note(part: Visible) -> FigureNote:
         chapter=part.chapter,
         section=part.section,
         page=part.page,
+        location=part.location,
         relevance_score=round_score(part.score),
         **asdict(part.labels),
     )

@@ -120,7 +120,8 @@ class Pages(Struct, frozen=True):
             span = sentence.sid, sentence.start, sentence.end
             before = text[sentence.start - start - 1 : sentence.start - start]
             starts_line = before in ("", "\n") or not sentence.start
-            yield PageSentence(*span, content, chapter, section, page, starts_line)
+            location = places.location(sentence.start, sentence.start)
+            yield PageSentence(*span, content, chapter, section, page, starts_line, location)
 
     def _visible_figures(self) -> list[StoredFigure]:
         """Return the figures that may be seen: for a reader, those independent of unread text."""

@@ -39,6 +39,8 @@ from truespan.types.text import (
     PlacedSentence,
     fold_name,
     fold_names,
+    join_locations,
+    locate_sentences,
 )
 from truespan.types.trust import Match, Visible
 from truespan.vectors import similarity_of
@@ -287,8 +289,10 @@ class PassageFitter(Struct, frozen=True):
         if (start, end) == (part.start, part.end):
             return part
         text = "".join(_pieces(part, stretch, start, end))
+        labels = locate_sentences(before[::-1]), part.location, locate_sentences(after)
         wider = replace(
             part,
+            location=join_locations(labels),
             start=start,
             end=end,
             last_sid=after[-1].sid if after else part.last_sid,
@@ -415,6 +419,7 @@ def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) ->
         text_hash=hash_text(text),
         tokens=sentence.tokens,
         page=sentence.page,
+        location=locate_sentences([sentence]),
     )
 
 

@@ -349,4 +349,5 @@ def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float)
         score=score,
         labels=labels_of(scope.world, position.label, for_reader=True),
         page=chunk.page,
+        location=chunk.location,
     )

@@ -329,6 +329,7 @@ def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
             part.text_hash, scope.profile.id, scope.generation.number, document.revision
         ),
         page=part.page,
+        location=part.location,
         figure_id=figure.figure_id if figure else None,
         image_ref=figure.image_ref if figure else None,
         parent_chunk_id=parent_id(found, scope),

@@ -21,7 +21,7 @@ from truespan.types.chunk import (
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_text, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, Unlimited, admits
-from truespan.types.text import NamedPlace, Place, PlacedSentence
+from truespan.types.text import NamedPlace, PageStart, Place, PlacedSentence, locate_sentences
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
 MOST_ASIDE = 64
@@ -127,6 +127,7 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
         score=found.score,
         labels=labels_of(scope.world, document, for_reader=position is not None),
         page=chunk.page,
+        location=chunk.location,
         figure=chunk.figure,
         parent_id=parent_identity,
         fused=found.fused,
@@ -161,10 +162,18 @@ def _trim(whole: Visible, sentences: Sequence[PlacedSentence], scope: Scope) -> 
                 tokens=sum(sentence.tokens for sentence in run),
                 # The first sentence may have begun on an earlier page than the chunk.
                 page=whole.page if first.sid == whole.first_sid else first.page,
+                location=_locate(whole, run),
                 embedded_hash=whole.text_hash,
             )
         parts.append(part)
     return parts
+
+
+def _locate(whole: Visible, run: Sequence[PlacedSentence]) -> str | None:
+    first, *others = run
+    if first.sid == whole.first_sid and whole.page is not None:
+        first = replace(first, page_start=PageStart(first.start, whole.page))
+    return locate_sentences([first, *others])
 
 
 def keep_in_scope(verified: Sequence[Verified], scope: Scope) -> list[Verified]:

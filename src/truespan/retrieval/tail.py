@@ -133,6 +133,7 @@ class TailMaker(Struct, frozen=True):
                     chapter=place.chapter,
                     section=place.section,
                     page=canonical.page_at(span.start),
+                    location=canonical.location(span.end - len(content.lstrip()), span.end),
                 )
             )
         return chunks

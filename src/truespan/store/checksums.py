@@ -348,7 +348,7 @@ def verify_places(
 
 CHUNK_CELLS: Final = """s.position, s.chunk_id, s.kind, s.context_start, s.start, s.finish,
     s.first_sid, s.last_sid, s.reach, s.tokens, s.text_hash, c.text_hash, BYTES(c.overlap_text),
-    c.sentence_ends, c.chapter, c.section, c.page, c.figure, c.dedupe_hash"""
+    c.sentence_ends, c.chapter, c.section, c.page, c.figure, c.dedupe_hash, c.location"""
 """What the checksum of a chunk covers, of the row `s` of its state and the row `c` of the chunk.
 The text itself has its hash."""
 
@@ -357,7 +357,9 @@ def chunk_checksum(
     world: WorldId, generation: int, ref: RevisionRef, cells: Sequence[object]
 ) -> bytes:
     """Return the checksum of a chunk; the cells are those of `CHUNK_CELLS`."""
-    return checksum("chunks", world, generation, ref, *cells)
+    # Chunks of earlier versions have no location, and were written without that cell.
+    covered = cells if cells[-1] is not None else cells[:-1]
+    return checksum("chunks", world, generation, ref, *covered)
 
 
 def tally_checksum(world: WorldId, generation: int, ref: RevisionRef, chunks: list[bytes]) -> bytes:

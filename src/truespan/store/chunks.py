@@ -41,7 +41,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
 from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, NamedPlace, Place
+from truespan.types.text import CanonicalText, NamedPlace, Place, name_page
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
 
 _PAGE: Final = 512
@@ -186,6 +186,7 @@ class Chunks(Part):
                     chapter=chunk.chapter if chunk else None,
                     section=chunk.section if chunk else None,
                     page=chunk.page if chunk else None,
+                    location=chunk.location if chunk else None,
                     figure=chunk.figure if chunk else None,
                     intact=intact,
                     text=chunk.data.decode() if chunk and intact else None,
@@ -421,7 +422,7 @@ def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:
         return found
     revision, generation, text, cells = found
     # The order is that of `CHUNK_CELLS`.
-    text_hash, overlap, ends, chapter, section, page, figure, dedupe = cells[11:]
+    text_hash, overlap, ends, chapter, section, page, figure, dedupe, location = cells[11:]
     session.insert(
         "chunks",
         key=("revision", "generation", "position"),
@@ -437,6 +438,7 @@ def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:
         page=page,
         figure=figure,
         dedupe_hash=dedupe,
+        location=location,
     )
     return True
 
@@ -497,10 +499,11 @@ def _find_content(
         text = present
     if text is None or hash_bytes(text) != text_hash:
         return False
-    layout = read_layout(session, revision, start + 1)
-    place = layout.places[-1] if layout.places else Place(None, None)
-    page = layout.pages[-1].page_number if layout.pages else None
-    made = [overlap, ends, *place, page, figure, dedupe_hash(text.decode())]
+    starts, places, pages = read_layout(session, revision, start, max(start + 1, end))
+    layout, content = CanonicalText("", starts, places, pages=pages), text.decode()
+    shown_from = start if kind == ChunkKind.FIGURE else end - len(content.lstrip())
+    made = [overlap, ends, *layout.place_at(start), layout.page_at(start), figure]
+    made += [dedupe_hash(content), layout.location(shown_from, end)]
     # What cannot be derived, as the parent of a figure in a later generation, may still be there.
     ref = RevisionRef(document, number)
     for choice in product(*({*pair, None} for pair in zip(made, held, strict=True))):
@@ -521,7 +524,7 @@ def _read_record(
     deleted_at, state, recorded, data, *rest = row
     cells = rest[:_CELLS]
     position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash = cells[:11]
-    row_hash, overlap, _, chapter, section, page, figure, dedupe = cells[11:]
+    row_hash, overlap, _, chapter, section, page, figure, dedupe, location = cells[11:]
     intact = chunk_checksum(scope.world, scope.generation.number, labels.ref, cells) == recorded
     stored = None
     if data is not None:
@@ -530,6 +533,7 @@ def _read_record(
             *(chunk_id, position, start, end, first, last, reach),
             *(ChunkKind(kind) if kind in _KINDS else ChunkKind.TEXT, data, row_hash),
             *(overlap.decode(errors="replace"), tokens, chapter, section, page),
+            name_page(location, page),
             *(figure_mark(figure) if figure and intact else None, dedupe),
         )
     return ChunkRecord(

@@ -49,10 +49,11 @@ from truespan.types.reading import (
     TailChunk,
 )
 from truespan.types.scope import Scope
+from truespan.types.text import name_page
 
 _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
-    *("tokens", "chapter", "section", "page"),
+    *("tokens", "chapter", "section", "page", "location"),
 )
 """In the order of the fields of a `TailChunk`, whose vector is held elsewhere."""
 _TEXT: Final = 6
@@ -234,7 +235,7 @@ class Readers(Part):
         rows = self._db.at(scope).all(
             f"""SELECT m.checksum, v.vector, v.checksum, t.position, t.part, t.start, t.finish,
                   t.first_sid, t.last_sid, BYTES(t.text), t.text_hash, t.tokens, t.chapter,
-                  t.section, t.page
+                  t.section, t.page, t.location
                 FROM tail_marks m
                 LEFT JOIN tails t ON t.revision = m.revision AND t.generation = m.generation
                   AND t.sid = m.sid
@@ -260,6 +261,7 @@ class Readers(Part):
                 vector = None
             values = [*cells, vector]
             values[_TEXT] = cells[_TEXT].decode()
+            values[-2] = name_page(cells[-1], cells[-2])
             tail.append(TailChunk(*values))
         return tail
 
@@ -273,7 +275,7 @@ class Readers(Part):
             (
                 *(chunk.index, chunk.part, chunk.start, chunk.end, chunk.first_sid, chunk.last_sid),
                 *(chunk.text.encode(), chunk.text_hash, chunk.tokens, chunk.chapter, chunk.section),
-                chunk.page,
+                *(chunk.page, chunk.location),
             )
             for chunk in chunks
         ]
@@ -343,7 +345,7 @@ class Readers(Part):
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             text = _read_part(session, key, start, end)
-            layout = read_layout(session, key, end)
+            layout = read_layout(session, key, start, end)
         return None if text is None else Passage(text, *layout)
 
     def figures(
@@ -395,7 +397,9 @@ class Readers(Part):
 def _tail_checksum(
     scope: Scope, revision: RevisionRef, sid: int, rows: Sequence[Sequence[object]]
 ) -> bytes:
-    return checksum("tails", scope.world, scope.generation.number, revision, sid, *rows)
+    # Rows of earlier versions have no location, and were written without that cell.
+    covered = [row if row[-1] is not None else row[:-1] for row in rows]
+    return checksum("tails", scope.world, scope.generation.number, revision, sid, *covered)
 
 
 class RevisedBook(Struct, frozen=True):

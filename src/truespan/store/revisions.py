@@ -102,7 +102,7 @@ class Revisions(Part):
             figures = session.all(
                 """SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach,
                      BYTES(c.text), s.text_hash, BYTES(c.overlap_text), s.tokens, c.sentence_ends,
-                     c.chapter, c.section, c.page, c.figure
+                     c.chapter, c.section, c.page, c.figure, c.location
                    FROM states s JOIN chunks c ON c.revision = s.revision
                      AND c.generation = s.generation AND c.position = s.position
                    WHERE s.world_id = :world AND s.revision = :key AND s.kind = 'figure'
@@ -363,7 +363,7 @@ def write_chunks(
         "chunks",
         (
             *(*where, "text", "text_hash", "overlap_text"),
-            *("sentence_ends", "chapter", "section", "page", "figure", "dedupe_hash"),
+            *("sentence_ends", "chapter", "section", "page", "figure", "dedupe_hash", "location"),
         ),
         [
             (
@@ -411,12 +411,12 @@ def _chunk_cells(scope: Scope, chunk: NewChunk, ref: RevisionRef) -> tuple[Any, 
         *(chunk.first_sid, chunk.last_sid, chunk.reach, chunk.tokens, chunk.text_hash),
         *(chunk.text_hash, chunk.overlap_text.encode(), array("I", chunk.sentence_ends).tobytes()),
         *(chunk.chapter, chunk.section, chunk.page),
-        *(figure_text(chunk.figure) if chunk.figure else None, chunk.dedupe_hash),
+        *(figure_text(chunk.figure) if chunk.figure else None, chunk.dedupe_hash, chunk.location),
     )
 
 
 def _read_figure(row: Row) -> NewChunk:
-    *place, data, text_hash, overlap, tokens, ends, chapter, section, page, figure = row
+    *place, data, text_hash, overlap, tokens, ends, chapter, section, page, figure, location = row
     if hash_bytes(data) != text_hash:
         raise StoreDamaged("The description of a figure does not match its hash.")
     return NewChunk(
@@ -430,5 +430,6 @@ def _read_figure(row: Row) -> NewChunk:
         section=section,
         kind=ChunkKind.FIGURE,
         page=page,
+        location=location,
         figure=figure_mark(figure) if figure else None,
     )

@@ -123,8 +123,9 @@ class Layout(NamedTuple):
     pages: tuple[PageStart, ...]
 
 
-def read_layout(session: Session, key: int | None, end: int = _LONGEST) -> Layout:
-    """Return the places and pages of a revision that begin before `end`."""
+def read_layout(session: Session, key: int | None, start: int = 0, end: int = _LONGEST) -> Layout:
+    """Return the places of a revision that begin before `end`, and the pages that the text from
+    `start` to `end` lies on."""
     places = session.all(
         """SELECT start, chapter, section FROM places
            WHERE revision = :key AND start < :end ORDER BY start""",
@@ -133,8 +134,10 @@ def read_layout(session: Session, key: int | None, end: int = _LONGEST) -> Layou
     )
     pages = session.all(
         """SELECT start, page, unit FROM pages
-           WHERE revision = :key AND start < :end ORDER BY start""",
+           WHERE revision = :key AND start < :end AND start >= coalesce((SELECT max(start)
+             FROM pages WHERE revision = :key AND start <= :start), 0) ORDER BY start""",
         key=key,
+        start=start,
         end=end,
     )
     return Layout(
@@ -245,7 +248,7 @@ def read_page(
         first=first,
         last=last,
     )
-    layout = read_layout(session, key, rows[-1][2]) if rows else Layout((), (), ())
+    layout = read_layout(session, key, rows[0][1], rows[-1][2]) if rows else Layout((), (), ())
     text = CanonicalText("", layout.starts, layout.places, pages=layout.pages)
     return [
         _verify_sentence(

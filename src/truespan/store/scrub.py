@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, LiteralString
 
+from msgspec.structs import replace
+
 from truespan.store.checksums import (
     CHUNK_CELLS,
     RevisionCells,
@@ -223,17 +225,23 @@ class Scrub(Part):
                 "SELECT checksum FROM tallies WHERE revision = :key AND generation = :generation",
                 key=key,
             )
-            made = chunk_checksums(scope, chunks, ref)
-            if recorded is None:
-                left = session.all(
-                    """SELECT checksum FROM states WHERE world_id = :world AND revision = :key
-                         AND generation = :generation ORDER BY position""",
-                    key=key,
-                )
-                if not {row[0] for row in left} <= {*made}:
+            left = session.all(
+                """SELECT checksum FROM states WHERE world_id = :world AND revision = :key
+                     AND generation = :generation ORDER BY position""",
+                key=key,
+            )
+
+            def are_those(written: Sequence[NewChunk]) -> bool:
+                made = chunk_checksums(scope, written, ref)
+                if recorded is None:
+                    return {row[0] for row in left} <= {*made}
+                return recorded == tally_checksum(scope.world, generation, ref, made)
+
+            if not are_those(chunks):
+                # Those that an earlier version wrote have no location.
+                chunks = [replace(chunk, location=None) for chunk in chunks]
+                if not are_those(chunks):
                     return False
-            elif recorded != tally_checksum(scope.world, generation, ref, made):
-                return False
             for table in ("states", "chunks", "tallies"):
                 session.execute(
                     f"DELETE FROM {table} WHERE revision = :key AND generation = :generation",

@@ -118,6 +118,7 @@ class Citation(Struct, frozen=True):
     chapter: str | None = None
     section: str | None = None
     page: int | None = None
+    location: str | None = None
     first_sid: int | None = None
     last_sid: int | None = None
     chunk_id: ChunkId | None = None
@@ -155,6 +156,7 @@ class RetrievedNote(SourceLabels, frozen=True):
     text: str
     verdict: WhyNot
     rerank: RerankScore | None = None
+    location: str | None = None
     figure_id: str | None = None
     image_ref: str | None = None
     parent_chunk_id: ChunkId | None = None

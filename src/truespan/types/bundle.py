@@ -43,6 +43,8 @@ class Passage(SourceLabels, frozen=True):
     token_count: int
     receipt: Receipt
     page: int | None = None
+    location: str | None = None
+    """The pages, slides, lines, cells or rows that it lies on, such as `pages 3-4` or `A5:F9`."""
     figure_id: str | None = None
     image_ref: str | None = None
     parent_chunk_id: ChunkId | None = None
@@ -185,6 +187,8 @@ class SourceNote(SourceLabels, frozen=True):
     generation: int
     revision: int | None
     page: int | None = None
+    location: str | None = None
+    """The pages, slides, lines, cells or rows that it lies on, such as `pages 3-4` or `A5:F9`."""
     fused: FusedScore | None = None
     rerank: RerankScore | None = None
     chunk_type: ChunkKind = ChunkKind.TEXT
@@ -211,6 +215,7 @@ class FigureNote(SourceLabels, frozen=True):
     page: int | None
     relevance_score: float
     chunk_type: ChunkKind = ChunkKind.FIGURE
+    location: str | None = None
 
 
 class NearMiss(Struct, frozen=True):

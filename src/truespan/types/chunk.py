@@ -180,6 +180,8 @@ class NewChunk(Struct):
     section: str | None
     kind: ChunkKind = ChunkKind.TEXT
     page: int | None = None
+    location: str | None = None
+    """The label of the pages, slides, lines, cells or rows that it lies on."""
     figure: FigureMark | None = None
     dedupe_hash: TextHash | None = None
 
@@ -203,6 +205,7 @@ class StoredChunk(Struct, frozen=True):
     chapter: str | None
     section: str | None
     page: int | None = None
+    location: str | None = None
     figure: FigureMark | None = None
     dedupe_hash: TextHash | None = None
     sentences: tuple[PlacedSentence, ...] = ()

@@ -93,6 +93,7 @@ class TailChunk(Struct, frozen=True):
     chapter: str | None
     section: str | None
     page: int | None = None
+    location: str | None = None
     vector: Vector | None = None
 
 
@@ -136,6 +137,8 @@ class PageSentence(Struct, frozen=True):
     page: int | None
     starts_line: bool = True
     """Whether it begins a line of the text."""
+    location: str | None = None
+    """The page, slide, line, cell or row on which it begins."""
 
 
 class PageFigure(Struct, frozen=True):
@@ -195,6 +198,7 @@ class ListedChunk(Struct, frozen=True):
     chapter: str | None
     section: str | None
     page: int | None
+    location: str | None
     figure: FigureMark | None
     intact: bool
     text: str | None

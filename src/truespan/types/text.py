@@ -186,6 +186,7 @@ class PlacedSentence(Struct, frozen=True):
     tokens: int
     place: Place
     page_start: PageStart | None
+    """That of the page on which it begins."""
 
     @property
     def page(self) -> int | None:
@@ -194,6 +195,10 @@ class PlacedSentence(Struct, frozen=True):
 
 _NOUN = re.compile(r"[a-z]{1,20}")
 _ROW = re.compile(r"row ([A-Z]{1,3}):([A-Z]{1,3})")
+_RANGE = re.compile(
+    r"([a-z]+)s (\d+)-(\d+)|([a-z]+) (\d+)|([A-Z]{1,3})(\d+)(?::([A-Z]{1,3})(\d+))?"
+)
+"""One of the ranges of a label, as `name_pages` writes them."""
 _MOST_RANGES = 3
 """How many ranges a label names, where the numbers of pages do not ascend."""
 
@@ -206,16 +211,36 @@ def is_unit(unit: str) -> bool:
 def name_pages(starts: Iterable[PageStart]) -> str | None:
     """Return the label of pages in the order of the text, such as `pages 3-4` or `A5:F9`; None
     without any."""
+    return _name_ranges((unit, page, page) for _, page, unit in starts)
+
+
+def name_page(location: str | None, page: int | None) -> str | None:
+    """Return the label of a passage; if it has none, as in earlier versions, that of its page."""
+    return f"page {page}" if location is None and page is not None else location
+
+
+def join_locations(labels: Iterable[str | None]) -> str | None:
+    """Return the label of passages in the order of the text, given the label of each."""
     ranges: list[tuple[str, int, int]] = []
-    for _, page, unit in starts:
-        if ranges and ranges[-1][0] == unit and ranges[-1][2] <= page:
-            ranges[-1] = (unit, ranges[-1][1], page)
-        elif len(ranges) > _MOST_RANGES:
+    for label in labels:
+        for found in _RANGE.finditer(label or ""):
+            nouns, first, last, noun, only, left, top, right, bottom = found.groups()
+            unit = noun or nouns or f"row {left}:{right or left}"
+            ranges.append((unit, int(only or first or top), int(only or last or bottom or top)))
+    return _name_ranges(ranges)
+
+
+def _name_ranges(ranges: Iterable[tuple[str, int, int]]) -> str | None:
+    joined: list[tuple[str, int, int]] = []
+    for unit, first, last in ranges:
+        if joined and joined[-1][0] == unit and joined[-1][1] <= first:
+            joined[-1] = (unit, joined[-1][1], max(joined[-1][2], last))
+        elif len(joined) > _MOST_RANGES:
             break
         else:
-            ranges.append((unit, page, page))
-    labels = [_name_range(*found) for found in ranges[:_MOST_RANGES]]
-    return ", ".join(labels + ["…"] * (len(ranges) > _MOST_RANGES)) or None
+            joined.append((unit, first, last))
+    labels = [_name_range(*found) for found in joined[:_MOST_RANGES]]
+    return ", ".join(labels + ["…"] * (len(joined) > _MOST_RANGES)) or None
 
 
 def _name_range(unit: str, first: int, last: int) -> str:
@@ -293,6 +318,17 @@ class CanonicalText(Struct, frozen=True):
         if self.pages[first].offset <= start:
             past = max(past, first + 1)
         return name_pages(self.pages[first:past])
+
+
+def locate_sentences(sentences: Sequence[PlacedSentence]) -> str | None:
+    """Return the label of the pages that sentences in a row begin on; None without any."""
+    pages = tuple(
+        found.page_start._replace(offset=found.start) for found in sentences if found.page_start
+    )
+    if not pages:
+        return None
+    starts, places = zip(*((found.start, found.place) for found in sentences), strict=True)
+    return CanonicalText("", starts, places, pages=pages).location(starts[0], sentences[-1].end)
 
 
 class Sentence(NamedTuple):

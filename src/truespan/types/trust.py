@@ -97,6 +97,8 @@ class Visible(Struct, frozen=True):
     score: float
     labels: SourceLabels
     page: int | None = None
+    location: str | None = None
+    """The label of the pages, slides, lines, cells or rows that it lies on."""
     figure: FigureMark | None = None
     parent_id: ChunkId | None = None
     """For a figure, the id under which this caller knows the chunk it stands in."""

@@ -31,7 +31,7 @@ function mark(piece, citation) {
   if (!citation) return piece;
   const link = showIn(citation.document, citation.first_sid, citation.last_sid, piece);
   link.classList.add("cite");
-  link.setAttribute("aria-label", texts.ask.sourceNumber(piece, words.trail(citation.title, citation.chapter).join(", ")));
+  link.setAttribute("aria-label", texts.ask.sourceNumber(piece, words.place(citation, [citation.title, citation.chapter])));
   return link;
 }
 
@@ -44,7 +44,7 @@ function sources(citations) {
     make("h3", {}, texts.ask.sources),
     make("ol", { class: "sources" }, citations.map((one) =>
       make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
-        ? [words.trail(one.title, one.chapter, one.section).join(" › "), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`, one.page !== null && one.page !== undefined && texts.ask.onPage(one.page))]
+        ? [words.place(one), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`)]
         : make("span", { class: "bad" }, tick(false), texts.ask.noSource(one.number))))),
   ];
 }

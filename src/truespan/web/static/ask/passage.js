@@ -20,7 +20,7 @@ function head(one, rank) {
     "header",
     { class: "card-head" },
     make("span", { class: "score", title: texts.ask.similarity }, bar(one.score), words.score(one.score)),
-    make("span", { class: "where" }, words.trail(one.title, one.chapter, one.section).join(" › ")),
+    make("span", { class: "where" }, words.place(one)),
     rank && make("span", { class: "rank", title: texts.ask.rank }, `#${rank}`),
   );
 }
@@ -33,7 +33,6 @@ function foot(one) {
     make("span", { class: "verified", title: receipt }, tick(true), texts.ask.verified, make("code", {}, one.hash.slice(0, 8))),
     showIn(one.document, one.first, one.last, words.sentences(one.first, one.last)),
     make("span", {}, one.source),
-    one.page !== null && one.page !== undefined && make("span", {}, texts.ask.page(one.page)),
     make("span", {}, words.many(one.tokens, "token")),
     one.fused && make("span", {}, texts.ask.wordScore(one.fused.bm25.toFixed(2))),
     one.rerank && make("span", { title: one.rerank.model }, texts.ask.rerankedFrom(one.rerank.before)),

@@ -49,7 +49,7 @@ function retrieved(notes) {
         "li",
         { class: note.verdict === "returned" ? "chosen" : "" },
         make("span", { class: "score" }, bar(note.similarity, note.verdict === "returned" ? "" : "dim"), words.score(note.similarity)),
-        make("span", { class: "where", title: note.text }, words.trail(note.source_url, note.chapter, note.section).join(" › ")),
+        make("span", { class: "where", title: note.text }, words.place(note, [note.source_url, note.chapter, note.section])),
         make("span", { class: "verdict" }, words.verdict(note.verdict)),
       ))),
   ];

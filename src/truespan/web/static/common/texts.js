@@ -292,7 +292,6 @@ export const texts = {
     damagedTurn: "This turn is damaged: what it said cannot be trusted and is not shown.",
     sources: "Sources",
     sourceNumber: (number, place) => `Source ${number}: ${place}`,
-    onPage: (page) => `, page ${page}`,
     page: (page) => `page ${page}`,
     noSource: (number) => `[${number}] is cited, but there is no such source`,
     quotes: "Quotes, checked against the text",
@@ -606,7 +605,7 @@ export const texts = {
     fromFile: "a file of the server",
     facts: {
       path: "Path", origin: "Source", revision: "Revision", ingested: "Ingested", generation: "Generation", chunking: "Chunking", docId: "Document id", sourceHash: "SHA-256 of the file", textHash: "SHA-256 of the text", recipe: "Digest of its settings",
-      state: "State", reason: "Reason", characters: "Characters", beside: "Overlap beside it", shared: "Shared", sentences: "Sentences", tokens: "Tokens", chapter: "Chapter", section: "Section", page: "Page", id: "Chunk id", hash: "SHA-256",
+      state: "State", reason: "Reason", characters: "Characters", beside: "Overlap beside it", shared: "Shared", sentences: "Sentences", tokens: "Tokens", chapter: "Chapter", section: "Section", location: "Location", id: "Chunk id", hash: "SHA-256",
     },
     chunksTitle: "Passages over the text",
     chunkInfo: "The chosen passage",

@@ -26,6 +26,17 @@ export function sentences(first, last) {
   return first === last ? texts.counts.sentence(first) : texts.counts.sentences(first, last);
 }
 
+/** Return the pages, slides, lines or cells that a passage lies on, if it has any. Turns that earlier
+ * versions stored have the page alone. */
+export function location(one) {
+  return one.location || (one.page ? texts.ask.page(one.page) : "");
+}
+
+/** Return in one line where a passage is: its title, chapter and section, and its location. */
+export function place(one, names = [one.title, one.chapter, one.section]) {
+  return [trail(...names).join(" › "), location(one)].filter(Boolean).join(", ");
+}
+
 /** Return labels without empty ones and repetitions. */
 export function trail(...labels) {
   return labels.filter((label, at) => label && label !== labels[at - 1]);

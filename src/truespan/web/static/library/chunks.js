@@ -149,7 +149,7 @@ export class Chunks {
         fact(own.facts.tokens, one.tokens.toLocaleString("en")),
         fact(own.facts.chapter, one.chapter),
         one.section !== one.chapter && fact(own.facts.section, one.section),
-        fact(own.facts.page, one.page),
+        fact(own.facts.location, one.location),
         fact(own.facts.id, make("code", {}, one.chunk_id)),
         fact(own.facts.hash, make("code", {}, one.text_hash)),
       ),

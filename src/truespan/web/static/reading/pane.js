@@ -54,7 +54,13 @@ function place(page) {
 /** Return whether a sentence goes on in the block of the one before it. */
 const continues = (before, one) => Boolean(before) && one.start - before.end <= 1 && !isHeading(one) && !isHeading(before);
 
-const attributesOf = (one, kind) => ({ class: kind, "data-sid": one.sid, id: `s${one.sid}` });
+/** Return the page, slide or cell that begins with a sentence. Lines and rows would be too many. */
+function begins(one) {
+  const changed = one.location && one.location !== loaded.get(one.sid - 1)?.location;
+  return changed && /^(?!line)[a-z]+ \d/.test(one.location) ? one.location : null;
+}
+
+const attributesOf = (one, kind) => ({ class: kind, "data-sid": one.sid, id: `s${one.sid}`, "data-location": begins(one) });
 
 /** Return one block: a heading, the rows of a table, or a paragraph. */
 function blockOf(group, width) {
@@ -66,7 +72,7 @@ function blockOf(group, width) {
   }
   if (isTable(group.map((one) => one.text))) {
     const rows = group.map((one) => ({
-      attributes: attributesOf(one, "s"),
+      attributes: { ...attributesOf(one, "s"), title: one.location },
       cells: cellsOf(one.text).map((cell) => ({ text: cell.text, nodes: unmarked(cell.text) })),
     }));
     return make("div", { class: "block", ...span }, table(rows), group.map(figuresOf));
