@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from truespan.parsing.contents import is_list_of_chapters
 
@@ -46,8 +47,10 @@ _MOST = 0.5
 """The share of a text's characters that must be boilerplate for all of it to be."""
 
 
+@lru_cache(maxsize=256)
 def is_boilerplate(text: str) -> bool:
     """Return whether a text is mostly licence, list of chapters or page numbers."""
+    # A request asks for the same few texts each time that it looks for more.
     # Nearly all texts are prose, which these quick checks show.
     named = "utenberg" in text or "UTENBERG" in text
     if (named or ("1." in text and _NUMBERED.search(text))) and _is_licence(text):

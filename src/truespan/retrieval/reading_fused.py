@@ -39,6 +39,9 @@ from truespan.vectors import similarities_of
 ROUNDING = 2e-6
 """How far the single precision of an index may be off from the scores that count."""
 
+LEAST_STEP = 16
+"""Candidates that are verified together at least: each step selects from all of them again."""
+
 Select: TypeAlias = Callable[[list[Visible]], Packed | Shortlist]
 """Chooses from chunks by rank; says how many it lacks, and at which score it had enough."""
 
@@ -252,7 +255,7 @@ class FusedBookSearch(Struct, frozen=True):
                 selected = select(added)
             if selected.last is not None:
                 break
-            start, end = end, end + max(selected.missing, 1)
+            start, end = end, end + max(selected.missing, LEAST_STEP)
         return added
 
     def _reveal(self, candidates: Sequence[Candidate]) -> Iterator[Visible]:
