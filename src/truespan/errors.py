@@ -577,6 +577,12 @@ class RecordInvalid(SourceRefused):
     advice = "Correct it in the file that it is in, and ingest that again."
 
 
+class FieldsInvalid(SourceRefused):
+    code = "fields_invalid"
+    reason = "the fields that are declared for it do not fit"
+    advice = "Name fields that the records have."
+
+
 class AssetsTaken(SourceRefused):
     code = "assets_taken"
     reason = "the folder for its images belongs to a document of the same id in another world"

@@ -178,3 +178,76 @@ def test_an_uploaded_archive_is_opened_and_forgotten(here: Place) -> None:
     here.embedder.before = None
     assert not any(document.staged for document in world.documents.list())
     assert not [path for path in (here.folder / "uploads").rglob("*") if path.is_file()]
+
+
+@proves("ingest.records-are-documents")
+def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -> None:
+    world = here.world()
+    rows = {
+        f"T-{number}": f"Lamp {number},Lamp {number} burns on the quay.,https://d.example/{number}"
+        for number in range(20)
+    }
+
+    def write(more: str = "") -> None:
+        lines = [f"{key},{row}" for key, row in rows.items()]
+        here.write("desk/tickets.csv", "\n".join(["ticket,subject,body,link", *lines, more]))
+
+    write("T-bad,Bad,Text.,not a link")
+    here.write("desk/plain.csv", "a,b\n1,2\n")
+    line = {
+        "path": "tickets.csv",
+        "tags": ["desk"],
+        "fields": {
+            "text": "body", "title": "subject", "source_url": "link", "id": "ticket",
+            "metadata": ["subject"],
+        },
+    }  # fmt: skip
+    manifest = here.write("desk/list.jsonl", json.dumps(line))
+    report = world.ingest(manifest=manifest)
+    assert (len(report.ingested), [(f.name, f.code) for f in report.failures]) == (
+        20,
+        [("T-bad", "record_invalid")],
+    )
+    assert "In line 22 the source_url" in report.failures[0].message
+    seven = world.documents.get("tickets.csv/T-7")
+    assert (seven.title, seven.source_url, seven.tags) == (
+        "Lamp 7",
+        "https://d.example/7",
+        ("desk",),
+    )
+    assert read_metadata(seven.metadata) == {"subject": "Lamp 7"}
+    assert seven.shown_path == "desk/tickets.csv/T-7"
+    assert sum(document.doc_id == seven.doc_id for document in world.documents.list()) == 1
+
+    # One record changed, one gone, one new at the top.
+    rows["T-7"] = "Lamp 7,It was sold.,https://d.example/7"
+    del rows["T-8"]
+    rows = {"T-new": "New,A new lamp.,"} | rows
+    write()
+    report = world.ingest(manifest=manifest, prune=True)
+    assert (sorted(report.ingested), report.unchanged, report.embedded) == (
+        ["T-7", "T-new"],
+        18,
+        2,
+    )
+    assert report.removed == ["desk/tickets.csv/T-8"]
+    assert world.documents.get("T-7").number == seven.number
+
+    # A sidecar says the same to a folder; without one, the file is a single document.
+    fields = 'fields = {text = "body", title = "subject", id = "ticket"}\n'
+    sidecar = Path(here.write("desk/tickets.csv.meta.toml", fields))
+    Path(manifest).unlink()
+    report = world.ingest(str(Path(manifest).parent), prune=True)
+    assert (report.ingested, report.unchanged, report.removed) == (["plain.csv"], 20, [])
+    sidecar.unlink()
+    report = world.ingest(str(Path(manifest).parent), prune=True)
+    assert (report.ingested, len(report.removed)) == (["tickets.csv"], 20)
+    assert shown(world) == {"desk/plain.csv", "desk/tickets.csv"}
+    report = world.ingest(
+        manifest_path := str(sidecar.parent / "tickets.csv"), fields={"text": "x"}
+    )
+    assert [(f.code, "ticket, subject" in f.message) for f in report.failures] == [
+        ("fields_invalid", True)
+    ]
+    report = world.ingest(manifest_path, fields={"text": "body", "id": "ticket"}, prune=True)
+    assert report.removed == ["desk/tickets.csv"]

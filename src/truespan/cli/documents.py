@@ -207,6 +207,14 @@ def ingest(
     source_url: Annotated[
         str | None, Option("--source-url", help="Where a single document comes from.")
     ] = None,
+    field: Annotated[
+        list[str] | None,
+        Option(
+            "--field",
+            help="Make each record of a table or JSON file a document: text=COLUMN, title=COLUMN, "
+            "id=COLUMN, metadata=COLUMN, and so on; repeatable.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Say what would be done and what it would cost.")
     ] = False,
@@ -254,6 +262,7 @@ def ingest(
         "tags": tag or None,
         "metadata": _metadata_from(meta),
         "source_url": source_url,
+        "fields": _fields_from(field),
         "prune": prune,
         "allow_empty": allow_empty,
     }
@@ -297,6 +306,22 @@ def ingest(
                 _print_report(cast("IngestReport", refusal.report), as_json)
             raise
     return _print_report(report, as_json)
+
+
+def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:
+    """Return the mapping of records that options declare; None without any."""
+    fields: dict[str, Any] = {}
+    for text in assigned or ():
+        name, found, value = text.partition("=")
+        if not found:
+            raise InvalidSettings(f"--field {text!r} is not NAME=FIELD, as in text=body.")
+        if name in ("text", "metadata"):
+            fields.setdefault(name, []).append(value)
+        elif name in fields:
+            raise InvalidSettings(f"--field {name} is given twice.")
+        else:
+            fields[name] = value
+    return fields or None
 
 
 def _metadata_from(meta: list[str] | None) -> dict[str, Any] | None:

@@ -200,6 +200,13 @@ class Declaration(Arguments, frozen=True, kw_only=True):
     metadata: (
         Annotated[dict[str, Any], Meta(description="A JSON object of your own keys.")] | None
     ) = None
+    fields: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="A JSON object: which fields of a record make it a document."),
+        ]
+        | None
+    ) = None
 
 
 class Form(Struct, frozen=True):
@@ -279,11 +286,11 @@ def open_form(parts: FormData) -> Iterator[Form]:
         tags = [value for name, value in fields if name == "tags"]
         if len(values) + len(tags) != len(fields):
             raise errors.InvalidSettings("A field is repeated in the form.")
-        if "metadata" in values:
+        for name in values.keys() & {"metadata", "fields"}:
             try:
-                values["metadata"] = parse_json_object(values["metadata"])
+                values[name] = parse_json_object(values[name])
             except JsonError as error:
-                raise errors.InvalidSettings(f"The field metadata is wrong: {error}.") from None
+                raise errors.InvalidSettings(f"The field {name} is wrong: {error}.") from None
         declared = _convert(Declaration, values | ({"tags": tags} if tags else {}))
         files = tuple((file.filename or "", file.file) for _, file in uploads)
         yield Form(files, msgspec.structs.asdict(declared))

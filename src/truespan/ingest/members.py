@@ -22,7 +22,7 @@ from truespan.errors import (
 from truespan.ingest.plan import to_utf8
 from truespan.ingest.run import IngestDeps
 from truespan.ingest.sidecar import parse_sidecar
-from truespan.parsing.detect import may_hold_members
+from truespan.parsing.detect import holds_records, may_hold_members
 from truespan.types.fields import FieldError, check_fields
 from truespan.types.ids import member_doc_id
 from truespan.types.source import (
@@ -36,6 +36,8 @@ from truespan.types.source import (
 
 _MOST_MISSING = 8
 """So often a file is searched for a member that is no longer in it."""
+_STATED = frozenset({"title", "language", "version", "tags", "source_url", "metadata"})
+"""What a file may say of its members."""
 _STATED_FIRST = ("title", "source_url")
 """What a member says of itself here counts more than what is declared of the whole file."""
 
@@ -86,6 +88,8 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
     """Return the members of a file, or the one that the source names, and how many have no
     supported format; the file itself if it has none."""
     declared = declared_with_sidecar(deps, replace(source, member=""))
+    if declared.fields is None and holds_records(source.name):
+        return [source], 0
     found = deps.parser.members(source.name, deps.read(source), declared)
     names = [member.name for member in found.members if member.name]
     ids = {"": source.doc_id, **{each: member_doc_id(source.doc_id, each) for each in names}}
@@ -109,7 +113,7 @@ def _make_source(
     if not member.name:
         return replace(source, refusal=member.refusal)
     refusal = member.refusal
-    stated: dict[str, Any] = {k: v for k, v in member.declared.items() if k in FIELD_CHECKS}
+    stated: dict[str, Any] = {k: v for k, v in member.declared.items() if k in _STATED}
     if member.parent is not None and member.parent in ids:
         stated["metadata"] = {**stated.get("metadata", {}), "parent": ids[member.parent]}
     checked, faults = check_fields(stated, FIELD_CHECKS)
@@ -120,7 +124,8 @@ def _make_source(
         joined, faults = declared, [*faults, f"metadata {error}, with those declared"]
     first = {name: value for name in _STATED_FIRST if (value := getattr(own, name)) is not None}
     if faults and refusal is None:
-        refusal = Refusal(RecordInvalid.__name__, f"The {'; the '.join(faults)}.")
+        where = f"In line {member.line} the" if member.line else "The"
+        refusal = Refusal(RecordInvalid.__name__, f"{where} {'; the '.join(faults)}.")
     return replace(
         source,
         name=member.name.rpartition("/")[2],

@@ -16,7 +16,7 @@ from truespan.types.fields import check_fields
 from truespan.types.source import FIELD_CHECKS, DocumentOptions
 
 SIDECAR_ENDINGS = (".meta.toml", ".meta.json")
-_FIELDS = ("title", "language", "version", "kind", "tags", "source_url", "metadata")
+_FIELDS = ("title", "language", "version", "kind", "tags", "source_url", "metadata", "fields")
 _CHECKS = {name: FIELD_CHECKS[name] for name in _FIELDS}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -104,6 +104,16 @@ def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
             from truespan.parsing.notebook import load_notebook
 
             return load_notebook(shown, data)
+        case Format.CSV | Format.TSV:
+            from truespan.parsing.delimited import load_delimited
+
+            return load_delimited(shown, data, tabs=found is Format.TSV)
+        case Format.JSON | Format.JSONL:
+            from truespan.parsing.json_text import load_json
+
+            return load_json(shown, data, lines=found is Format.JSONL)
+        case _:
+            pass
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)

@@ -23,6 +23,10 @@ class Format(StrEnum):
     ZIP = "zip"
     NOTEBOOK = "notebook"
     CODE = "code"
+    CSV = "csv"
+    TSV = "tsv"
+    JSON = "json"
+    JSONL = "jsonl"
 
 
 _ENDINGS = {
@@ -45,10 +49,16 @@ _ENDINGS = {
             " zig zsh",
         )
     },
+    ".csv": Format.CSV,
+    **dict.fromkeys((".tsv", ".tab"), Format.TSV),
+    ".json": Format.JSON,
+    **dict.fromkeys((".jsonl", ".ndjson"), Format.JSONL),
 }
 ARCHIVES = frozenset({Format.ZIP})
 """Formats of files that are nothing but a collection of others."""
-HOLDERS = ARCHIVES
+RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
+"""Formats of records, each of which may be a document."""
+HOLDERS = ARCHIVES | RECORDS
 """Formats of files that several documents may be in."""
 PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.EPUB, Format.HTML})
 """Formats whose pictures are found."""
@@ -144,6 +154,11 @@ def is_archive(name: str) -> bool:
     return _ENDINGS.get(_ending(name)) in ARCHIVES
 
 
+def holds_records(name: str) -> bool:
+    """Return whether a file of this name has records."""
+    return _ENDINGS.get(_ending(name)) in RECORDS
+
+
 def may_hold_members(name: str) -> bool:
     """Return whether a file of this name may hold several documents."""
     return _ENDINGS.get(_ending(name)) in HOLDERS
@@ -153,9 +168,8 @@ def explain_refusal(name: str, data: bytes) -> SourceRefused:
     """Return the error for a source that `format_of` does not know."""
     if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
         return SourceEncrypted(name)
-    promises_text = _ENDINGS.get(_ending(name)) in (
-        *(Format.TEXT, Format.MARKDOWN, Format.HTML, Format.NOTEBOOK, Format.CODE),
-    )
+    texts = (Format.TEXT, Format.MARKDOWN, Format.HTML, Format.NOTEBOOK, Format.CODE, *RECORDS)
+    promises_text = _ENDINGS.get(_ending(name)) in texts
     return SourceNotText(name) if promises_text else SourceUnsupported(name)
 
 

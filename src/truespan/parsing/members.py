@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from truespan.errors import SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.detect import Format, format_of, is_archive, supported
+from truespan.parsing.detect import RECORDS, Format, format_of, is_archive, supported
 from truespan.types.source import DocumentOptions, Member, Members, Refusal
 
 PIECE = 32 << 20
@@ -60,12 +60,14 @@ def read_members(name: str, data: bytes, options: DocumentOptions, first: str) -
     return Members(tuple(piece))
 
 
-def _open(name: str, data: bytes, _options: DocumentOptions) -> Iterator[Member | None]:
-    match format_of(name, data):
-        case Format.ZIP:
-            yield from _open_zip(name, data)
-        case _:
-            pass
+def _open(name: str, data: bytes, options: DocumentOptions) -> Iterator[Member | None]:
+    found = format_of(name, data)
+    if found is Format.ZIP:
+        yield from _open_zip(name, data)
+    elif found is not None and found in RECORDS and options.fields is not None:
+        from truespan.parsing.records import record_members
+
+        yield from record_members(name, data, found, options.fields)
 
 
 def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:

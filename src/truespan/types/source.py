@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
-from typing import Any, BinaryIO, TypedDict, Unpack
+from typing import Any, BinaryIO, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -40,6 +40,31 @@ class DocumentKind(StrEnum):
     BOOK = "book"
 
 
+class RecordFields(Struct, frozen=True):
+    """Which fields of a record, in a table or a JSON file, make a document of it."""
+
+    text: tuple[str, ...]
+    title: str | None = None
+    source_url: str | None = None
+    language: str | None = None
+    tags: str | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
+    """Keys of the metadata, each with the field that its value is in."""
+    id: str | None = None
+    """What identifies a record; by default its content."""
+    records: str = ""
+    """The path of the list of records in a JSON file; by default the longest one at its top."""
+    format: str = ""
+    """"text", "html" or "markdown"; by default HTML is recognised."""
+
+    @property
+    def names(self) -> list[str]:
+        """The fields that are named."""
+        single = (self.title, self.source_url, self.language, self.tags, self.id)
+        from_metadata = [name for _, name in self.metadata]
+        return [*self.text, *(name for name in single if name is not None), *from_metadata]
+
+
 class DocumentArguments(TypedDict, total=False):
     """What a caller can declare about documents; None leaves it to the source or the default."""
 
@@ -52,6 +77,8 @@ class DocumentArguments(TypedDict, total=False):
     source_url: str | None
     """Where a single document comes from."""
     metadata: Mapping[str, Any] | None
+    fields: Mapping[str, Any] | None
+    """The fields of a table or a JSON file that make each of its records a document."""
 
 
 class LabelArguments(TypedDict, total=False):
@@ -91,6 +118,7 @@ class DocumentOptions(Struct, frozen=True):
     """A JSON object of the caller, with sorted keys."""
     priority: int | None = None
     """From 0 to 10; sources with a higher priority are ingested first."""
+    fields: RecordFields | None = None
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
@@ -210,6 +238,39 @@ def _check_source_url(value: Any) -> str:
     return url
 
 
+def _check_record_fields(value: Any) -> RecordFields:
+    """Return a mapping from what a document has to the fields of a record."""
+    if not isinstance(value, Mapping):
+        raise FieldError("must be an object")
+    known = RecordFields.__struct_fields__
+    values: dict[str, Any] = {}
+    for name, field_name in cast(Mapping[str, Any], value).items():
+        if name not in known:
+            raise FieldError(f"has the unknown member {name!r} (known: {', '.join(known)})")
+        try:
+            if name == "text":
+                listed = [field_name] if isinstance(field_name, str) else field_name
+                values[name] = tuple(_check_names(listed))
+            elif name == "metadata" and isinstance(field_name, Mapping):
+                pairs = cast(Mapping[str, Any], field_name)
+                values[name] = tuple(zip(pairs, _check_names(list(pairs.values())), strict=True))
+            elif name == "metadata":
+                values[name] = tuple((each, each) for each in _check_names(field_name))
+            else:
+                values[name] = check_label(LONGEST_LABEL, field_name)
+        except FieldError as error:
+            raise FieldError(f"has a {name} that {error}") from None
+    if not values.get("text"):
+        raise FieldError("must name the text of a record, as in {'text': 'body'}")
+    if values.get("format", "text") not in ("text", "html", "markdown"):
+        raise FieldError("has a format that must be 'text', 'html' or 'markdown'")
+    return RecordFields(**values)
+
+
+def _check_names(value: Any) -> list[str]:
+    return [check_label(LONGEST_LABEL, name) for name in check_type(list, value)]
+
+
 FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "kind": _check_kind,
     "title": partial(check_label, LONGEST_TITLE),
@@ -220,6 +281,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "source_url": _check_source_url,
     "metadata": check_metadata,
     "priority": _check_priority,
+    "fields": _check_record_fields,
 }
 """The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 
@@ -274,6 +336,8 @@ class Member(Struct, frozen=True):
     parent: str | None = None
     """The name of the member that it belongs to."""
     size: int = 0
+    line: int = 0
+    """Where it begins, if the file is a text."""
     refusal: Refusal | None = None
 
 
