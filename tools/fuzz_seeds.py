@@ -228,3 +228,22 @@ def markdown_files() -> list[bytes]:
 
 def text_files() -> list[bytes]:
     return [_TEXT.encode(), _TEXT.encode("utf-16"), _TEXT.encode("cp1252"), _TEXT.encode("utf-32")]
+
+
+def csv_files() -> list[bytes]:
+    table = 'id,text,when\n1,"two\nlines",2026-05-01\n2,"a ""quote""",\n3,<p>page</p>,true\n'
+    semicolons = table.replace(",", ";")
+    return [table.encode(), semicolons.encode("utf-16"), table.replace(",", "\t").encode("cp1252")]
+
+
+def json_files() -> list[bytes]:
+    records = (
+        '{"id": 1, "text": "a", "to": {"city": ["x", null, 1.50]}}\n{"id": 2, "text": "b\\u00e9"}'
+    )
+    listed = "[" + records.replace("\n", ",\n") + "]"
+    config = '{"name": "x", "items": ' + listed + ', "on": true}'
+    return [records.encode(), listed.encode(), config.encode("utf-16")]
+
+
+def zip_members() -> dict[str, bytes]:
+    return {"a.md": b"# A", "deep/b.txt": b"B", "c.csv": csv_files()[0], "d.jpg": b"\xff"}

@@ -507,7 +507,7 @@ class SourceUnreadable(SourceRefused):
 class SourceUnsupported(SourceRefused):
     code = "source_unsupported"
     reason = "unsupported file type"
-    advice = "Text, Markdown, HTML, DOCX, PPTX, EPUB and PDF can be ingested."
+    advice = "Text, Markdown, HTML, DOCX, PPTX, EPUB, PDF, CSV, JSON and ZIP can be ingested."
 
 
 class SourceNotText(SourceRefused):

@@ -84,6 +84,11 @@ def test_text_above_a_table_and_lines_that_are_no_table_stay_text() -> None:
     assert (above.text, table.text, table.header_rows) == (
         "Fares of 2026", "from | to | fee\nA | B | 4\nB | C | 5", 1,
     )  # fmt: skip
+    ragged = block("x.csv", "a,b,c\n1,2\n1,2,3,4\n1,2,3,4,5\n")
+    assert (ragged.text, ragged.header_rows) == (
+        "a | b | c\n1 | 2\n1 | 2 | 3 | 4\n1 | 2 | 3 | 4 | 5",
+        1,
+    )
     lines = block("x.csv", "Hello, world\nno comma here\nthe third\n")
     assert (lines.text, lines.header_rows) == ("Hello, world\nno comma here\nthe third", 0)
     with pytest.raises(SourceNotText):
@@ -107,10 +112,11 @@ def test_json_is_read_as_lines_of_fields_with_the_line_of_each_record() -> None:
         (1, "name: app\non: true"),
         (3, "build.x: y"),
         (4, "lists.1: 1\nlists.2: 2"),
+        (5, "items"),
         (5, "a: 1"),
         (6, "a.1.b: 2\na.2.b: 3"),
     ]
-    assert [each.section for each in load("x.json", config.encode()).blocks[-2:]] == ["items"] * 2
+    assert [each.section for each in load("x.json", config.encode()).blocks[-3:]] == ["items"] * 3
     assert texts("x.json", '["x", 3]\n') == [(1, "x"), (1, "3")]
     # Equal names, and halves of characters.
     assert texts("x.json", '{"a": 1, "a": 2, "b": "\\ud800\u00e9"}') == [

@@ -134,8 +134,11 @@ def find_dialect(text: str, *, tabs: bool = False) -> Dialect:
             widths = [len(row.cells) for row in rows if any(map(str.strip, row.cells))]
             usual, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
             agreement = count / len(widths) if widths else 0.0
+            # Rows may be too short or too long, but prose has a space after its commas.
+            divided = sum(width > 1 for width in widths)
+            is_ragged = divided >= 0.9 * len(widths) and f"{delimiter} " not in sample
             score = agreement, usual, -place
-            if usual > 1 and agreement >= _LEAST_AGREEMENT and score > best_score:
+            if usual > 1 and (agreement >= _LEAST_AGREEMENT or is_ragged) and score > best_score:
                 best, best_score = dialect, score
     return best
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from truespan.errors import SourceUnsafe
@@ -73,7 +73,7 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
         blocks = [Block(BlockKind.CODE, "\n".join(rows), pages=tuple(pages))]
     else:
         try:
-            blocks = [block for record in records for block in _to_blocks(record)]
+            blocks = list(_to_blocks(records))
         except RecursionError:
             raise SourceUnsafe(name) from None
     warning = f"{faults} of its lines are not JSON and were read as text."
@@ -213,7 +213,19 @@ class _Scanner:
         return self._line
 
 
-def _to_blocks(record: Record) -> Iterator[Block]:
+def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
+    """Yield the blocks of records; the name of a list of objects is a heading above them."""
+    path = ""
+    for record in records:
+        if record.path != path:
+            path = record.path
+            if name := make_sound(path):
+                pages = (PageStart(0, record.line, "line"),)
+                yield Block(BlockKind.HEADING, name, None, name, pages=pages)
+        yield from _record_blocks(record)
+
+
+def _record_blocks(record: Record) -> Iterator[Block]:
     """Yield the short fields of a record as one block, then each long one."""
     pages = (PageStart(0, record.line, "line"),)
     section = make_sound(record.path) or None
