@@ -42,6 +42,7 @@ NAMES = (
     "fused",
     "quality",
     "support_check",
+    "tables",
 )
 PACKAGES = (
     "truespan",
