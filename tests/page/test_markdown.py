@@ -207,3 +207,29 @@ def test_markdown_of_an_answer_is_rendered_and_only_its_own_elements_are_made(vi
             assert (protocol, rules) == ("https:", ["noopener noreferrer nofollow", "no-referrer"])
             assert "evil" not in host
     assert visit.page.title() != "taken"
+
+
+def test_the_parts_of_a_table_are_shown_as_one_table_with_one_header(visit: Visit) -> None:
+    parts = [
+        "Meal | Limit\n" + "\n".join(f"Meal {at} | {at} EUR" for at in places)
+        for places in ((1, 2), (3, 4))
+    ]
+    texts = ["\n\n".join(parts), f"{parts[0]}\n\nOr:\n\n{parts[1]}", f"{parts[0]}\n\nA | B\n1 | 2"]
+
+    shown = visit.page.evaluate(
+        """async (texts) => {
+            const { passageBlocks } = await import('/page/reading/blocks.js');
+            return texts.map((text) => {
+                const box = document.createElement('div');
+                document.body.append(box);
+                box.append(...passageBlocks(text));
+                const seen = box.innerText.split('\\n').filter((line) => line.trim());
+                const tables = box.querySelectorAll('table').length;
+                return [box.textContent === text, tables, seen.length];
+            });
+        }""",
+        texts,
+    )
+
+    # Nothing of the text is missing, and the header that is repeated is not shown.
+    assert shown == [[True, 1, 5], [True, 2, 7], [True, 2, 5]]

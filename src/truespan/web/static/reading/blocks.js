@@ -72,25 +72,36 @@ export function marker(text, marks) {
   return (from, to) => nodes(from, to, sorted);
 }
 
+/** Return how many rows at the beginning of a part of a table only repeat the header: none if it is another table. */
+function repeatedRows(before, lines) {
+  const at = lines.findIndex((line, place) => line !== before[place]);
+  return Math.max(at, 0);
+}
+
 /** Return the blocks of a passage. `labels` are names of its place: a line with one is a heading. */
 export function passageBlocks(text, { marks = [], labels = [] } = {}) {
   const show = marker(text, marks);
   const width = widthOf(text);
   const blocks = [];
+  let open = null;
   for (const found of text.matchAll(/((?:[^\n]|\n(?!\n))+)(\n*)|\n+/g)) {
     const [whole, body = "", gap = ""] = found;
     const start = found.index;
     const lines = body.split("\n");
+    if (!isTable(lines)) open = null;
     if (!body.trim()) blocks.push(between(whole));
     else if (isTable(lines)) {
+      const repeated = open ? repeatedRows(open.lines, lines) : 0;
       let at = start;
       const rows = lines.map((line, place) => {
         const from = at;
         at += line.length + 1;
         const cells = cellsOf(line).map((cell) => ({ text: cell.text, nodes: show(from + cell.start, from + cell.end) }));
-        return { cells, after: between(place < lines.length - 1 ? "\n" : gap) };
+        return { attributes: { hidden: place < repeated }, cells, after: between(place < lines.length - 1 ? "\n" : gap) };
       });
-      blocks.push(table(rows));
+      if (repeated) blocks.pop();
+      open = { lines, rows: repeated ? [...open.rows, ...rows] : rows };
+      blocks.push(table(open.rows));
     } else {
       const heading = lines.length < 4 && labels.includes(body.trim().replace(/\s+/g, " "));
       blocks.push(make("p", { class: heading ? "passage-head lines" : kindOf(body, width) }, show(start, start + body.length), gap && between(gap)));
