@@ -121,10 +121,9 @@ def with_stable_snapshot(
                 raise
             world = latest
             continue
-        latest = require_world(store, authority, world.id, world.selector)
-        if latest.changes == world.changes:
+        if store.is_unchanged(world):
             break
-        world = latest
+        world = require_world(store, authority, world.id, world.selector)
     if not outcomes:
         raise StoreBusy
     # If the world never stops changing, the latest outcome counts: all of it was true when read.

@@ -143,6 +143,11 @@ class Worlds(Part):
         self._seal(named[0])
         return self.find_world(authority, reference, selector)
 
+    def is_unchanged(self, world: World) -> bool:
+        """Say whether a world still exists and nothing in it changed since it was read."""
+        changes = self._db.at(world.id).value("SELECT changes FROM worlds WHERE world_id = :world")
+        return changes == world.changes
+
     @retry_on_conflict
     def _seal(self, world: str) -> None:
         """Give checksums to rows that were written by an earlier version, which had none."""
