@@ -149,6 +149,28 @@ def html(megabytes: float = 5.0) -> Sample:
     return told.sample(f"HTML, {megabytes:g} MB", "page.html", page.encode())
 
 
+def csv(rows: int = 20_000) -> Sample:
+    """Return a table with a header, numbers, and cells in quotes."""
+    told = _Told(6)
+    lines = ["number,name,note\n"]
+    told.said += ["number", "name", "note"]
+    for number in range(rows):
+        told.said.append(str(number))
+        lines.append(f'{number},{told.say(8)},"{told.say(8)}"\n')
+    return told.sample(f"CSV, {rows} rows", "table.csv", "".join(lines).encode())
+
+
+def json(records: int = 20_000) -> Sample:
+    """Return a list of objects with two fields."""
+    told = _Told(7)
+    lines: list[str] = []
+    for number in range(records):
+        told.said += ["number", str(number), "note"]
+        lines.append(f'{{"number": {number}, "note": "{told.say(8)}"}}')
+    data = f"[{','.join(lines)}]".encode()
+    return told.sample(f"JSON, {records} records", "records.json", data)
+
+
 def pdf(pages: int = 300, lines: int = 46) -> Sample:
     """Return a PDF of paragraphs of prose, with an outline."""
     told = _Told(5)

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.support.word_diff import compare, words_of
 
-from bench.documents import Sample, epub, html, pdf, plain_docx, pptx, rich_docx
+from bench.documents import Sample, csv, epub, html, json, pdf, plain_docx, pptx, rich_docx
 from bench.measure import cpu_seconds, medians
 from bench.report import Figure, Options, at_least, at_most, run, say
 from truespan.parsing import load
@@ -221,10 +221,20 @@ PEERS: dict[str, dict[str, Reader]] = {
     "eml": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
     "ipynb": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
     "csv": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
-    "json": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    # markitdown returns JSON as it is.
+    "json": {"kreuzberg": by_kreuzberg},
 }
 
-SAMPLES: tuple[Callable[[], Sample], ...] = (plain_docx, rich_docx, pptx, epub, html, pdf)
+SAMPLES: tuple[Callable[[], Sample], ...] = (
+    plain_docx,
+    rich_docx,
+    pptx,
+    epub,
+    html,
+    pdf,
+    csv,
+    json,
+)
 
 if __name__ == "__main__":
     run("bench.loaders", __doc__, measure)

@@ -59,6 +59,12 @@ def by_pandoc(path: Path) -> str:
     return _run("pandoc", "--to=plain", "--wrap=none", path)
 
 
+def by_pandas(path: Path) -> str:
+    """Return the cells of a table as pandas reads them, which takes commas as delimiters."""
+    table = _library("pandas").read_csv(path, header=None, dtype=str, keep_default_na=False)
+    return "\n".join(" ".join(row) for row in table.itertuples(index=False))
+
+
 def by_markitdown(path: Path) -> str:
     """Return markitdown's Markdown."""
     return _library("markitdown").MarkItDown().convert(str(path)).text_content
@@ -138,6 +144,10 @@ READERS: dict[str, dict[str, Reader]] = {
     "rtf": {**_WRITING, "striprtf": by_striprtf},
     "eml": _LIGHT,
     "ipynb": {"pandoc": by_pandoc, "markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    "csv": {"pandas": by_pandas, **_LIGHT},
+    "tsv": {"kreuzberg": by_kreuzberg, "unstructured": by_unstructured},
+    "json": {"markitdown": by_markitdown, "kreuzberg": by_kreuzberg},
+    "jsonl": {"markitdown": by_markitdown},
 }
 """The readers of each ending."""
 

@@ -59,9 +59,18 @@ def test_labels_on_the_command_line(terminal: Terminal) -> None:
         }
     ]  # fmt: skip
 
+    table = terminal.write("desk.csv", "ticket,body,by\nT-1,The lamp is out.,Ann\n")
+    fields = ("--field", "text=body", "--field", "id=ticket", "--field", "metadata=by")
+    assert terminal("ingest", table, *fields)[0] == 0
+    code, shown = terminal.json("show", "desk.csv/T-1")
+    assert shown["document"]["metadata"] == {"by": "Ann"}
+
     for arguments, reason in (
         (("ingest", path, "--meta", "team"), "--meta 'team' is not key=value."),
         (("ingest", path, "--meta", "a="), "has no value"),
+        (("ingest", path, "--field", "body"), "--field 'body' is not NAME=FIELD"),
+        (("ingest", path, "--field", "id=a", "--field", "id=b"), "--field id is given twice."),
+        (("ingest", path, "--field", "title=a"), "fields must name the text"),
         (("ingest", path, "--source-url", "x"), "source_url must be"),
         (("label", "night.txt"), "nothing to change"),
         (("label", "night.txt", "--no-tags", "--tag", "x"), "cannot be combined"),
@@ -134,6 +143,8 @@ def test_labels_over_http(here: Place, client: Client) -> None:
     for response, code in (
         (upload(client, metadata="[1]"), 400),
         (upload(client, metadata='{"a": NaN}'), 400),
+        (upload(client, fields="[1]"), 400),
+        (upload(client, fields='{"title": "a"}'), 400),
         (upload(client, source_url="lamp"), 400),
         (client.json("PATCH", address, {"title": "x"}), 400),
         (client.json("PATCH", address, {"language": None}), 400),

@@ -75,7 +75,9 @@ def load_delimited(name: str, data: bytes, *, tabs: bool = False) -> Loaded:
     rows = [table.header, *table.rows] if table.header else table.rows
     lines, pages, offset = [], [], 0
     for row in rows:
-        line = " | ".join(" ".join(cell.split()) for cell in row.cells)
+        line = " | ".join(row.cells)
+        if "  " in line or not line.isprintable() or line != line.strip():
+            line = " | ".join(" ".join(cell.split()) for cell in row.cells)
         pages.append(PageStart(offset, row.line, "line"))
         lines.append(line)
         offset += len(line) + 1

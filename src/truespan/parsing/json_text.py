@@ -232,17 +232,17 @@ def _record_blocks(record: Record) -> Iterator[Block]:
     short: list[str] = []
     long: list[tuple[str, str]] = []
     for name, value in flatten(record.value):
-        name, value = make_sound(name), make_sound(value)
-        if len(value) > LONG_VALUE or "\n" in value.strip():
+        if len(value) > LONG_VALUE or "\n" in value:
             long.append((name, value.strip()))
         else:
             short.append(f"{name}: {value}" if name else value)
     if short:
-        yield Block(BlockKind.LIST, "\n".join(short), None, section, pages=pages)
+        text = make_sound("\n".join(short))
+        yield Block(BlockKind.LIST, text, None, section, pages=pages)
     for name, value in long:
         for number, part in enumerate(_PARAGRAPHS.split(value)):
             text = f"{name}: {part}" if name and not number else part
-            yield Block(BlockKind.PARAGRAPH, text, None, section, pages=pages)
+            yield Block(BlockKind.PARAGRAPH, make_sound(text), None, section, pages=pages)
 
 
 def make_sound(text: str) -> str:
@@ -262,7 +262,13 @@ def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, s
         raise RecursionError
     if isinstance(value, Pairs):
         for name, inner in value:
-            yield from flatten(inner, f"{path}.{name}" if path else name, depth + 1)
+            full = f"{path}.{name}" if path else name
+            if isinstance(inner, str):
+                # Nearly all values are.
+                if inner:
+                    yield full, inner
+            else:
+                yield from flatten(inner, full, depth + 1)
     elif isinstance(value, list):
         items = cast(list[Any], value)
         if any(isinstance(item, list) for item in items):
