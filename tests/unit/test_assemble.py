@@ -21,6 +21,7 @@ from truespan.types.text import (
     Place,
     PlacedFigure,
     join_locations,
+    name_place,
 )
 
 
@@ -172,6 +173,21 @@ JOINED: list[tuple[Any, ...]] = [
 @each_row("labels, expected", JOINED)
 def test_locations_join(labels: tuple[str | None, ...], expected: str | None) -> None:
     assert join_locations(labels) == expected
+
+
+@each_row(
+    "labels, location, expected",
+    [
+        (("Deck", None, "Costs"), "slide 2", "Deck › Costs, slide 2"),
+        (("Deck", "Deck", "Slide 3"), "slide 3", "Deck › Slide 3"),
+        (("Sums", "Bud\nget", "Bud get"), "A5:F9", "Sums › Bud get, A5:F9"),
+        (("Note", "", None), None, "Note"),
+    ],
+)
+def test_a_place_is_named_in_one_line(
+    labels: tuple[str | None, ...], location: str | None, expected: str
+) -> None:
+    assert name_place(labels, location) == expected
 
 
 def test_what_cleaning_takes_out_moves_figures_and_pages_along() -> None:

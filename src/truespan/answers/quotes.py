@@ -20,6 +20,7 @@ from truespan.types.answer import Quote
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
 from truespan.types.tables import unformat_rows
+from truespan.types.text import name_place
 from truespan.types.trust import Visible
 
 LEAST_SINGLE_WORDS = 3
@@ -404,9 +405,7 @@ def quote_sources(sources: Sequence[Visible]) -> str:
         for start, end in spans:
             lines = source.text[start:end].splitlines()
             paragraphs.append("\n".join(f"> {line}".rstrip() for line in lines))
-        labels = dict.fromkeys((source.title, source.chapter, source.section))
-        place = " › ".join(" ".join(label.split()) for label in labels)
-        place += f", {source.location}" if source.location else ""
+        place = name_place((source.title, source.chapter, source.section), source.location)
         paragraphs.append(f"[{number}] {place} ({source.labels.source_url})")
     return "\n\n".join(paragraphs)
 

@@ -29,7 +29,7 @@ from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
 from truespan.types.support import Support, SupportReason
-from truespan.types.text import name_page
+from truespan.types.text import name_page, name_place
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
 
@@ -90,7 +90,7 @@ def print_search(result: SearchResult) -> None:
         (
             passage.score,
             _explain_rank(passage.fused, passage.rerank),
-            _name_place(passage.location, passage.title, passage.chapter, passage.section),
+            name_place((passage.title, passage.chapter, passage.section), passage.location),
             passage.text,
             f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
             f"{_name_sentences(passage)}, revision {passage.receipt.revision}, "
@@ -132,7 +132,7 @@ def print_bundle(bundle: ContextBundle) -> None:
         (
             chunk.relevance_score,
             _explain_rank(note.fused, note.rerank),
-            _name_place(note.location, note.title, chunk.chapter, chunk.section),
+            name_place((note.title, chunk.chapter, chunk.section), note.location),
             chunk.content,
             f"{note.text_hash[:12]}  {note.source_url}, {_name_sentences(note)}, "
             f"{chunk.token_count} tokens",
@@ -314,14 +314,8 @@ def cite(citation: Citation) -> str:
         return f"[{citation.number}] ✗ no such source"
     # Turns of earlier versions have the page alone.
     location = name_page(citation.location, citation.page)
-    place = _name_place(location, citation.title, citation.chapter, citation.section)
+    place = name_place((citation.title, citation.chapter, citation.section), location)
     return f"[{citation.number}] {place} ({citation.source_url}, {_name_sentences(citation)})"
-
-
-def _name_place(location: str | None, *labels: str | None) -> str:
-    """Return the title, chapter, section and location of a passage in one line."""
-    names = dict.fromkeys(" ".join(label.split()) for label in labels if label)
-    return " › ".join(names) + (f", {location}" if location else "")
 
 
 def _name_span(chunk: Any) -> str:

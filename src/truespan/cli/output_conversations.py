@@ -14,6 +14,7 @@ from truespan.types.bundle import WhyNot
 from truespan.types.conversation import ConversationInfo, Turn
 from truespan.types.decision import AnswerMode, RewrittenBy
 from truespan.types.graphemes import shorten
+from truespan.types.text import name_place
 
 _TITLE_SHOWN = 60
 _BEGINNING_SHOWN = 160
@@ -36,9 +37,7 @@ def show_found(answer: Answer | None) -> str:
     used = [note for note in notes if note.verdict is WhyNot.RETURNED]
     lines: list[str] = []
     for note in used:
-        labels = dict.fromkeys(filter(None, (note.source, note.chapter, note.section)))
-        place = " › ".join(" ".join(label.split()) for label in labels)
-        place += f", {note.location}" if note.location else ""
+        place = name_place((note.source, note.chapter, note.section), note.location)
         lines.append(f"{note.similarity:.3f}  {place}")
         lines.append(f"       {shorten(' '.join(note.text.split()), _BEGINNING_SHOWN, '…')}")
     found = pluralize(len(notes), "passage")

@@ -332,7 +332,7 @@ def verify_places(
     world: WorldId, ref: RevisionRef, rows: Iterable[Row]
 ) -> tuple[list[OutlineEntry], bytes]:
     """Return the first places of a revision, each checked, and the checksum of the last one. The
-    rows are those of `OUTLINE`."""
+    rows are those of `read_places`."""
     before, entries = _NO_PLACE, []
     for *cells, recorded in rows:
         entry = OutlineEntry(*cells)

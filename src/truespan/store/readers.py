@@ -24,7 +24,6 @@ from truespan.store.checksums import (
 )
 from truespan.store.conversations import move_turns, turn_places
 from truespan.store.rows import (
-    OUTLINE,
     REVISION,
     document_label,
     figure_mark,
@@ -32,6 +31,7 @@ from truespan.store.rows import (
     read_chunking,
     read_layout,
     read_page,
+    read_places,
     read_sentences,
     revision_key,
 )
@@ -187,11 +187,8 @@ class Readers(Part):
 
     def places_until(self, scope: Scope, revision: RevisionRef, offset: int) -> list[OutlineEntry]:
         """Return the chapters and sections of a revision that begin before `offset`."""
-        rows = self._db.at(scope).all(
-            f"""{OUTLINE} WHERE p.revision = {REVISION} AND p.start < :offset ORDER BY p.start""",
-            **numbers_of(revision),
-            offset=offset,
-        )
+        with self._db.read(scope) as session:
+            rows = read_places(session, revision_key(session, revision), offset)
         return verify_places(scope.world, revision, rows)[0]
 
     def anchor(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import groupby
-from typing import Any, Final, NamedTuple
+from itertools import accumulate, groupby
+from typing import Any, Final, LiteralString, NamedTuple
 
 import msgspec
 
@@ -44,13 +45,6 @@ TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
 IS_NAMED: Final = """g.number IS NOT DISTINCT FROM w.generation OR EXISTS
     (SELECT 1 FROM aliases a WHERE a.world_id = w.world_id AND a.generation = g.number)"""
 """Whether the world `w` or one of its domains uses the generation `g`."""
-
-OUTLINE: Final = """
-    SELECT (SELECT coalesce(min(s.sid), 0) FROM sentences s
-        WHERE s.revision = p.revision AND s.start >= p.start),
-      p.start, p.chapter, p.section, p.checksum
-    FROM places p"""
-"""Where chapters and sections begin: the first sentence, the offset, the names, the checksum."""
 
 
 def numbers_of(ref: RevisionRef) -> dict[str, int]:
@@ -123,22 +117,24 @@ class Layout(NamedTuple):
     pages: tuple[PageStart, ...]
 
 
+_LAYOUT: Final[tuple[tuple[LiteralString, LiteralString], ...]] = (
+    ("places", "chapter, section"),
+    ("pages", "page, unit"),
+)
+
+
 def read_layout(session: Session, key: int | None, start: int = 0, end: int = _LONGEST) -> Layout:
-    """Return the places of a revision that begin before `end`, and the pages that the text from
-    `start` to `end` lies on."""
-    places = session.all(
-        """SELECT start, chapter, section FROM places
-           WHERE revision = :key AND start < :end ORDER BY start""",
-        key=key,
-        end=end,
-    )
-    pages = session.all(
-        """SELECT start, page, unit FROM pages
-           WHERE revision = :key AND start < :end AND start >= coalesce((SELECT max(start)
-             FROM pages WHERE revision = :key AND start <= :start), 0) ORDER BY start""",
-        key=key,
-        start=start,
-        end=end,
+    """Return the places and pages that the text of a revision from `start` to `end` lies in."""
+    places, pages = (
+        session.all(
+            f"""SELECT start, {columns} FROM {table}
+                WHERE revision = :key AND start < :end AND start >= coalesce((SELECT max(start)
+                  FROM {table} WHERE revision = :key AND start <= :start), 0) ORDER BY start""",
+            key=key,
+            start=start,
+            end=end,
+        )
+        for table, columns in _LAYOUT
     )
     return Layout(
         tuple(row[0] for row in places),
@@ -284,12 +280,32 @@ def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] 
     return (row[0], RevisionRef(document, row[1])) if row else None
 
 
+def read_places(session: Session, key: int | None, end: int = _LONGEST) -> list[Row]:
+    """Return the chapters and sections of a revision that begin before `end`, not yet believed:
+    the first sentence, or 0 without any, the offset, the names, the checksum."""
+    places = session.all(
+        """SELECT start, chapter, section, checksum FROM places
+           WHERE revision = :key AND start < :end ORDER BY start""",
+        key=key,
+        end=end,
+    )
+    if not places:
+        return []
+    # All sentences at once: to look for the first one of each place would be quadratic.
+    sentences = session.all(
+        "SELECT start, sid FROM sentences WHERE revision = :key ORDER BY start", key=key
+    )
+    starts = [start for start, _ in sentences]
+    lowest = [*accumulate((sid for _, sid in reversed(sentences)), min)]
+    lowest = [*reversed(lowest), 0]
+    return [(lowest[bisect_left(starts, row[0])], *row) for row in places]
+
+
 def read_outline(
     session: Session, world: WorldId, key: int, ref: RevisionRef
 ) -> list[OutlineEntry]:
     """Return where the chapters and sections of a revision begin, all of them checked."""
-    rows = session.all(f"{OUTLINE} WHERE p.revision = :key ORDER BY p.start", key=key)
-    entries, last = verify_places(world, ref, rows)
+    entries, last = verify_places(world, ref, read_places(session, key))
     parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
     if part_of(parts, "places") != last:
         raise StoreDamaged(

@@ -219,6 +219,14 @@ def name_page(location: str | None, page: int | None) -> str | None:
     return f"page {page}" if location is None and page is not None else location
 
 
+def name_place(labels: Iterable[str | None], location: str | None) -> str:
+    """Return in one line where a passage is: its title, chapter and section, and its location,
+    unless a label says the same, as that of a slide without a title does."""
+    names = [*dict.fromkeys(" ".join(label.split()) for label in labels if label)]
+    told = any(name.casefold() == location for name in names)
+    return " › ".join(names) + (f", {location}" if location and not told else "")
+
+
 def join_locations(labels: Iterable[str | None]) -> str | None:
     """Return the label of passages in the order of the text, given the label of each."""
     ranges: list[tuple[str, int, int]] = []

@@ -34,7 +34,10 @@ export function location(one) {
 
 /** Return in one line where a passage is: its title, chapter and section, and its location. */
 export function place(one, names = [one.title, one.chapter, one.section]) {
-  return [trail(...names).join(" › "), location(one)].filter(Boolean).join(", ");
+  const [shown, where] = [trail(...names), location(one)];
+  // A slide without a title is named like its location.
+  const told = shown.some((name) => name.toLowerCase() === where);
+  return [shown.join(" › "), !told && where].filter(Boolean).join(", ");
 }
 
 /** Return labels without empty ones and repetitions. */
