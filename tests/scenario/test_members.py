@@ -90,6 +90,8 @@ def test_a_single_member_can_be_ingested_and_read_again(here: Place) -> None:
     inside = str(Path(path).parent)
     (here.folder / "uploads").mkdir(exist_ok=True)
     assert world.ingest(path, within=[inside]).ingested == ["guide.md", "south.txt"]
+    # To look at one member says nothing about the others.
+    assert world.ingest(f"{path}/notes/north.txt", prune=True).removed == []
     with pytest.raises(SourceOutside):
         world.ingest(f"{path}/guide.md", within=[str(here.folder / "uploads")])
     with pytest.raises(SourceMissing):
@@ -243,11 +245,12 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -
     report = world.ingest(str(Path(manifest).parent), prune=True)
     assert (report.ingested, len(report.removed)) == (["tickets.csv"], 20)
     assert shown(world) == {"desk/plain.csv", "desk/tickets.csv"}
-    report = world.ingest(
-        manifest_path := str(sidecar.parent / "tickets.csv"), fields={"text": "x"}
-    )
+    report = world.ingest(table := str(sidecar.parent / "tickets.csv"), fields={"text": "x"})
     assert [(f.code, "ticket, subject" in f.message) for f in report.failures] == [
         ("fields_invalid", True)
     ]
-    report = world.ingest(manifest_path, fields={"text": "body", "id": "ticket"}, prune=True)
+    report = world.ingest(table, fields={"text": "body", "id": "ticket"}, prune=True)
     assert report.removed == ["desk/tickets.csv"]
+    # Fields that a call declares are not remembered.
+    report = world.ingest(f"{table}/T-7")
+    assert [(f.name, f.code) for f in report.failures] == [("T-7", "source_missing")]

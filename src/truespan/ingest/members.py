@@ -89,6 +89,9 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
     supported format; the file itself if it has none."""
     declared = declared_with_sidecar(deps, replace(source, member=""))
     if declared.fields is None and holds_records(source.name):
+        if source.member:
+            advice = "It is a record: ingest its file, with the fields that make it a document."
+            raise SourceMissing(source.name, advice=advice)
         return [source], 0
     found = deps.parser.members(source.name, deps.read(source), declared)
     names = [member.name for member in found.members if member.name]
