@@ -210,7 +210,7 @@ def alt_text(properties: etree._Element) -> str:
 class Pictures(Struct):
     """The pictures found so far. Their bytes are read only if `wanted`."""
 
-    archive: Archive
+    archive: Archive | None
     wanted: bool
     images: list[Image] = field(default_factory=list)
     _indexes: dict[str, int | None] = field(default_factory=dict)
@@ -224,19 +224,27 @@ class Pictures(Struct):
     def count_relations(self, part: Part) -> None:
         self._relations += sum(found.kind == "image" for found in part.relations.values())
 
+    def refer(self, relation: Relation, alt: str) -> Figure:
+        """Count a picture of a format in which each place names the image itself."""
+        self._relations += 1
+        return self.place(relation, alt)
+
     def figure(self, part: Part, references: Iterable[str], alt: str) -> Figure:
         """Count a picture and return it as a figure, by the first reference that is known."""
-        self._places += 1
         relations = (part.relations[name] for name in references if name in part.relations)
-        relation = next(relations, None)
+        return self.place(next(relations, None), alt)
+
+    def place(self, relation: Relation | None, alt: str) -> Figure:
+        """Count a picture that is where a relation leads, and return it as a figure."""
+        self._places += 1
         if relation is None:
             return Figure(alt)
         self._mapped += 1
         if relation.external:
             self._outside += 1
             return Figure(alt, relation.target)
-        member = self.archive.find(relation.target)
-        if member is None:
+        member = self.archive.find(relation.target) if self.archive else None
+        if self.archive is None or member is None:
             self._missing += 1
             return Figure(alt, relation.target)
         if self.wanted and member not in self._indexes:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from truespan.types.text import PlacedFigure
+from msgspec import Struct, field
+
+from truespan.types.text import Figure, PlacedFigure
 
 _SPACE = re.compile(r"\s+")
 
@@ -67,6 +69,23 @@ class Passage(NamedTuple):
             start = place
             moved.append(PlacedFigure(place + added, figure))
         return Passage(text, tuple(moved))
+
+
+class PassageParts(Struct):
+    """The content of a paragraph while it is read."""
+
+    parts: list[str] = field(default_factory=list)
+    figures: list[tuple[int, Figure]] = field(default_factory=list)
+    """Each with the index of the part that it precedes."""
+
+    def passage(self) -> Passage:
+        figures: list[PlacedFigure] = []
+        length = start = 0
+        for index, figure in self.figures:
+            length += sum(map(len, self.parts[start:index]))
+            start = index
+            figures.append(PlacedFigure(length, figure))
+        return Passage("".join(self.parts), tuple(figures)).trim()
 
 
 def join(passages: Iterable[Passage], separator: str) -> Passage:

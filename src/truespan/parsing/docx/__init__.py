@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.contents import ContentsFinder
+from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter
 from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, lists_ahead
 from truespan.parsing.docx.package import (
     DROPPED,
@@ -29,7 +29,6 @@ from truespan.parsing.docx.package import (
     flag,
 )
 from truespan.parsing.docx.styles import (
-    TITLE_LEVEL,
     Lists,
     Style,
     Styles,
@@ -49,7 +48,7 @@ from truespan.parsing.ooxml import (
     select_alternative,
 )
 from truespan.parsing.passage import Passage, join
-from truespan.types.text import Block, BlockKind, Loaded, PlacedFigure
+from truespan.types.text import Loaded, PlacedFigure
 
 
 def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
@@ -88,8 +87,8 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
     if package.left_out:
         warnings.append(f"Parts that are damaged or in another format: {package.left_out}.")
     return Loaded(
-        blocks=tuple(body.blocks),
-        title=body.title or properties.title,
+        blocks=tuple(body.writer.blocks),
+        title=body.writer.title or properties.title,
         properties=properties,
         images=tuple(pictures.images),
         pictures=pictures.counts(),
@@ -184,8 +183,6 @@ def _leads_on(paragraph: etree._Element) -> bool:
 
 _STYLE_ID, _LIST, _OUTLINE = f"{W}pStyle", f"{W}numPr", f"{W}outlineLvl"
 _FRAME = f"{W}framePr"
-_LOWEST_LEVEL = 10
-_INDENT = "  "
 
 
 class _Format(NamedTuple):
@@ -200,26 +197,15 @@ class _Format(NamedTuple):
 
 
 class Body(Struct):
-    """Converts the paragraphs and tables of a document to blocks, in reading order.
-
-    The chapter of a block depends only on what precedes it. A title before all headings is the
-    title of the document and its first chapter. After it, headings at the highest level so far
-    begin chapters and lower ones begin sections.
-    """
+    """Converts the paragraphs and tables of a document to blocks, in reading order."""
 
     package: Package
     styles: Styles
     lists: Lists
     pictures: Pictures
     notes: dict[NoteRef, Box]
-    blocks: list[Block] = field(default_factory=list)
-    title: str | None = None
-    _chapter: str | None = None
-    _section: str | None = None
-    _top_level: int = _LOWEST_LEVEL
-    _contents: ContentsFinder = field(default_factory=ContentsFinder)
+    writer: BlockWriter = field(default_factory=BlockWriter)
     _pending_notes: deque[NoteRef] = field(default_factory=deque)
-    _in_note: bool = False
     _unfinished: Line | None = None
     _formats: dict[str | None, _Format] = field(default_factory=dict)
 
@@ -276,53 +262,15 @@ class Body(Struct):
     ) -> None:
         # Blank items are counted too, so the number is taken before anything else.
         marker = self.lists.next_marker(format.list_id, format.list_level)
-        if passage.blank:
-            return
-        kind = format.style.kind
-        headings = headings and not in_contents
-        in_contents = in_contents or format.style.is_contents
-        if headings and not self._in_note and passage.text and format.level is not None:
-            passage = passage.on_one_line()
-            passage = passage.indent(f"{marker} ", "") if marker else passage
-            kind = BlockKind.HEADING
-            if self._is_contents(kind, passage.text, in_contents, format.level):
-                self._add_block(kind, passage, is_contents=True)
-                return
-            if format.level == TITLE_LEVEL and self._chapter is None:
-                self.title = self._chapter = passage.text
-            elif format.level <= self._top_level:
-                self._chapter, self._section = passage.text, None
-                self._top_level = format.level
-            else:
-                self._section = passage.text
-        elif marker is not None:
-            margin = _INDENT * format.list_level
-            rest = margin + _INDENT
-            passage = passage.strip().indent(f"{margin}{marker} " if marker else rest, rest)
-            kind = BlockKind.LIST
-        elif self._in_note:
-            # Most notes begin with a space that separates them from their number.
-            passage = passage.strip()
-        is_contents = False
-        if kind is not BlockKind.HEADING:
-            is_contents = self._is_contents(kind, passage.text, in_contents)
-        self._add_block(kind, passage, is_contents)
-
-    def _is_contents(self, kind: BlockKind, text: str, marked: bool, level: int = 0) -> bool:
-        """Return whether the next block is part of a list of what lies ahead."""
-        if self._in_note or not text:
-            return marked
-        return self._contents.enter(text, kind, level=level, marked=marked)
-
-    def _add_block(
-        self, kind: BlockKind, passage: Passage, is_contents: bool = False, header_rows: int = 0
-    ) -> None:
-        if not passage.blank:
-            kind = BlockKind.FOOTNOTE if self._in_note else kind
-            text, figures = passage
-            place = self._chapter, self._section
-            marks = figures, ()
-            self.blocks.append(Block(kind, text, *place, *marks, is_contents, header_rows))
+        self.writer.add(
+            passage,
+            kind=format.style.kind,
+            level=format.level if headings else None,
+            marker=marker,
+            list_level=format.list_level,
+            in_contents=in_contents,
+            is_contents=format.style.is_contents,
+        )
 
     def _add_table(self, table: etree._Element, inline: Inline, in_contents: bool) -> None:
         rows = list(_find(table, (Tag.ROW,)))
@@ -355,8 +303,7 @@ class Body(Struct):
         passage, header_rows = _read_table(table, read)
         if not header_rows and "\n" in passage.text:
             header_rows = int(self._begins_with_header(table, passage.text))
-        is_contents = self._is_contents(BlockKind.TABLE, passage.text, in_contents)
-        self._add_block(BlockKind.TABLE, passage, is_contents, header_rows)
+        self.writer.add_table(passage, header_rows, in_contents=in_contents)
         self._add_attachments(attachments)
 
     def _begins_with_header(self, table: etree._Element, text: str) -> bool:
@@ -377,13 +324,13 @@ class Body(Struct):
     def _add_attachments(self, line: Line) -> None:
         """Add the notes and then the text boxes of a paragraph or table."""
         self._pending_notes.extend(line.notes)
-        if self._pending_notes and not self._in_note:
+        if self._pending_notes and not self.writer.in_note:
             # A queue instead of recursion: notes may refer to each other without end.
-            self._in_note = True
+            self.writer.in_note = True
             while self._pending_notes:
                 if note := self.notes.pop(self._pending_notes.popleft(), None):
                     self.read(*note)
-            self._in_note = False
+            self.writer.in_note = False
         for box in line.boxes:
             self.read(*box)
 

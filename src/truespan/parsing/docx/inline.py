@@ -38,8 +38,7 @@ from truespan.parsing.ooxml import (
     parse_count,
     select_alternative,
 )
-from truespan.parsing.passage import Passage
-from truespan.types.text import Figure, PlacedFigure
+from truespan.parsing.passage import PassageParts
 
 _PRIVATE, _SURROGATES = 0xF000, range(0xD800, 0xE000)
 _GREEK = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
@@ -166,24 +165,12 @@ NoteRef = tuple[str, str]
 """A reference to a note: "footnote" or "endnote", and its id."""
 
 
-class Line(Struct):
+class Line(PassageParts):
     """The content of a paragraph while it is read."""
 
-    parts: list[str] = field(default_factory=list)
-    figures: list[tuple[int, Figure]] = field(default_factory=list)
-    """Each with the index of the part that it precedes."""
     boxes: list[Box] = field(default_factory=list)
     notes: list[NoteRef] = field(default_factory=list)
     hidden: bool = False
-
-    def passage(self) -> Passage:
-        figures: list[PlacedFigure] = []
-        length = start = 0
-        for index, figure in self.figures:
-            length += sum(map(len, self.parts[start:index]))
-            start = index
-            figures.append(PlacedFigure(length, figure))
-        return Passage("".join(self.parts), tuple(figures)).trim()
 
 
 class Inline:

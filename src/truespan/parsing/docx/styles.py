@@ -7,40 +7,16 @@ import re
 import lxml.etree as etree
 from msgspec import Struct, field
 
+from truespan.parsing.blocks import TITLE_LEVEL
 from truespan.parsing.docx.package import VAL, Tag, child_value, flag
 from truespan.parsing.numbering import format_number
 from truespan.parsing.ooxml import W, first_child, parse_count
+from truespan.parsing.style_names import heading_level, is_list_ahead, style_kind
 from truespan.types.text import BlockKind
-
-TITLE_LEVEL = 0
-"""The level of a title, above that of the highest heading."""
 
 _LONGEST_CHAIN = 40
 _BODY_LEVEL = 9
 _FIRST_ROW = 0x20
-_HEADING = re.compile(
-    "(?:heading|[uü]?berschrift|titre|t[ií]?tulo|titolo|kop|rubrik|overskrift|otsikko|nadpis"
-    "|nag[lł]?[oó]?wek|заголовок|标题|標題|見出し|제목)[ _-]?([1-9])",
-    re.IGNORECASE,
-)
-_KINDS = {
-    "caption": BlockKind.CAPTION,
-    **dict.fromkeys(("quote", "intense quote", "block text", "quotations"), BlockKind.QUOTE),
-    **dict.fromkeys(
-        ("code", "source code", "preformatted text", "html preformatted"), BlockKind.CODE
-    ),
-}
-_KINDS |= {name.replace(" ", ""): kind for name, kind in _KINDS.items()}
-"""The kind of a paragraph by the name of its style, and by its id, which has no spaces."""
-
-
-_LIST_AHEAD = re.compile(
-    r"toc ?[1-9]|toc ?heading|contents ?(?:[1-9]|10|heading)|table ?of ?figures"
-    r"|table ?of ?authorities|toa ?heading"
-    r"|(?:(?:figure|illustration|table|object|user|alphabetical) ?)?index ?(?:[1-9]|heading)",
-    re.IGNORECASE,
-)
-"""The styles of the entries and headings of tables of contents, lists of figures and indexes."""
 
 
 class Style(Struct, frozen=True):
@@ -121,8 +97,8 @@ class Styles:
                 list_id = found_id if list_id is None else list_id
                 list_level = found_level if list_level is None else list_level
             if kind is BlockKind.PARAGRAPH:
-                kind = _KINDS.get(name.lower()) or _KINDS.get(id.lower(), kind)
-            is_contents = is_contents or bool(_LIST_AHEAD.fullmatch(name or id))
+                kind = style_kind(name) or style_kind(id) or kind
+            is_contents = is_contents or is_list_ahead(name or id)
         return Style(level, kind, bool(hidden), list_id, list_level, is_contents)
 
 
@@ -167,8 +143,8 @@ def _read_level(
             return level, True
     # The name comes first: it is in English even when the id is localised.
     for text in (name, style_id):
-        if found := _HEADING.fullmatch(text):
-            return int(found[1]), True
+        if level := heading_level(text):
+            return level, True
     return None, False
 
 

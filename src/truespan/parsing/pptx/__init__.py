@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.contents import ContentsFinder
+from truespan.parsing.blocks import BlockWriter
 from truespan.parsing.ooxml import (
     ALTERNATIVES,
     DIAGRAM,
@@ -30,16 +30,16 @@ from truespan.parsing.ooxml import (
     read_properties,
     select_alternative,
 )
+from truespan.parsing.passage import Passage
 from truespan.parsing.pptx.charts import CX, C, read_chart
 from truespan.parsing.pptx.text import Line, read_lines, read_text
-from truespan.types.text import Block, BlockKind, Figure, Loaded, PageStart, PlacedFigure
+from truespan.types.text import BlockKind, Figure, Loaded, PlacedFigure
 
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 P14 = "{http://schemas.microsoft.com/office/powerpoint/2010/main}"
 
 _MEANINGLESS = frozenset({"powerpoint presentation", "powerpoint-präsentation", "slide 1"})
 """Titles that programs write into the properties of a file that has none."""
-_NOTES = "Notes: "
 
 
 def load_pptx(name: str, data: bytes, *, images: bool) -> Loaded:
@@ -69,7 +69,7 @@ def load_pptx(name: str, data: bytes, *, images: bool) -> Loaded:
     if stated and stated.strip().lower() in _MEANINGLESS:
         stated = None
     return Loaded(
-        blocks=tuple(slides.blocks),
+        blocks=tuple(slides.writer.blocks),
         title=slides.title or stated or slides.first_title,
         properties=properties,
         images=tuple(slides.pictures.images),
@@ -122,18 +122,13 @@ class Slides(Struct):
 
     package: OfficePackage
     pictures: Pictures
-    blocks: list[Block] = field(default_factory=list)
+    writer: BlockWriter = field(default_factory=BlockWriter)
     title: str | None = None
     """The title of the first slide, if it is that of the presentation."""
     first_title: str | None = None
     missing: int = 0
     left_out: int = 0
-    _contents: ContentsFinder = field(default_factory=ContentsFinder)
     _layouts: dict[str, _Layout] = field(default_factory=dict)
-    _chapter: str | None = None
-    _section: str | None = None
-    _page: tuple[PageStart, ...] = ()
-    _in_notes: bool = False
 
     def add_slide(self, part: Part, number: int, chapter: str | None) -> None:
         """Add the title of a slide, its shapes in the order of the file, and its notes."""
@@ -151,39 +146,20 @@ class Slides(Struct):
             None,
         )
         text = "" if title is None else _title_text(title)
-        self._chapter, self._section = chapter, text or f"Slide {number}"
-        self._page = (PageStart(0, number, "slide"),)
-        if title is not None and text:
-            self.first_title = self.first_title or text
-            if number == 1 and _placeholder(title)[0] == "ctrTitle":
-                self.title = text
-            self._add(BlockKind.HEADING, text)
+        self.writer.begin_slide(number, text, chapter)
+        self.first_title = self.first_title or text or None
+        if title is not None and number == 1 and _placeholder(title)[0] == "ctrTitle":
+            self.title = text
         layout = self._find_layout(part)
         for tree in trees:
             self._read_shapes(tree, part, layout, skipped=title)
         notes = self._read_linked(part, part.find_related("notesSlide"))
         if notes is not None:
-            self._in_notes, before = True, len(self.blocks)
+            self.writer.begin_notes()
             self.pictures.count_relations(notes)
             for tree in notes.root.iterfind(f"{P}cSld/{P}spTree"):
                 self._read_shapes(tree, notes, _Layout())
-            self._in_notes = False
-            self._mark_notes(before)
-
-    def _mark_notes(self, start: int) -> None:
-        """Put a word before the notes of a slide: they are not shown to an audience."""
-        for index in range(start, len(self.blocks)):
-            block = self.blocks[index]
-            if block.text:
-                figures = tuple(
-                    PlacedFigure(placed.offset + len(_NOTES), placed.figure)
-                    for placed in block.figures
-                )
-                self.blocks[index] = Block(
-                    block.kind, _NOTES + block.text.lstrip(), block.chapter, block.section,
-                    figures, block.pages,
-                )  # fmt: skip
-                return
+            self.writer.end_notes()
 
     def _read_shapes(
         self,
@@ -265,7 +241,7 @@ class Slides(Struct):
             return
         properties = first_child(table, f"{A}tblPr")
         first_row = properties is not None and properties.get("firstRow") in ("1", "true")
-        self._add(BlockKind.TABLE, "\n".join(rows), header_rows=int(first_row and len(rows) > 1))
+        self.writer.add_table(Passage("\n".join(rows)), int(first_row and len(rows) > 1))
 
     def _add_chart(self, part: Part) -> None:
         chart = read_chart(part.root)
@@ -273,7 +249,7 @@ class Slides(Struct):
             self._add(BlockKind.PARAGRAPH, title)
         rows = [" | ".join(row).rstrip(" |") for row in chart.rows]
         has_header = bool(chart.rows) and len(rows) > 1 and not chart.rows[0][0]
-        self._add(BlockKind.TABLE, "\n".join(rows), header_rows=int(has_header))
+        self.writer.add_table(Passage("\n".join(rows)), int(has_header))
         for shapes in part.root.iterchildren(f"{C}userShapes"):
             relation = part.relations.get(shapes.get(f"{R}id", ""))
             drawing = self._read_linked(part, relation.target if relation else None)
@@ -293,21 +269,9 @@ class Slides(Struct):
         known = [reference for reference in references if reference]
         self._add(BlockKind.PARAGRAPH, "", self.pictures.figure(part, known, _alt(shape) or alt))
 
-    def _add(
-        self, kind: BlockKind, text: str, figure: Figure | None = None, header_rows: int = 0
-    ) -> None:
-        if not text and figure is None:
-            return
-        is_contents = False
-        if text and not self._in_notes:
-            level = int(kind is BlockKind.HEADING)
-            is_contents = self._contents.enter(text, kind, level=level)
-        if self._in_notes and kind is not BlockKind.TABLE:
-            kind = BlockKind.FOOTNOTE
+    def _add(self, kind: BlockKind, text: str, figure: Figure | None = None) -> None:
         figures = () if figure is None else (PlacedFigure(0, figure),)
-        pages, self._page = self._page, ()
-        place = self._chapter, self._section
-        self.blocks.append(Block(kind, text, *place, figures, pages, is_contents, header_rows))
+        self.writer.add(Passage(text, figures), kind=kind)
 
     def _read_linked(self, part: Part, member: str | None) -> Part | None:
         """Read a part once; None if it is missing, damaged or was read before."""

@@ -1,0 +1,124 @@
+"""Blocks of a text document, with their chapters and sections, while it is read."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from truespan.parsing.contents import ContentsFinder
+from truespan.parsing.passage import Passage
+from truespan.types.text import Block, BlockKind, PageStart
+
+TITLE_LEVEL = 0
+"""The level of a title, above that of the highest heading."""
+INDENT = "  "
+_LOWEST_LEVEL = 10
+_NOTES = "Notes: "
+_DEEPEST = 20
+"""Deeper levels of a list keep the margin of this one."""
+
+
+class BlockWriter(Struct):
+    """Makes blocks of passages in reading order.
+
+    The chapter of a block depends only on what precedes it. A title before all headings is the
+    title of the document and its first chapter. After it, headings at the highest level so far
+    begin chapters and lower ones begin sections.
+    """
+
+    blocks: list[Block] = field(default_factory=list)
+    title: str | None = None
+    in_note: bool = False
+    """Whether the passages belong to a note. Its headings begin no chapter."""
+    _prefix: str = ""
+    """A word before the next text, such as that of the notes of a slide."""
+    _pages: tuple[PageStart, ...] = ()
+    _chapter: str | None = None
+    _section: str | None = None
+    _top_level: int = _LOWEST_LEVEL
+    _contents: ContentsFinder = field(default_factory=ContentsFinder)
+
+    def add(
+        self,
+        passage: Passage,
+        *,
+        kind: BlockKind = BlockKind.PARAGRAPH,
+        level: int | None = None,
+        marker: str | None = None,
+        list_level: int = 0,
+        in_contents: bool = False,
+        is_contents: bool = False,
+    ) -> None:
+        """Add a paragraph, a heading of `level`, or an item of a list with `marker`.
+
+        An item with the marker "" continues the one before. In a list of what lies ahead
+        (`in_contents`) there are no headings; `is_contents` says that its style is of such lists.
+        """
+        if passage.blank:
+            return
+        marked = in_contents or is_contents
+        if level is not None and not in_contents and not self.in_note and passage.text:
+            passage = passage.on_one_line()
+            passage = passage.indent(f"{marker} ", "") if marker else passage
+            kind = BlockKind.HEADING
+            if self._is_contents(kind, passage.text, marked, level):
+                self._add_block(kind, passage, is_contents=True)
+                return
+            if level == TITLE_LEVEL and self._chapter is None:
+                self.title = self._chapter = passage.text
+            elif level <= self._top_level:
+                self._chapter, self._section = passage.text, None
+                self._top_level = level
+            else:
+                self._section = passage.text
+        elif marker is not None:
+            margin = INDENT * min(list_level, _DEEPEST)
+            rest = margin + INDENT
+            passage = passage.strip().indent(f"{margin}{marker} " if marker else rest, rest)
+            kind = BlockKind.LIST
+        elif self.in_note:
+            # Most notes begin with a space that separates them from their number.
+            passage = passage.strip()
+        is_contents = False
+        if kind is not BlockKind.HEADING:
+            is_contents = self._is_contents(kind, passage.text, marked)
+        self._add_block(kind, passage, is_contents)
+
+    def add_table(
+        self, passage: Passage, header_rows: int = 0, *, in_contents: bool = False
+    ) -> None:
+        """Add a table, whose rows are lines."""
+        is_contents = self._is_contents(BlockKind.TABLE, passage.text, in_contents)
+        self._add_block(BlockKind.TABLE, passage, is_contents, header_rows)
+
+    def begin_slide(self, number: int, title: str, chapter: str | None = None) -> None:
+        """Begin a slide; its title, if any, is its first block and the section of all others."""
+        self._chapter, self._section = chapter, title or f"Slide {number}"
+        self._pages = (PageStart(0, number, "slide"),)
+        if title:
+            kind = BlockKind.HEADING
+            self._add_block(kind, Passage(title), self._is_contents(kind, title, False, level=1))
+
+    def begin_notes(self) -> None:
+        """Begin the notes of a slide, which are not shown to an audience; see `end_notes`."""
+        self.in_note, self._prefix = True, _NOTES
+
+    def end_notes(self) -> None:
+        self.in_note, self._prefix = False, ""
+
+    def _is_contents(self, kind: BlockKind, text: str, marked: bool, level: int = 0) -> bool:
+        """Return whether the next block is part of a list of what lies ahead."""
+        if self.in_note or not text:
+            return marked
+        return self._contents.enter(text, kind, level=level, marked=marked)
+
+    def _add_block(
+        self, kind: BlockKind, passage: Passage, is_contents: bool = False, header_rows: int = 0
+    ) -> None:
+        if not passage.blank:
+            kind = BlockKind.FOOTNOTE if self.in_note else kind
+            if self._prefix and passage.text:
+                passage, self._prefix = passage.strip().indent(self._prefix, ""), ""
+            text, figures = passage
+            place, marks = (self._chapter, self._section), (figures, self._pages)
+            self._pages = ()
+            self.blocks.append(Block(kind, text, *place, *marks, is_contents, header_rows))
