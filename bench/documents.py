@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.support import pptx_maker
+from tests.support import odf_maker, pptx_maker
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.word_diff import words_of
 
@@ -120,6 +120,27 @@ def pptx(slides: int = 400) -> Sample:
             notes[number] = pptx_maker.shape(told.say(30), kind="body", index=1)
     data = pptx_maker.pptx(*pages, notes=notes)
     return told.sample(f"PPTX, {slides} slides", "slides.pptx", data)
+
+
+def odt(paragraphs: int = 5000) -> Sample:
+    """Return an ODT of headings, paragraphs, lists, tables, boxes and notes."""
+    told = _Told(7)
+    body: list[str] = []
+    for number in range(paragraphs):
+        body.append(odf_maker.h(told.say(5)) if number % 50 == 0 else odf_maker.p(told.say(12)))
+        if number % 10 == 5:
+            extra = number // 10 % 4
+            if extra == 0:
+                rows = ([told.say(2) for _ in range(3)] for _ in range(4))
+                body.append(odf_maker.table(*rows, header=1))
+            elif extra == 1:
+                body.append(odf_maker.ul(*(told.say(6) for _ in range(3))))
+            else:
+                line, aside = told.say(8), told.say(8)
+                made = odf_maker.note(aside) if extra == 2 else odf_maker.box(aside)
+                body.append(odf_maker.p(f"{line} {made}"))
+    label = f"ODT, {paragraphs:,} paragraphs"
+    return told.sample(label, "text.odt", odf_maker.odf("".join(body)))
 
 
 def epub(chapters: int = 60, paragraphs: int = 80) -> Sample:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.support.word_diff import compare, words_of
 
-from bench.documents import Sample, csv, epub, html, json, pdf, plain_docx, pptx, rich_docx
+from bench.documents import Sample, csv, epub, html, json, odt, pdf, plain_docx, pptx, rich_docx
 from bench.measure import cpu_seconds, medians
 from bench.report import Figure, Options, at_least, at_most, run, say
 from truespan.parsing import load
@@ -228,6 +228,7 @@ PEERS: dict[str, dict[str, Reader]] = {
 SAMPLES: tuple[Callable[[], Sample], ...] = (
     plain_docx,
     rich_docx,
+    odt,
     pptx,
     epub,
     html,

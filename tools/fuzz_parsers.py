@@ -34,6 +34,7 @@ from truespan.types.source import DocumentOptions
 FORMATS = {
     "docx": "docx",
     "pptx": "pptx",
+    "odt": "odt",
     "epub": "epub",
     "pdf": "pdf",
     "html": "html",
@@ -84,6 +85,8 @@ def _made(format: str, random: Random) -> bytes:
             return _archive(fuzz_seeds.docx_members(), random)
         case "pptx":
             return _archive(fuzz_seeds.pptx_members(), random)
+        case "odt":
+            return _archive(fuzz_seeds.odt_members(), random)
         case "epub":
             return _archive(fuzz_seeds.epub_members(), random)
         case "pdf":

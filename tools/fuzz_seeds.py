@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 
-from tests.support import pptx_maker
+from tests.support import odf_maker, pptx_maker
 from tests.support.hostile.docx import picture, png
 from tests.support.hostile.parts import (
     DOCX,
@@ -169,6 +169,25 @@ def pptx_members() -> dict[str, bytes]:
         },
     )
     return unpack(data)
+
+
+def odt_members() -> dict[str, bytes]:
+    """Return the parts of a text that has one of everything."""
+    make = odf_maker
+    repeated = make.cell("d", ' table:number-columns-repeated="3"')
+    body = (
+        make.p("Title", "Title")
+        + make.h("One")
+        + make.p(f"Text <text:s text:c='3'/><text:tab/>{make.note('A note.')}{make.box('boxed')}")
+        + make.ul("one", make.p("two") + make.ul("deep"), style="L")
+        + make.table(["a", "b"], ["c", repeated], header=1)
+        + make.p(make.frame('<draw:image xlink:href="Pictures/p.png"/><svg:desc>A</svg:desc>'))
+        + make.p(make.frame('<draw:object xlink:href="./Object 1"/>'))
+    )
+    styles = make.list_style("L", make.number(1, "1"), make.number(2, "一, 二, 三, ..."))
+    formula = "<math><mfrac><mn>1</mn><mi>x</mi></mfrac></math>"
+    members = {"Pictures/p.png": png(2, 2, bytes(14)), "Object 1/content.xml": formula}
+    return unpack(make.odf(body, automatic=styles, meta="<dc:title>T</dc:title>", members=members))
 
 
 def unpack(data: bytes) -> dict[str, bytes]:

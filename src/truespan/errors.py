@@ -507,7 +507,9 @@ class SourceUnreadable(SourceRefused):
 class SourceUnsupported(SourceRefused):
     code = "source_unsupported"
     reason = "unsupported file type"
-    advice = "Text, Markdown, HTML, DOCX, PPTX, EPUB, PDF, CSV, JSON and ZIP can be ingested."
+    advice = (
+        "Text, Markdown, HTML, DOCX, ODT, PPTX, ODP, EPUB, PDF, CSV, JSON and ZIP can be ingested."
+    )
 
 
 class SourceNotText(SourceRefused):

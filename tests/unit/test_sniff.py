@@ -12,6 +12,7 @@ from truespan.types.source import DocumentKind
 EPUB = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip" + b"..."
 DOCX = b"PK\x03\x04" + b"..[Content_Types].xml..word/document.xml.."
 PPTX = b"PK\x03\x04" + b"..[Content_Types].xml..ppt/presentation.xml.."
+ODT = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.text..."
 ZIP = b"PK\x03\x04 something else"
 PDF = b"%PDF-1.7\n"
 PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
@@ -46,6 +47,10 @@ PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
         ("a.DOCX", DOCX, Format.DOCX),
         ("a.bin", PPTX, Format.PPTX),
         ("a.pptm", ZIP, Format.PPTX),
+        ("a.bin", ODT, Format.ODT),
+        ("a.zip", ODT.replace(b".text", b".presentation"), Format.ODP),
+        ("a.ott", ZIP, Format.ODT),
+        ("a.fodt", b"<?xml", Format.ODT),
         (".txt", b"hidden", None),
         ("a.ipynb", b'{"cells": []}', Format.NOTEBOOK),
         ("a.Py", b"x = 1", Format.CODE),
@@ -82,7 +87,18 @@ def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml", "a.ipynb", "a.pptx", "a.ppsx"],
+    [
+        "a.docx",
+        "a.epub",
+        "a.pdf",
+        "a.html",
+        "a.htm",
+        "a.xhtml",
+        "a.ipynb",
+        "a.pptx",
+        "a.odt",
+        "a.odp",
+    ],
 )
 def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)

@@ -88,6 +88,10 @@ def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
             from truespan.parsing.pptx import load_pptx
 
             return load_pptx(shown, data, images=images)
+        case Format.ODT | Format.ODP:
+            from truespan.parsing.odf import load_odf
+
+            return load_odf(shown, data, images=images)
         case Format.EPUB:
             from truespan.parsing.epub import load_epub
 

@@ -18,6 +18,8 @@ class Format(StrEnum):
     HTML = "html"
     DOCX = "docx"
     PPTX = "pptx"
+    ODT = "odt"
+    ODP = "odp"
     EPUB = "epub"
     PDF = "pdf"
     ZIP = "zip"
@@ -35,6 +37,8 @@ _ENDINGS = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), Format.HTML),
     **dict.fromkeys((".docx", ".docm", ".dotx"), Format.DOCX),
     **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), Format.PPTX),
+    **dict.fromkeys((".odt", ".ott", ".fodt"), Format.ODT),
+    **dict.fromkeys((".odp", ".otp", ".fodp"), Format.ODP),
     ".epub": Format.EPUB,
     ".pdf": Format.PDF,
     ".zip": Format.ZIP,
@@ -60,8 +64,9 @@ RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
 """Formats of records, each of which may be a document."""
 HOLDERS = ARCHIVES | RECORDS
 """Formats of files that several documents may be in."""
-PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.EPUB, Format.HTML})
+PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.HTML})
 """Formats whose pictures are found."""
+_ZIPPED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.ZIP})
 _LOOSE = frozenset({Format.TEXT, Format.HTML, None})
 """Formats by name that the beginning of the content may overrule."""
 
@@ -80,6 +85,10 @@ _ZIP_END, _ZIP_END_ROOM = struct.Struct("<12xII2x"), 22 + 65535
 _ZIP_ENTRY, _ZIP_ENTRY_MARK = struct.Struct("<28xHHH12x"), b"PK\x01\x02"
 _EPUB_MARK = b"mimetypeapplication/epub+zip"
 _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
+_OPEN_DOCUMENTS = {
+    b"mimetypeapplication/vnd.oasis.opendocument.text": Format.ODT,
+    b"mimetypeapplication/vnd.oasis.opendocument.presentation": Format.ODP,
+}
 
 
 def supported(name: str, pattern: str = "") -> bool:
@@ -105,6 +114,9 @@ def format_of(name: str, data: bytes) -> Format | None:
     if data.startswith(_ZIP):
         if data[_EPUB_PLACE] == _EPUB_MARK:
             return Format.EPUB
+        for mark, found in _OPEN_DOCUMENTS.items():
+            if data.startswith(mark, _EPUB_PLACE.start):
+                return found
         names = _zip_names(data)
         is_office = _has_part(names, data, b"[Content_Types].xml")
         if _has_part(names, data, b"word/document") or (is_office and b"wordprocessingml" in data):
@@ -113,7 +125,7 @@ def format_of(name: str, data: bytes) -> Format | None:
             return Format.PPTX
         if _has_part(names, data, b"META-INF/container.xml"):
             return Format.EPUB
-        return named if named in (Format.DOCX, Format.PPTX, Format.EPUB, Format.ZIP) else None
+        return named if named in _ZIPPED else None
     if _PDF.match(data) or (named is Format.PDF and _PDF.search(data, 0, _PDF_HEAD)):
         return Format.PDF
     if data.startswith(_OLD_OFFICE):
