@@ -44,6 +44,11 @@ FORMATS = {
     "json": "json",
     "jsonl": "jsonl",
     "zip": "zip",
+    "notebook": "ipynb",
+    "python": "py",
+    "script": "ts",
+    "email": "eml",
+    "mailbox": "mbox",
 }
 HOLDERS = frozenset({"csv", "json", "jsonl", "zip"})
 HELD = DocumentOptions.from_arguments(fields={"text": "text", "id": "id", "metadata": ["text"]})
@@ -101,6 +106,12 @@ def _made(format: str, random: Random) -> bytes:
             return _changed(random.choice(_files(fuzz_seeds.json_files)), random)
         case "zip":
             return _archive(fuzz_seeds.zip_members(), random)
+        case "notebook":
+            return _changed(random.choice(_files(fuzz_seeds.notebook_files)), random)
+        case "python" | "script":
+            return _changed(random.choice(_files(fuzz_seeds.code_files)), random)
+        case "email" | "mailbox":
+            return _changed(random.choice(_files(fuzz_seeds.mail_files)), random)
     return _changed(random.choice(_files(fuzz_seeds.text_files)), random)
 
 

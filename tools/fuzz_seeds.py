@@ -266,3 +266,44 @@ def json_files() -> list[bytes]:
 
 def zip_members() -> dict[str, bytes]:
     return {"a.md": b"# A", "deep/b.txt": b"B", "c.csv": csv_files()[0], "d.jpg": b"\xff"}
+
+
+def notebook_files() -> list[bytes]:
+    outputs = (
+        '{"output_type":"stream","text":["a\\n"]},{"output_type":"error","ename":"E","evalue":"v"},'
+        '{"output_type":"display_data","data":{"text/html":"<table><tr><td>1</td><td>2</td></tr>'
+        '</table>","text/plain":"<F>","image/png":"iVBORw0K"}}'
+    )
+    cells = (
+        '{"cell_type":"markdown","source":["# One\\n","text"]},'
+        f'{{"cell_type":"code","source":"x = 1","outputs":[{outputs}]}}'
+    )
+    metadata = '"metadata":{"title":"T","authors":[{"name":"A"}]}'
+    old = cells.replace('"source":"x', '"input":"x').replace("markdown", "heading")
+    return [
+        f'{{"cells":[{cells}],{metadata}}}'.encode(),
+        f'{{"worksheets":[{{"cells":[{old}]}}],{metadata}}}'.encode(),
+    ]
+
+
+def code_files() -> list[bytes]:
+    python = '# a\n@b\nclass A(B):\n    """d"""\n    def f(x="{", y):\n        return x\n\nz = 1\n'
+    script = (
+        "/* { */ import a\nexport class A {\n  f({ x } = {}) { return `}${x}` }\n}\n"
+        "const g = (x) => {\n  return /[{]/\n}\n"
+    )
+    return [python.encode(), script.encode()]
+
+
+def mail_files() -> list[bytes]:
+    message = (
+        "From: =?utf-8?q?=C3=84?= <a@b.c>\nTo: d, e <f@g>\nSubject: S\nMessage-ID: <1@x>\n"
+        "Date: Mon, 16 Nov 2026 09:30:00 +0100\nContent-Type: multipart/mixed; boundary=x\n\n"
+        "--x\nContent-Type: multipart/alternative; boundary=y\n\n--y\nContent-Type: text/plain;"
+        " format=flowed\n\nOne \ntwo.\n> Said\n--y\nContent-Type: text/html\n\n<p>Page</p>\n--y--\n"
+        "--x\nContent-Type: message/rfc822\n\nSubject: Inner\n\nText\n"
+        "--x\nContent-Disposition: attachment; filename*=utf-8''a%20b.txt\n"
+        "Content-Transfer-Encoding: base64\n\nQUJD\n--x--\n"
+    )
+    separator = "From a Mon Nov 16 09:30:00 2026\n"
+    return [message.encode(), f"{separator}{message}\n{separator}Subject: B\n\n>From c\n".encode()]

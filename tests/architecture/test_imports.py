@@ -117,7 +117,10 @@ THIRD_PARTY = {
 """Where each third-party package may be imported."""
 
 WORLDLY = {"os", "time", "random", "datetime", "secrets", "socket", "subprocess", "pathlib.Path"}
-CALENDAR = {"parsing/pptx/charts.py", "types/metadata.py", "types/timestamp.py"}
+CALENDAR = {
+    *("parsing/mail.py", "parsing/pptx/charts.py"),
+    *("types/metadata.py", "types/timestamp.py"),
+}
 """Pure files that read dates which others wrote."""
 PRESENT = {"now", "utcnow", "today"}
 """Ways to touch the outside, closed to the parts that are pure. A `PurePath` is only a name."""

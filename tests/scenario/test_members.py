@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
@@ -254,3 +255,37 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -
     # Fields that a call declares are not remembered.
     report = world.ingest(f"{table}/T-7")
     assert [(f.name, f.code) for f in report.failures] == [("T-7", "source_missing")]
+
+
+@proves("ingest.members-are-documents")
+def test_messages_and_their_attachments_are_documents_with_their_headers(here: Place) -> None:
+    world = here.world()
+    message = EmailMessage()
+    message["From"], message["Subject"] = "Ida Quill <ida@quay.example>", "The ferry"
+    message["Date"], message["Message-ID"] = "Mon, 16 Nov 2026 09:30:00 +0100", "<1@x.example>"
+    message.set_content("The ferry leaves at four.")
+    message.add_attachment("The key hangs on hook seven.", filename="keys.txt")
+    second = b"Subject: The bell\nDate: Tue, 17 Nov 2026 09:00:00 +0100\n\nThe bell was mended.\n"
+    separator = b"From ida@quay.example Mon Nov 16 09:30:00 2026\n"
+    single, box = Path(here.write("mail/a.eml", "")), Path(here.write("mail/b.mbox", ""))
+    single.write_bytes(bytes(message))
+    box.write_bytes(separator + bytes(message) + b"\n" + separator + second)
+
+    report = world.ingest(str(single.parent))
+
+    assert (len(report.ingested), len(report.failures)) == (5, 0)
+    assert "mail/a.eml/keys.txt" in shown(world)
+    assert "mail/b.mbox/1@x.example/keys.txt" in shown(world)
+    parent = world.documents.get("mail/a.eml")
+    assert parent.title == "The ferry"
+    attached = world.documents.metadata("mail/a.eml/keys.txt")
+    assert (attached["parent"], attached["message"]) == (parent.doc_id, "1@x.example")
+    assert world.documents.metadata("mail/a.eml")["from"] == "ida@quay.example"
+    later = world.search(
+        "what was mended", floor=0, metadata_filter={"date": {"gte": "2026-11-17"}}
+    )
+    assert {found.title for found in later.results} == {"The bell"}
+    # Another message in the mailbox: those before it stay as they are.
+    box.write_bytes(box.read_bytes() + b"\n" + separator + b"Subject: New\n\nNew words.\n")
+    report = world.ingest(str(single.parent))
+    assert (len(report.ingested), report.unchanged) == (1, 5)

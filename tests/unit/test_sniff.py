@@ -54,6 +54,8 @@ PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
         (".txt", b"hidden", None),
         ("a.ipynb", b'{"cells": []}', Format.NOTEBOOK),
         ("a.Py", b"x = 1", Format.CODE),
+        ("a.eml", b"Subject: x", Format.EMAIL),
+        ("a.mbox", b"From x", Format.MAILBOX),
         ("a.yaml", PDF, Format.PDF),
     ],
 )
@@ -95,6 +97,8 @@ def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
         "a.htm",
         "a.xhtml",
         "a.ipynb",
+        "a.eml",
+        "a.mbox",
         "a.pptx",
         "a.odt",
         "a.odp",

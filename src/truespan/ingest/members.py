@@ -113,8 +113,6 @@ def _make_source(
 ) -> Source:
     """Return a member as a source. What it says of itself is checked here: the process that read
     it is not trusted."""
-    if not member.name:
-        return replace(source, refusal=member.refusal)
     refusal = member.refusal
     stated: dict[str, Any] = {k: v for k, v in member.declared.items() if k in _STATED}
     if member.parent is not None and member.parent in ids:
@@ -129,6 +127,9 @@ def _make_source(
     if faults and refusal is None:
         where = f"In line {member.line} the" if member.line else "The"
         refusal = Refusal(RecordInvalid.__name__, f"{where} {'; the '.join(faults)}.")
+    if not member.name:
+        # It is the file itself: what is declared of that counts more than what it says.
+        return replace(source, declared=joined, refusal=refusal)
     return replace(
         source,
         name=member.name.rpartition("/")[2],

@@ -104,6 +104,13 @@ def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
             from truespan.parsing.html import load_html
 
             return load_html(shown, data, images=images)
+        case Format.EMAIL:
+            from truespan.parsing.mail import load_message
+
+            return load_message(shown, data)
+        case Format.MAILBOX:
+            # Its messages are documents; it comes here if it has none.
+            raise SourceEmpty(shown, advice="There is no message in it.")
         case Format.NOTEBOOK:
             from truespan.parsing.notebook import load_notebook
 

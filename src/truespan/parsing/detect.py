@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 import struct
 from enum import StrEnum
@@ -29,6 +30,8 @@ class Format(StrEnum):
     TSV = "tsv"
     JSON = "json"
     JSONL = "jsonl"
+    EMAIL = "email"
+    MAILBOX = "mailbox"
 
 
 _ENDINGS = {
@@ -43,6 +46,8 @@ _ENDINGS = {
     ".pdf": Format.PDF,
     ".zip": Format.ZIP,
     ".ipynb": Format.NOTEBOOK,
+    ".eml": Format.EMAIL,
+    **dict.fromkeys((".mbox", ".mbx"), Format.MAILBOX),
     **{
         f".{ending}": Format.CODE
         for ending in re.findall(
@@ -58,11 +63,11 @@ _ENDINGS = {
     ".json": Format.JSON,
     **dict.fromkeys((".jsonl", ".ndjson"), Format.JSONL),
 }
-ARCHIVES = frozenset({Format.ZIP})
+ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})
 """Formats of files that are nothing but a collection of others."""
 RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
 """Formats of records, each of which may be a document."""
-HOLDERS = ARCHIVES | RECORDS
+HOLDERS = ARCHIVES | RECORDS | {Format.EMAIL}
 """Formats of files that several documents may be in."""
 PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.HTML})
 """Formats whose pictures are found."""
@@ -180,6 +185,8 @@ def explain_refusal(name: str, data: bytes) -> SourceRefused:
     """Return the error for a source that `format_of` does not know."""
     if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
         return SourceEncrypted(name)
+    if _ending(name) == ".msg":
+        return SourceUnsupported(name, advice="Save the message as .eml in Outlook, or send it on.")
     texts = (Format.TEXT, Format.MARKDOWN, Format.HTML, Format.NOTEBOOK, Format.CODE, *RECORDS)
     promises_text = _ENDINGS.get(_ending(name)) in texts
     return SourceNotText(name) if promises_text else SourceUnsupported(name)
@@ -232,6 +239,28 @@ def decode(data: bytes) -> str | None:
     if valid > broken:
         return _check_text(data.decode("utf-8", "replace"))
     return None if _CONTROL_BYTE.search(data) else _decode_strictly(data, "cp1252")
+
+
+# Browsers decode these names as larger character sets, and pages rely on it.
+_READ_AS = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "tis-620": "cp874", "shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030",
+    "gbk": "gb18030", "big5": "big5hkscs",
+}  # fmt: skip
+_ENCODINGS = re.compile(
+    r"cp(?:125[0-8]|437|85\d|866|874|932|949)|iso8859-\d+|koi8-[rtu]|mac-(?:roman|cyrillic)"
+    r"|euc_jp|iso2022_(?:jp|kr)|gb18030|big5hkscs|johab"
+)
+"""Allowed encodings. Python knows more codecs, and some of them do not encode text at all."""
+
+
+def decode_declared(data: bytes, encoding: str) -> str | None:
+    """Return the text that `data` encodes as its source says; as `decode` if that is not known."""
+    codec = ""
+    with contextlib.suppress(LookupError, ValueError):
+        codec = codecs.lookup(encoding).name
+    codec = _READ_AS.get(codec, codec)
+    return data.decode(codec, "replace") if _ENCODINGS.fullmatch(codec) else decode(data)
 
 
 def _decode_strictly(data: bytes, encoding: str) -> str | None:

@@ -68,6 +68,14 @@ def _open(name: str, data: bytes, options: DocumentOptions) -> Iterator[Member |
         from truespan.parsing.records import record_members
 
         yield from record_members(name, data, found, options.fields)
+    elif found is Format.EMAIL:
+        from truespan.parsing.mail import open_message
+
+        yield from open_message(name, data)
+    elif found is Format.MAILBOX:
+        from truespan.parsing.mail import open_mailbox
+
+        yield from open_mailbox(name, data)
 
 
 def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:

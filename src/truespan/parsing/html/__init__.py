@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import codecs
-import contextlib
 import re
 from collections.abc import Callable, Mapping
 from html import escape
@@ -16,7 +15,7 @@ from msgspec import Struct, field
 from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.contents import ContentsFinder
-from truespan.parsing.detect import decode
+from truespan.parsing.detect import decode_declared
 from truespan.parsing.headings import HeadingPlaces, begins_with_title
 from truespan.parsing.html.elements import PageReader
 from truespan.parsing.html.inline import BASIC, Attributes, Page, Picture
@@ -33,11 +32,14 @@ from truespan.types.text import (
 )
 
 
-def load_html(name: str, data: bytes, *, images: bool) -> Loaded:
-    """Parse a page or raise `SourceRefused`. Nothing it refers to is fetched."""
+def load_html(name: str, data: bytes, *, images: bool, whole: bool = False) -> Loaded:
+    """Parse a page or raise `SourceRefused`. Nothing it refers to is fetched.
+
+    Only its main text is returned, unless `whole` is true.
+    """
     reader = PageReader()
     read_page(name, data, reader)
-    pieces = select_main_text(reader.close())
+    pieces = reader.close() if whole else select_main_text(reader.close())
     pictures = Pictures(wanted=images)
     places, contents = HeadingPlaces(), ContentsFinder()
     blocks: list[Block] = []
@@ -190,18 +192,6 @@ _HEAD = 4096
 _CHARSET = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([\w:.-]{2,40})", re.IGNORECASE)
 _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]{0,500}?encoding\s*=\s*[\"']([\w:.-]{2,40})[\"']")
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Browsers decode these names as larger character sets, and pages rely on it.
-_READ_AS = {
-    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
-    "tis-620": "cp874", "shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030",
-    "gbk": "gb18030", "big5": "big5hkscs",
-}  # fmt: skip
-_ENCODINGS = re.compile(
-    r"cp(?:125[0-8]|437|85\d|866|874|932|949)|iso8859-\d+|koi8-[rtu]|mac-(?:roman|cyrillic)"
-    r"|euc_jp|iso2022_(?:jp|kr)|gb18030|big5hkscs|johab"
-)
-"""Allowed encodings. Python knows more codecs, and some of them do not encode text at all."""
-
 _XHTML = re.compile(rb"\s*<\?xml\s|.{0,2000}?<html\s[^>]*xmlns\s*=", re.DOTALL | re.IGNORECASE)
 _EMPTY_TAG = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
 _MANY = 100
@@ -227,14 +217,10 @@ def read_page(name: str, content: bytes, reader: PageReader, *, xhtml: bool = Fa
                 reader.data(text)
         return
     # By its byte order mark, by the encoding it names, or by detection.
-    codec, found = "", None
+    found = None
     if not content.startswith(_BYTE_ORDER_MARKS):
         found = _CHARSET.search(content, 0, _HEAD) or _DECLARATION.match(content, 0, _HEAD)
-    if found:
-        with contextlib.suppress(LookupError):
-            codec = codecs.lookup(found[1].decode("ascii", "replace")).name
-    codec = _READ_AS.get(codec, codec)
-    text = content.decode(codec, "replace") if _ENCODINGS.fullmatch(codec) else decode(content)
+    text = decode_declared(content, found[1].decode("ascii", "replace") if found else "")
     if text is None:
         raise SourceNotText(name)
     _parse_html(name, text, reader, xhtml=xhtml)
