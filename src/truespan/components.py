@@ -22,6 +22,7 @@ from truespan.protocols import (
     FolderWatcher,
     GoldenFiles,
     JobQueue,
+    PageFetcher,
     Processes,
     RemoteEmbedder,
     SourceFinder,
@@ -107,6 +108,8 @@ class Components(Struct, frozen=True):
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None = None
     """Searches the library's files for content that was deleted."""
+    pages: PageFetcher | None = None
+    """Fetches web pages; None if no host is allowed."""
     watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None
     """Returns what notices changes below folders; None if nothing can."""
     uploads: UploadStore | None = None

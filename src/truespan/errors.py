@@ -24,7 +24,8 @@
     │   └── SourceRefused          a file that cannot become a document
     │       ├── SourceMissing, SourceOutside, SourceUnreadable, SourceUnsupported, SourceNotText
     │       ├── SourceEmpty, SourceTooLarge, SourceEncrypted, SourceScanned, SourceBroken
-    │       ├── SourceUnsafe, SourceTooCostly, AssetsTaken, LoaderCrashed
+    │       ├── SourceUnsafe, SourceTooCostly, AssetsTaken, LoaderCrashed, PageRefused
+    │       ├── PageUnavailable    its server did not answer as it should; retryable
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
@@ -516,6 +517,18 @@ class SourceNotText(SourceRefused):
     code = "source_not_text"
     reason = "named like a text file, but its bytes are not text"
     advice = "Save it as UTF-8 text."
+
+
+class PageRefused(SourceRefused):
+    code = "page_refused"
+    reason = "may not be fetched"
+
+
+class PageUnavailable(SourceRefused):
+    code = "page_unavailable"
+    reason = "could not be fetched"
+    retryable = True
+    advice = "Try again later."
 
 
 class SourceEmpty(SourceRefused):

@@ -36,7 +36,13 @@ from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_c
 from truespan.types.document import Document
 from truespan.types.job import Job, JobState
 from truespan.types.scope import Scope
-from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source
+from truespan.types.source import (
+    DocumentOptions,
+    FoundSources,
+    IngestOptions,
+    Source,
+    is_page,
+)
 from truespan.types.telemetry import Request
 
 
@@ -72,6 +78,7 @@ class IngestJobs:
             limits=components.limits,
             preparation=components.preparation,
             uploads=components.uploads,
+            pages=components.pages,
             count_words=count_chunks if components.count_words else None,
             other_generations=self._other_generations,
         )
@@ -97,11 +104,12 @@ class IngestJobs:
         paths: str | PurePath | Sequence[str | PurePath],
         manifest: str | PurePath | None,
         options: IngestOptions,
+        sitemap: str | None = None,
     ) -> IngestRequest:
         """Return a checked request with absolute paths, which any process can run."""
         listed = [paths] if isinstance(paths, str | PurePath) else list(paths)
-        if bool(listed) == (manifest is not None):
-            raise InvalidSettings("Pass either paths or a manifest.")
+        if [bool(listed), manifest is not None, sitemap is not None].count(True) != 1:
+            raise InvalidSettings("Pass either paths, a manifest or a sitemap.")
         if manifest is not None and options.declared != DocumentOptions():
             raise InvalidSettings(
                 "The options of documents cannot be combined with a manifest.",
@@ -114,9 +122,10 @@ class IngestJobs:
         if options.within is not None:
             options = replace(options, within=tuple(map(absolute, options.within)))
         return IngestRequest(
-            tuple(absolute(str(path)) for path in listed),
+            tuple(path if is_page(path := str(each)) else absolute(path) for each in listed),
             absolute(str(manifest)) if manifest is not None else None,
             options=options,
+            sitemap=sitemap,
         )
 
     def plan(self, request: IngestRequest) -> DryRun:

@@ -16,8 +16,16 @@ from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileFate, Ownership, RemovedFiles
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
-from truespan.types.source import DocumentOptions, Entry, FoundSources, Members, Source, Upload
-from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap
+from truespan.types.source import (
+    DocumentOptions,
+    Entry,
+    FoundSources,
+    Members,
+    Page,
+    Source,
+    Upload,
+)
+from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
 from truespan.types.trust import Hit
 
 
@@ -331,6 +339,13 @@ class SourceFinder(Protocol):
         ...
 
     def exists(self, path: str) -> bool: ...
+
+
+class PageFetcher(Protocol):
+    """Fetches web pages from allowed hosts; see `providers.web`."""
+
+    def check(self, url: str) -> str: ...
+    def fetch(self, url: str, known: Validators | None = None) -> Page: ...
 
 
 class FolderWatcher(Protocol):

@@ -57,6 +57,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.WorldExists: Status(409, 2, _INVALID_PARAMS),
     errors.SourceRefused: Status(422, 2, _INVALID_PARAMS),
     errors.LoaderNotStarted: Status(503, 4, _SERVER),
+    errors.PageUnavailable: Status(502, 4, _SERVER),
     errors.GenerationInUse: Status(409, 2, _INVALID_PARAMS),
     errors.GenerationIncomplete: Status(409, 2, _INVALID_PARAMS),
     errors.PromotionRefused: Status(409, 2, _INVALID_PARAMS),

@@ -63,6 +63,7 @@ from truespan.types.source import (
     IngestOptions,
     Upload,
     check_uploads,
+    is_page,
 )
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
@@ -423,6 +424,7 @@ class World:
         paths: str | PurePath | Sequence[str | PurePath] = (),
         *,
         manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
         domain_key: str | None = None,
         update_alias: bool = False,
         golden: str | None = None,
@@ -430,7 +432,7 @@ class World:
         on_prune: OnPrune | None = None,
         **options: Unpack[IngestArguments],
     ) -> IngestReport:
-        """Ingest files and folders, or the documents of a manifest, into the world.
+        """Ingest files, folders and web pages, or those of a manifest or a sitemap.
 
         The options are those of `IngestArguments`, such as `kind`, `tags` and `prune`. Unchanged
         documents cost nothing. With `prune`, documents below the given folders whose files are
@@ -465,7 +467,7 @@ class World:
             queries = self.evaluation.queries(golden)
             before = self.generations.measure(queries, domain)
         jobs = self._ingest_jobs(target.writable_scope())
-        request = jobs.request(paths, manifest, checked)
+        request = jobs.request(paths, manifest, checked, sitemap)
         report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
         # Finish erasures that a deletion could not do at once.
         self._components.remover().finish_erasures(urgent=True)
@@ -559,18 +561,20 @@ class World:
         paths: str | PurePath | Sequence[str | PurePath] = (),
         *,
         manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
         **options: Unpack[IngestArguments],
     ) -> DryRun:
         """Return what `ingest` would do and cost; at most the provider is asked for its model."""
         checked = IngestOptions.from_arguments(**options)
         jobs = self._ingest_jobs(self.access.planned_scope())
-        return jobs.plan(jobs.request(paths, manifest, checked))
+        return jobs.plan(jobs.request(paths, manifest, checked, sitemap))
 
     def submit_ingest(
         self,
         paths: str | PurePath | Sequence[str | PurePath] = (),
         *,
         manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
         **options: Unpack[IngestArguments],
     ) -> Job:
         """Ingest files and folders in the background, as `ingest` does; return the queued job.
@@ -581,10 +585,10 @@ class World:
         """
         checked = IngestOptions.from_arguments(**options)
         jobs = self._ingest_jobs(self.access.writable_scope())
-        return self._submit(jobs.queue(jobs.request(paths, manifest, checked)))
+        return self._submit(jobs.queue(jobs.request(paths, manifest, checked, sitemap)))
 
     def submit_reingest(self, reference: str | int) -> Job:
-        """Read the file of a document again in the background; return the queued job.
+        """Read the file or page of a document again in the background; return the queued job.
 
         Labels stay as they are. The file must still be where it was ingested from, and no link.
 
@@ -598,19 +602,22 @@ class World:
 
         document, access = self.documents.get(reference), self.access
         access.require_writable()
-        if not access.authority.may(Verb.ADMINISTER, access.record().id):
+        page = is_page(document.path)
+        if not page and not access.authority.may(Verb.ADMINISTER, access.record().id):
             raise NotAllowed("read files of the server")
         if document.path.startswith(UPLOAD):
             raise InvalidSettings(
                 f"{document.name} was uploaded, and uploaded files are not kept.",
                 advice="Upload it again: the same name makes a new revision.",
             )
-        if document.origin:
+        if document.origin and not is_page(document.origin):
             raise InvalidSettings(
                 f"{document.name} is named by a manifest, which describes it.",
                 advice="Ingest the manifest again.",
             )
         jobs = self._ingest_jobs(access.writable_scope())
+        if page:
+            return self._submit(jobs.queue(IngestRequest((document.path,))))
         folder = access.components.sources.folder_of(document.path)
         options = IngestOptions(DocumentOptions(), within=(folder,))
         return self._submit(jobs.queue(IngestRequest((document.path,), None, options=options)))

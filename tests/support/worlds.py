@@ -27,7 +27,13 @@ from truespan.library import Library
 from truespan.parsing import load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
 from truespan.parsing.sentences import split_sentences
-from truespan.protocols import EmbeddingLimits, FolderWatcher, SourceParser, VectorIndex
+from truespan.protocols import (
+    EmbeddingLimits,
+    FolderWatcher,
+    PageFetcher,
+    SourceParser,
+    VectorIndex,
+)
 from truespan.store import Store
 from truespan.store.seal import seal_world
 from truespan.store.sqlite import SqliteDatabase
@@ -446,6 +452,7 @@ def place(
     parser: SourceParser | None = None,
     defaults: str | None = None,
     watcher: FolderWatcher | None = None,
+    pages: PageFetcher | None = None,
 ) -> Place:
     """Make (or open again) a library in a folder, in memory where the index is concerned.
 
@@ -477,6 +484,7 @@ def place(
         clock=own_clock,
         preparation=preparation or Preparation(),
         world_defaults=Defaults(defaults or DEFAULTS[-1]),
+        pages=pages,
         watch_folders=(lambda _folders: watcher) if watcher else None,
         others={
             name: OtherEmbedder(one.profile.provider, lambda one=one: one)

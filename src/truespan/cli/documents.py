@@ -186,12 +186,16 @@ def facets(
 
 def ingest(
     paths: Annotated[
-        list[str] | None, Argument(help="Files, folders and patterns.", metavar="PATH")
+        list[str] | None,
+        Argument(help="Files, folders, patterns and addresses of pages.", metavar="PATH"),
     ] = None,
     world: cli.WorldName = None,
     library: cli.Folder = None,
     manifest: Annotated[
         str | None, Option(help="A JSONL manifest that names the documents instead.")
+    ] = None,
+    sitemap: Annotated[
+        str | None, Option(help="The address of a sitemap that lists pages instead.")
     ] = None,
     kind: Annotated[str | None, Option(help="'document' or 'book'; by format if left out.")] = None,
     chunking: Annotated[
@@ -247,13 +251,14 @@ def ingest(
 
     If it is interrupted, run it again: it continues.
     """
-    if watch and (manifest or dry_run or update_alias or golden or no_follow):
+    if watch and (manifest or sitemap or dry_run or update_alias or golden or no_follow):
         raise InvalidSettings(
-            "--watch cannot be combined with --manifest, --dry-run, --update-alias, --golden or "
-            "--no-follow."
+            "--watch cannot be combined with --manifest, --sitemap, --dry-run, --update-alias, "
+            "--golden or --no-follow."
         )
     options: dict[str, Any] = {
         "manifest": manifest,
+        "sitemap": sitemap,
         "kind": kind,
         "chunking": chunking,
         "title": title,
@@ -280,7 +285,7 @@ def ingest(
         if watch:
             from truespan.cli.follow import follow_folders
 
-            del options["manifest"]
+            del options["manifest"], options["sitemap"]
             return follow_folders(chosen, paths or (), options, as_json=as_json)
         # An alias is not moved by a job, so a command that moves one does all of it.
         if opened.has_workers and not (here or update_alias):

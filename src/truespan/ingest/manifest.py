@@ -21,7 +21,7 @@ from truespan.types.fields import (
     check_type,
 )
 from truespan.types.graphemes import shorten
-from truespan.types.source import FIELD_CHECKS, DocumentOptions, Entry
+from truespan.types.source import FIELD_CHECKS, DocumentOptions, Entry, is_page
 
 ANY_DEPTH = "**"
 _WILD = re.compile(r"[*?\[]")
@@ -112,8 +112,8 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNOR
 _OTHER_NAMES = {"chunking": "profile", "language": "lang"}
 _DECLARED_FIELDS = {_OTHER_NAMES.get(name, name): name for name in FIELD_CHECKS}
 """The field of `DocumentOptions` that each field of a line sets."""
-MANIFEST_FIELDS = ("path", "doc_id", *_DECLARED_FIELDS)
-_MEANT = {"id": "doc_id", "file": "path", "url": "source_url", **_OTHER_NAMES}
+MANIFEST_FIELDS = ("path", "url", "doc_id", *_DECLARED_FIELDS)
+_MEANT = {"id": "doc_id", "file": "path", **_OTHER_NAMES}
 
 
 def path_fault(path: str) -> str | None:
@@ -145,6 +145,12 @@ def _check_path(value: Any) -> str:
     if fault := path_fault(check_type(str, value)):
         raise FieldError(fault)
     return value
+
+
+def _check_url(value: Any) -> str:
+    if not is_page(url := check_type(str, value)):
+        raise FieldError("must be an http or https address")
+    return url
 
 
 def _check_doc_id(value: Any) -> str:
@@ -182,6 +188,7 @@ def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tupl
     checks: dict[str, Callable[[Any], Any]] = {
         **{field: FIELD_CHECKS[name] for field, name in _DECLARED_FIELDS.items()},
         "path": _check_path,
+        "url": _check_url,
         "doc_id": _check_doc_id,
         "profile": partial(_check_profile, profiles),
     }
@@ -195,7 +202,9 @@ def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tupl
         except FieldError as error:
             bad.append((number, str(error)))
             continue
-        faults = [] if "path" in fields else ["path is missing"]
+        faults = [] if "path" in fields or "url" in fields else ["path is missing"]
+        if "path" in fields and "url" in fields:
+            faults.append("path and url cannot be combined")
         faults += [
             f"unknown field {quote(field)}{_suggest(field, checks)}"
             for field in fields
@@ -207,9 +216,10 @@ def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tupl
         if faults:
             bad.extend((number, fault) for fault in faults)
             continue
-        path, doc_id = checked.pop("path"), checked.pop("doc_id", None)
+        path, url = checked.pop("path", ""), checked.pop("url", "")
+        doc_id = checked.pop("doc_id", None)
         declared = {_DECLARED_FIELDS[field]: value for field, value in checked.items()}
-        entries.append(Entry(number, path, doc_id, DocumentOptions(**declared)))
+        entries.append(Entry(number, url or path, doc_id, DocumentOptions(**declared)))
     if bad:
         raise ManifestInvalid(name, bad)
     return tuple(entries)

@@ -35,6 +35,14 @@ from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, declared_with_sidecar, expand_members
 from truespan.ingest.metadata import derive_metadata
+from truespan.ingest.pages import (
+    find_pages_of_sitemap,
+    name_to_parse,
+    require_pages,
+    split_paths,
+    with_encoding,
+    with_pages,
+)
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run, to_utf8
 from truespan.ingest.run import (
     REMARKS,
@@ -52,13 +60,16 @@ from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
 from truespan.types.source import (
     DocumentOptions,
+    Entry,
     FoundSources,
     IngestOptions,
     Source,
+    is_page,
     short_path,
     tell_apart,
 )
 from truespan.types.telemetry import CounterName, Stage
+from truespan.types.text import Validators
 
 GROUP_CHUNKS = 4096
 """Documents are indexed together up to this many chunks, because a flush is expensive."""
@@ -103,10 +114,23 @@ class _DraftMaker:
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with all that is declared, and a draft unless nothing has changed."""
         deps, scope = self._deps, self._scope
+        page = None
+        if source.is_page and known is not None and not source.origin and is_page(known.origin):
+            # Named by itself now, it still belongs to its sitemap.
+            source = replace(source, origin=known.origin)
         with deps.trace.stage(Stage.SOURCE):
-            name, content = self._reader.read(source)
-        declared = declared_with_sidecar(deps, source)
-        if known is not None and not source.origin:
+            if source.is_page:
+                page = require_pages(deps.pages).fetch(source.path, self._validators(source, known))
+                if page.content is None:
+                    return self._unchanged_page(source, known), None
+                name = name_to_parse(source.name, page.content_type)
+                content = with_encoding(page.content, page.content_type)
+            else:
+                name, content = self._reader.read(source)
+        declared = source.declared if page else declared_with_sidecar(deps, source)
+        if page is not None and declared.source_url is None:
+            declared = replace(declared, source_url=page.url)
+        if known is not None and (not source.origin or is_page(source.origin)):
             # A manifest line is complete; a command states only what changes.
             declared = declared.or_else(known.declared)
         if declared.kind is None:
@@ -136,7 +160,36 @@ class _DraftMaker:
             chunking=scope.generation.chunking,
             trace=deps.trace,
         )
+        if page is not None:
+            draft = replace(draft, validators=Validators(page.etag, page.last_modified))
         return source, draft
+
+    def _validators(self, source: Source, known: Document | None) -> Validators | None:
+        """Return by what the stored version of a page is recognised; None if it must be read again
+        even if it is the same."""
+        if known is None or known.staged is not None or known.quarantined or known.damaged:
+            return None
+        declared = self._unchanged_page(source, known).declared
+        recipe, counter = self._preparation.recipe, self._deps.counter
+        recipes = {recipe(declared, counter, pictures=pictures) for pictures in (True, False)}
+        return (
+            self._deps.store.validators(self._scope, known.number)
+            if known.recipe in recipes
+            else None
+        )
+
+    def _unchanged_page(self, source: Source, known: Document | None) -> Source:
+        """Return a page with all that is declared of it, if its content is as it was."""
+        declared = source.declared
+        if known is not None:
+            if not source.origin or is_page(source.origin):
+                declared = declared.or_else(known.declared)
+            declared = replace(
+                declared,
+                kind=declared.kind or known.kind,
+                source_url=declared.source_url or known.source_url,
+            )
+        return replace(source, declared=declared, shown_path=_shown_path(source, known))
 
 
 def _shown_path(source: Source, known: Document | None) -> str:
@@ -422,6 +475,8 @@ class IngestRequest(Struct, frozen=True):
     manifest: str | None = None
     uploads: str | None = None
     options: IngestOptions = field(default_factory=IngestOptions)
+    sitemap: str | None = None
+    """The address of a list of pages."""
 
     def to_json(self) -> str:
         """Return the request as it is stored with its job."""
@@ -434,7 +489,8 @@ class IngestRequest(Struct, frozen=True):
         """Return the request that `to_json` wrote."""
         fields = json.loads(stored)
         options = msgspec.convert(fields, IngestOptions)
-        return cls(tuple(fields["paths"]), fields["manifest"], fields["uploads"], options)
+        named = fields["manifest"], fields["uploads"]
+        return cls(tuple(fields["paths"]), *named, options, fields.get("sitemap"))
 
 
 class Choice(Struct):
@@ -481,14 +537,24 @@ def find_sources(
         found = expand(deps.uploads.find(scope.world, request.uploads, request.options.declared))
         _require_single(request.options.declared, len(found))
         return found
-    if request.manifest is None:
-        options = request.options
-        found = expand(deps.sources.find(request.paths, options.declared, within=options.within))
-        _require_single(options.declared, len(found))
+    declared = request.options.declared
+    if request.sitemap is not None:
+        found = find_pages_of_sitemap(deps.pages, request.sitemap, declared, fetch=open_files)
+        _require_single(declared, len(found))
+    elif request.manifest is None:
+        files, pages = split_paths(request.paths)
+        found = deps.sources.find(files, declared, within=request.options.within)
+        found = with_pages(
+            expand(found), deps.pages, [Entry(0, page, None, declared) for page in pages]
+        )
+        _require_single(declared, len(found))
     else:
         content = deps.sources.read_manifest(request.manifest)
         entries = parse_manifest(request.manifest, content, profiles=deps.preparation.chunkings)
-        found = expand(deps.sources.expand(request.manifest, entries))
+        files = [entry for entry in entries if not is_page(entry.path)]
+        found = expand(deps.sources.expand(request.manifest, files))
+        pages = [entry for entry in entries if is_page(entry.path)]
+        found = with_pages(found, deps.pages, pages, manifest=request.manifest)
     owners = partial(deps.store.path_owners, scope)
     return replace(found, sources=tell_apart(found.sources, owners))
 
@@ -541,7 +607,7 @@ def find_moves(
     for source in sources:
         # What cannot be read is refused later, as a source.
         with suppress(SourceRefused):
-            if source.doc_id not in known:
+            if source.doc_id not in known and not source.is_page:
                 digest = sha256(reader.read(source)[1]).hexdigest()
                 same = lost.get(digest, [])
                 place = next((i for i, doc in enumerate(same) if doc.name == source.name), None)
@@ -632,11 +698,28 @@ def run_request(
     if choice is not None:
         failed = {failure.doc_id for failure in report.failures}
         choice.failed.update(source.path for source in found if source.doc_id in failed)
+    if request.options.prune:
+        gone = _gone_pages(deps, scope, found, report)
+        if gone and on_prune is not None:
+            on_prune(gone)
+        removed += gone
     report.passed_over, report.unmatched = found.passed_over, found.unmatched
     remove_documents(deps, scope, removed, log)
     report.removed = [document.shown_path for document in removed]
     report.moved = _to_moved(moved)
     return report
+
+
+def _gone_pages(
+    deps: IngestDeps, scope: Scope, found: FoundSources, report: IngestReport
+) -> list[Document]:
+    """Return the documents of pages that no longer exist, which are then no failures."""
+    pages = {source.doc_id for source in found if source.is_page}
+    failed = {each.doc_id for each in report.failures if each.code == SourceMissing.code}
+    gone = deps.store.documents(scope, named=pages & failed) if pages & failed else []
+    removed = {document.doc_id for document in gone}
+    report.failures = [each for each in report.failures if each.doc_id not in removed]
+    return gone
 
 
 def finish_request(deps: IngestDeps, scope: Scope, request: IngestRequest, log: RunLog) -> None:

@@ -17,7 +17,7 @@ from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.source import FoundSources, Root, Source
+from truespan.types.source import FoundSources, Root, Source, is_page
 
 PRICES_AS_OF = "2026-11"
 PRICES: dict[str, dict[str, float]] = {
@@ -147,6 +147,10 @@ def _documents_below(root: Root, documents: Iterable[Document]) -> Iterator[Docu
     folder = PurePath(to_utf8(root.folder))
     pattern = PathPattern.of(split_path(root.pattern)) if root.pattern else None
     for document in documents:
+        if is_page(document.path):
+            if root.origin and document.origin == root.origin:
+                yield document
+            continue
         path = PurePath(document.path)
         if not path.is_relative_to(folder):
             continue

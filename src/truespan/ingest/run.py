@@ -22,6 +22,7 @@ from truespan.protocols import (
     Clock,
     Embedder,
     EmbeddingLimits,
+    PageFetcher,
     SourceFinder,
     SourceParser,
     TokenCounter,
@@ -109,6 +110,8 @@ class IngestDeps(Struct, frozen=True):
     limits: EmbeddingLimits
     preparation: Preparation
     uploads: UploadStore | None = None
+    pages: PageFetcher | None = None
+    """Fetches web pages; None if no host is allowed."""
     count_words: CountWords | None = None
     """Counts the words of chunks in a language; None if they are not counted while ingesting."""
     other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()

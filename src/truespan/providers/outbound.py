@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, NamedTuple, cast
@@ -102,10 +103,12 @@ class ClosedEarly(ConnectionError):
     """The server closed the connection before the first byte of a reply."""
 
 
-def resolve(host: str, port: int) -> list[tuple[Any, ...]]:
+def resolve(
+    host: str, port: int, allows: Callable[[str], bool] = is_allowed
+) -> list[tuple[Any, ...]]:
     """Return the allowed addresses of a host as `getaddrinfo` does, or raise `AddressRefused`."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    allowed = [entry for entry in found if is_allowed(str(entry[4][0]))]
+    allowed = [entry for entry in found if allows(str(entry[4][0]))]
     if not allowed:
         raise AddressRefused
     return allowed
@@ -117,8 +120,15 @@ class Connection(HTTPConnection):
     No single step takes longer than `read_seconds`, or `piece_seconds` once the reply has begun.
     """
 
-    def __init__(self, target: Target, bounds: Bounds, clock: Clock) -> None:
+    def __init__(
+        self,
+        target: Target,
+        bounds: Bounds,
+        clock: Clock,
+        allows: Callable[[str], bool] = is_allowed,
+    ) -> None:
         super().__init__(target.host, target.port)
+        self._allows = allows
         self.default_port = _PORTS[target.scheme]
         self.deadline = 0.0
         self.begun = False
@@ -148,7 +158,7 @@ class Connection(HTTPConnection):
         a DNS entry that changes in between has no effect.
         """
         failure = OSError()
-        for family, kind, protocol, _, address in resolve(self.host, self.port):
+        for family, kind, protocol, _, address in resolve(self.host, self.port, self._allows):
             opened = _LimitedSocket(family, kind, protocol)
             try:
                 opened.settimeout(self.wait(self._bounds.connect_seconds))

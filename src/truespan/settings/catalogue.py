@@ -89,6 +89,10 @@ class Settings:
     qdrant_write_ordering: Literal["weak", "medium", "strong"] = "medium"
     """The order of writes on replicas."""
 
+    ingest_hosts: CommaSeparated = ""
+    """Hosts whose pages may be ingested, such as docs.example.org or *.example.org; blank: none."""
+    ingest_private_addresses: bool = False
+    """Whether these hosts may be at private and loopback addresses."""
     source_max_mib: Positive = 512
     """Larger files are refused."""
     loader_memory_mib: Annotated[int, Meta(ge=256, le=LARGEST)] = 1024

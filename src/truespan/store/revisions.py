@@ -50,7 +50,7 @@ from truespan.types.document import (
 from truespan.types.ids import WorldId, chunk_id, hash_bytes, hash_text
 from truespan.types.profile import chunking_to_json
 from truespan.types.scope import Scope, Unlimited
-from truespan.types.text import Properties, Sentence
+from truespan.types.text import Properties, Sentence, Validators
 
 _COPIED: Final = (
     *("name", "path", "title", "language", "language_declared", "language_stated", "version"),
@@ -213,6 +213,15 @@ class Revisions(Part):
             raise damaged_labels(document)
         return details[2]
 
+    def validators(self, scope: Scope, document: int) -> Validators | None:
+        """Return what the server said of the version of a page that readers see, if anything."""
+        row = self._db.at(scope, document=document).one(
+            """SELECT r.properties FROM revisions r JOIN documents d ON d.key = r.document
+               WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
+        )
+        stored = json.loads(row[0]).get("validators") if row else None
+        return msgspec.convert(stored, Validators) if stored else None
+
     def audit(self, scope: Scope, document: int) -> list[AuditEntry]:
         """Return what the sanitiser counted in the revision that readers see."""
         with self._db.read(scope) as session:
@@ -266,7 +275,7 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         tags=json.dumps(draft.tags),
         chunking=draft.chunking.name,
         chunking_profile=chunking_to_json(draft.chunking),
-        properties=json.dumps(to_builtins(draft.properties)),
+        properties=_properties_text(draft),
         text_hash=hash_text(text),
         characters=len(text),
         sentences=len(draft.sentences),
@@ -284,6 +293,14 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
     if draft.words is not None:
         write_words(session, scope, draft.words, ref, key)
     return ref
+
+
+def _properties_text(draft: Draft) -> str:
+    """Return what a source says of itself; for a page, also what its server says."""
+    fields = to_builtins(draft.properties)
+    if draft.validators is not None:
+        fields["validators"] = to_builtins(draft.validators)
+    return json.dumps(fields)
 
 
 def structure_of(draft: Draft) -> Structure:

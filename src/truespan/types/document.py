@@ -23,7 +23,15 @@ from truespan.types.profile import ChunkingProfile
 from truespan.types.request import Filters
 from truespan.types.scope import Generation, MostDocuments, Unlimited
 from truespan.types.source import DocumentKind, DocumentOptions
-from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
+from truespan.types.text import (
+    CanonicalText,
+    Image,
+    PageStart,
+    Place,
+    Properties,
+    Sentence,
+    Validators,
+)
 
 T = TypeVar("T")
 
@@ -121,6 +129,8 @@ class Draft(Struct, frozen=True):
     origin: str = ""
     shown_path: str = ""
     properties: Properties = field(default_factory=Properties)
+    validators: Validators | None = None
+    """What the server said of this version of a web page."""
     figures: tuple[FigureRecord, ...] = ()
     images: tuple[Image, ...] = ()
     audit: tuple[AuditEntry, ...] = ()

@@ -308,6 +308,11 @@ class Source(Struct, frozen=True):
     """Why it cannot be a document, if that is known before it is read."""
 
     @property
+    def is_page(self) -> bool:
+        """Return whether it is a web page; then `path` is its address."""
+        return is_page(self.path)
+
+    @property
     def recorded_path(self) -> str:
         """Return the path that the store records: a member stands below the file it is in."""
         return f"{self.path}/{self.member}" if self.member else self.path
@@ -348,8 +353,19 @@ class Members(Struct, frozen=True):
     passed_over: int = 0
 
 
+class Page(Struct, frozen=True):
+    """A fetched web page; `content` is None if it has not changed since the version asked about."""
+
+    url: str
+    """Where it was in the end, after redirects."""
+    content: bytes | None
+    content_type: str = ""
+    etag: str | None = None
+    last_modified: str | None = None
+
+
 class Entry(Struct, frozen=True):
-    """A checked line of a manifest; no file was searched yet."""
+    """A checked line of a manifest; no file was searched yet. A page has its address as `path`."""
 
     line: int
     path: str
@@ -388,6 +404,11 @@ class FoundSources(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.sources)
+
+
+def is_page(path: str) -> bool:
+    """Return whether a path, or the recorded path of a document, is the address of a web page."""
+    return path.lower().startswith(("http://", "https://"))
 
 
 UPLOAD = "upload:"

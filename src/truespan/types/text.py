@@ -127,6 +127,13 @@ class Properties(Struct, frozen=True):
     publisher: str | None = None
 
 
+class Validators(Struct, frozen=True):
+    """What a server said to recognise a version of a page by."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+
+
 class Loaded(Struct, frozen=True):
     """What a loader made of a source: its blocks, and the title it declares, if any."""
 

@@ -32,6 +32,7 @@ from truespan.protocols import (
     Embedder,
     EmbeddingLimits,
     FolderWatcher,
+    PageFetcher,
     Reranker,
     TokenCounter,
     VectorIndex,
@@ -42,7 +43,7 @@ from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.profile import Profile, parse_profile
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.settings import read_settings, shared_metrics
-from truespan.settings.catalogue import MEBIBYTE, Settings
+from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
 from truespan.store import Store
 from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import FigureFlags
@@ -171,6 +172,7 @@ def open_library(
             answers=rules,
             conversations=providers.conversation_rules(settings),
             find_leftovers=partial(find_leftovers, own_files),
+            pages=_pages(settings, clock, max_bytes),
             watch_folders=_watch_folders,
             uploads=UploadFolder(
                 folder / UPLOADS_FOLDER, reserve=settings.disk_reserve, max_bytes=max_bytes
@@ -188,6 +190,24 @@ def open_library(
             ),
         ),
         authority,
+    )
+
+
+def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | None:
+    """Return what fetches web pages; None if no host is allowed."""
+    hosts = split_list(settings.ingest_hosts)
+    if not hosts:
+        return None
+    from importlib.metadata import version
+
+    from truespan.providers.web import WebPages
+
+    return WebPages(
+        hosts,
+        clock=clock,
+        version=version("truespan"),
+        max_bytes=max_bytes,
+        private=settings.ingest_private_addresses,
     )
 
 

@@ -1,0 +1,284 @@
+"""Web pages as sources: which address is one, its identity and name, and lists of pages.
+
+Nothing here touches the network; `protocols.PageFetcher` does.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from hashlib import sha256
+from html import unescape
+from pathlib import PurePath, PurePosixPath
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+
+from msgspec.structs import replace
+
+from truespan.errors import (
+    InvalidSettings,
+    ManifestInvalid,
+    SourceBroken,
+    SourceTooLarge,
+    SourceUnsupported,
+)
+from truespan.parsing import supported
+from truespan.protocols import PageFetcher
+from truespan.types.source import (
+    LONGEST_URL,
+    DocumentOptions,
+    Entry,
+    FoundSources,
+    Root,
+    Source,
+    is_page,
+)
+
+_PORTS = {"http": 80, "https": 443}
+_CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+_ENDINGS = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/markdown": ".md",
+    "application/pdf": ".pdf",
+    "application/epub+zip": ".epub",
+    "application/json": ".json",
+    "text/csv": ".csv",
+    "application/rtf": ".rtf",
+    "text/rtf": ".rtf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.oasis.opendocument.text": ".odt",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
+}
+"""The ending that stands for a content type. Others leave the format to name and content."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MOST_PAGES = 10_000
+MOST_SITEMAPS = 50
+MOST_SITEMAP_BYTES = 50 << 20
+_LOC = re.compile(
+    r"<(?:(?!image|video|news)[A-Za-z0-9_-]{1,20}:)?loc\s{0,9}>([^<]{0,9000})"
+    r"(?:<!\[CDATA\[([^\]]{0,9000})\]\]>)?"
+)
+
+
+def check_url(url: str, base: str = "") -> str:
+    """Return the address of a page in its usual form, without its fragment.
+
+    Raises:
+        InvalidSettings: it is no plain http or https address.
+    """
+    invalid = InvalidSettings(
+        "The address of a page must be an http or https URL with a host, without user and "
+        f"password, and of at most {LONGEST_URL} characters.",
+        advice="Write it as a browser shows it, with other characters percent-encoded.",
+    )
+    try:
+        joined = urljoin(base, url.strip()) if base else url.strip()
+        parts = urlsplit(joined)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+        host.encode("idna")
+    except ValueError:
+        raise invalid from None
+    plain = len(joined) <= LONGEST_URL and _CHARACTERS.fullmatch(joined)
+    if not plain or parts.scheme not in _PORTS or not host or "@" in parts.netloc or port == 0:
+        raise invalid
+    spelled = f"[{host}]" if ":" in host else host
+    if port not in (None, _PORTS[parts.scheme]):
+        spelled += f":{port}"
+    return urlunsplit((parts.scheme, spelled, parts.path or "/", parts.query, ""))
+
+
+def host_matches(host: str, pattern: str) -> bool:
+    """Say whether a host is the one named, or for `*.example.org` one below it."""
+    host, pattern = host.lower().rstrip("."), pattern.lower().rstrip(".")
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return host == pattern
+
+
+def page_source(
+    url: str, declared: DocumentOptions, *, doc_id: str | None = None, origin: str = ""
+) -> Source:
+    """Return a page as a source. Its id is made from its address."""
+    parts = urlsplit(url)
+    name = unquote(PurePosixPath(parts.path).name, errors="replace") or parts.netloc
+    name = "".join(char for char in name if char.isprintable()).strip() or parts.netloc
+    slug = _NOT_PLAIN.sub("-", f"{parts.hostname}-{parts.path}".lower()).strip("-")[:48]
+    made = f"{slug.strip('-') or 'page'}-{sha256(url.encode()).hexdigest()[:8]}"
+    return Source(
+        path=url,
+        name=name[:200],
+        doc_id=doc_id or made,
+        size=0,
+        declared=declared,
+        origin=origin,
+        shown_path=url.partition("://")[2],
+    )
+
+
+def name_to_parse(name: str, content_type: str) -> str:
+    """Return the name by which the content of a page is parsed: its type decides the ending."""
+    kind = content_type.partition(";")[0].strip().lower()
+    ending = _ENDINGS.get(kind)
+    if kind == "text/plain" and not supported(name):
+        ending = ".txt"
+    return name if ending is None or name.lower().endswith(ending) else f"{name}{ending}"
+
+
+def with_encoding(content: bytes, content_type: str) -> bytes:
+    """Return a text in UTF-8 if its content type states an encoding; anything else as it is."""
+    kind, *parameters = content_type.lower().split(";")
+    charset = next(
+        (
+            value.strip(" \"'")
+            for name, _, value in (parameter.partition("=") for parameter in parameters)
+            if name.strip() == "charset"
+        ),
+        "",
+    )
+    texts = ("text/", "application/xhtml", "application/json")
+    if not charset or not kind.strip().startswith(texts) or content.startswith(b"%PDF"):
+        return content
+    try:
+        text = content.decode(charset)
+    except (LookupError, UnicodeDecodeError, ValueError):
+        return content
+    return _BYTE_ORDER_MARK + text.removeprefix("\ufeff").encode("utf-8", "replace")
+
+
+def read_sitemap(content: bytes) -> tuple[bool, list[str]]:
+    """Return the addresses in a sitemap, and whether they are those of further sitemaps.
+
+    It is searched for its elements and never parsed as XML, so that entities mean nothing.
+    """
+    text = content.decode("utf-8", "replace")
+    first, *others = text.split("<!--")
+    text = "".join([first, *(part.partition("-->")[2] for part in others)])
+    is_index = "<sitemapindex" in text[:5000] or ":sitemapindex" in text[:5000]
+    found: list[str] = []
+    for match in _LOC.finditer(text):
+        address = match[2] if match[2] is not None else unescape(match[1])
+        if address.strip():
+            found.append(address.strip())
+        if len(found) > MOST_PAGES:
+            break
+    return is_index, found
+
+
+def split_paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the files among some paths, and the addresses of pages."""
+    return [p for p in paths if not is_page(p)], [p for p in paths if is_page(p)]
+
+
+def require_pages(fetcher: PageFetcher | None) -> PageFetcher:
+    """Return what fetches pages; raises InvalidSettings if no host is allowed."""
+    if fetcher is None:
+        raise InvalidSettings(
+            "Web pages are not fetched: no host is allowed.",
+            advice='Name the hosts in the setting ingest_hosts, such as ["docs.example.org"].',
+        )
+    return fetcher
+
+
+def with_pages(
+    found: FoundSources,
+    fetcher: PageFetcher | None,
+    entries: Sequence[Entry],
+    *,
+    manifest: str = "",
+) -> FoundSources:
+    """Return sources with the pages of some entries, by priority.
+
+    Raises:
+        InvalidSettings: no host is allowed, or that of a page is not.
+        ManifestInvalid: the same, for a manifest; or two lines contradict each other.
+    """
+    if not entries:
+        return found
+    allowed, bad = require_pages(fetcher), list[tuple[int, str]]()
+    origin = found.roots[0].origin if manifest else ""
+    owners = {source.doc_id.casefold(): 0 for source in found}
+    pages: dict[str, tuple[Entry, Source]] = {}
+    for entry in entries:
+        try:
+            url = allowed.check(entry.path)
+        except InvalidSettings as error:
+            if not manifest:
+                raise
+            bad.append((entry.line, f"url: {error.message} {error.advice}".strip()))
+            continue
+        source = page_source(url, entry.declared, doc_id=entry.doc_id, origin=origin)
+        first, same = pages.setdefault(url, (entry, source))
+        if same != source:
+            bad.append((entry.line, f"the url is declared differently in line {first.line}"))
+        elif (
+            first is entry and owners.setdefault(source.doc_id.casefold(), entry.line) != entry.line
+        ):
+            bad.append((entry.line, f"doc_id {source.doc_id!r} belongs to another document"))
+    if bad:
+        raise ManifestInvalid(PurePath(manifest).name, bad)
+    sources = [*found.sources, *(source for _, source in pages.values())]
+    sources.sort(key=lambda source: -(source.declared.priority or 0))
+    roots = found.roots
+    if manifest:
+        roots = tuple(replace(root, found=root.found + len(pages)) for root in roots)
+    return replace(found, sources=tuple(sources), roots=roots)
+
+
+def find_pages_of_sitemap(
+    fetcher: PageFetcher | None, url: str, declared: DocumentOptions, *, fetch: bool
+) -> FoundSources:
+    """Return the pages that a sitemap lists, or the sitemaps of an index; others are skipped.
+
+    Without `fetch` it is only checked that the sitemap may be fetched.
+
+    Raises:
+        InvalidSettings: its host is not allowed, or it lists too much.
+        SourceRefused: it cannot be fetched.
+    """
+    allowed = require_pages(fetcher)
+    origin = allowed.check(url)
+    if not fetch:
+        return FoundSources()
+    pages: dict[str, Source] = {}
+    passed_over, sitemaps, is_index = 0, [origin], True
+    while sitemaps:
+        sitemap = sitemaps.pop(0)
+        content = allowed.fetch(sitemap).content or b""
+        is_list, addresses = read_sitemap(_unpack(sitemap, content))
+        if is_list and not is_index:
+            raise SourceUnsupported(sitemap, advice="An index of sitemaps is listed in another.")
+        is_index = False
+        if len(addresses) > (MOST_SITEMAPS if is_list else MOST_PAGES) or len(pages) > MOST_PAGES:
+            raise SourceTooLarge(
+                sitemap, advice=f"At most {MOST_SITEMAPS} sitemaps and {MOST_PAGES} pages are read."
+            )
+        for address in addresses:
+            try:
+                checked = allowed.check(address)
+            except InvalidSettings:
+                passed_over += 1
+                continue
+            if is_list:
+                sitemaps.append(checked)
+            else:
+                pages[checked] = page_source(checked, declared, origin=origin)
+    root = Root(origin, len(pages), origin=origin)
+    return FoundSources(tuple(pages.values()), passed_over, roots=(root,))
+
+
+def _unpack(url: str, content: bytes) -> bytes:
+    """Return a sitemap that may be packed with gzip."""
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        unpacker = zlib.decompressobj(wbits=31)
+        unpacked = unpacker.decompress(content, MOST_SITEMAP_BYTES)
+    except zlib.error:
+        raise SourceBroken(url) from None
+    if not unpacker.eof:
+        raise SourceTooLarge(url, advice=f"At most {MOST_SITEMAP_BYTES >> 20} MiB are read.")
+    return unpacked

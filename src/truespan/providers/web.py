@@ -1,0 +1,278 @@
+"""Web pages from hosts that the operator allows.
+
+Owns: requests for pages, redirects, robots.txt, and the errors for what goes wrong.
+Does not own: which page is which document, and what is in it.
+Must hold: every request, redirects and robots.txt included, goes to an allowed host at an allowed
+address; no proxy of the environment is used, no cookie or key is sent; time and size are bounded.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from truespan.errors import (
+    InvalidSettings,
+    PageRefused,
+    PageUnavailable,
+    SourceMissing,
+    SourceRefused,
+    SourceTooLarge,
+    resource_error,
+)
+from truespan.ingest.pages import check_url, host_matches
+from truespan.ingest.robots import Robots, parse_robots
+from truespan.protocols import Clock
+from truespan.providers.outbound import AddressRefused, Bounds, Connection, Target, is_allowed
+from truespan.types.source import Page
+from truespan.types.text import Validators
+
+AGENT = "truespan"
+MOST_REDIRECTS = 5
+ROBOTS_BYTES = 512 << 10
+ROBOTS_SECONDS = 3600.0
+"""How long the rules of a host are kept."""
+LONGEST_VALIDATOR = 1000
+BOUNDS = Bounds(connect_seconds=10.0, read_seconds=30.0, total_seconds=120.0, piece_seconds=30.0)
+_PIECE = 1 << 16
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_GONE = frozenset({404, 410})
+_ACCEPT = "text/html, application/xhtml+xml, application/pdf, text/*;q=0.9, */*;q=0.5"
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def is_public(address: str) -> bool:
+    """Say whether an address is on the public internet; also one that stands for such an IPv4."""
+    if not is_allowed(address):
+        return False
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None:
+            return inner.is_global and not inner.is_multicast
+    return ip.is_global and not ip.is_multicast
+
+
+class _Host(Struct):
+    """What is known of a host: its rules until when, and when it may be asked again."""
+
+    robots: Robots
+    until: float
+    free_at: float = 0.0
+
+
+class WebPages:
+    """Fetches pages from the hosts of the setting `ingest_hosts`. Threads may share it."""
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        *,
+        clock: Clock,
+        version: str,
+        max_bytes: int,
+        private: bool = False,
+        bounds: Bounds = BOUNDS,
+    ) -> None:
+        self._hosts = tuple(hosts)
+        self._clock = clock
+        self._agent = f"{AGENT}/{version}"
+        self._max_bytes = max_bytes
+        self._allows: Callable[[str], bool] = is_allowed if private else is_public
+        self._bounds = bounds
+        self._known: dict[str, _Host] = {}
+        self._lock = threading.Lock()
+
+    def check(self, url: str) -> str:
+        """Return an address in its usual form.
+
+        Raises:
+            InvalidSettings: it is no address of a page, or its host is not allowed.
+        """
+        checked = check_url(url)
+        if not self._is_allowed_host(checked):
+            host = urlsplit(checked).hostname
+            raise InvalidSettings(
+                f"Pages of {host} may not be fetched.",
+                advice=f"To allow it, add {host!r} to the setting ingest_hosts.",
+            )
+        return checked
+
+    def fetch(self, url: str, known: Validators | None = None) -> Page:
+        """Return a page; without content if it is the version that is known.
+
+        Raises:
+            SourceMissing: there is no such page, or no longer.
+            PageRefused: host, address, robots.txt or server do not allow it.
+            PageUnavailable: the server cannot be reached, or did not answer as it should.
+            SourceTooLarge: it is larger than a document may be.
+        """
+        url = self.check(url)
+        headers = {}
+        if known is not None and known.etag:
+            headers["If-None-Match"] = known.etag
+        if known is not None and known.last_modified:
+            headers["If-Modified-Since"] = known.last_modified
+        deadline = self._clock.monotonic() + self._bounds.total_seconds
+        page, status = self._follow(url, headers, deadline, self._max_bytes, self._obey)
+        if status == 304 and headers:
+            return Page(page.url, None)
+        if status in _GONE:
+            raise SourceMissing(url, advice=f"The server says that it is gone (status {status}).")
+        if status in (401, 403, 451):
+            raise PageRefused(url, advice=f"The server does not allow it (status {status}).")
+        if not 200 <= status < 300 or status in (204, 205, 206):
+            raise PageUnavailable(url, advice=f"The server answered with status {status}.")
+        return page
+
+    def _follow(
+        self,
+        url: str,
+        headers: dict[str, str],
+        deadline: float,
+        limit: int,
+        obey: Callable[[str, float], None],
+    ) -> tuple[Page, int]:
+        """Request an address and follow redirects; each is checked like the first address."""
+        first = url
+        for _ in range(MOST_REDIRECTS + 1):
+            obey(url, deadline)
+            page, status, location = self._request(url, first, headers, deadline, limit)
+            if status not in _REDIRECTS or not location:
+                return page, status
+            try:
+                target = check_url(location, url)
+            except InvalidSettings:
+                raise PageRefused(first, advice="It redirects to an invalid address.") from None
+            host = urlsplit(target).hostname
+            if not self._is_allowed_host(target):
+                advice = f"It redirects to {host}, which is not among ingest_hosts."
+                raise PageRefused(first, advice=advice)
+            if url.startswith("https:") and not target.startswith("https:"):
+                raise PageRefused(first, advice="It redirects from https to http.")
+            url = target
+        raise PageUnavailable(first, advice=f"It redirects more than {MOST_REDIRECTS} times.")
+
+    def _request(
+        self, url: str, first: str, headers: dict[str, str], deadline: float, limit: int
+    ) -> tuple[Page, int, str]:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        host, path = parts.hostname or "", parts.path or "/"
+        path = f"{path}?{parts.query}" if parts.query else path
+        target = Target(parts.scheme, host, port, path)
+        connection = Connection(target, self._bounds, self._clock, self._allows)
+        connection.deadline = deadline
+        sent = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip", **headers}
+        try:
+            with connection.ask("GET", path, None, sent | {"Connection": "close"}) as response:
+                location = response.headers.get("Location", "")
+                wanted = 200 <= response.status < 300
+                content = self._read(response, first, limit) if wanted else b""
+        except AddressRefused:
+            advice = f"{host} is at a private or reserved address; see ingest_private_addresses."
+            raise PageRefused(first, advice=advice) from None
+        except (OSError, HTTPException, zlib.error) as error:
+            timed_out = isinstance(error, TimeoutError)
+            advice = f"{host} did not answer in time." if timed_out else f"{host} cannot be reached"
+            if not timed_out:
+                advice += ", or its answer was incomplete."
+            raise resource_error(error) or PageUnavailable(first, advice=advice) from None
+        finally:
+            connection.close()
+        page = Page(
+            url,
+            content,
+            response.headers.get("Content-Type", ""),
+            _validator(response.headers.get("ETag")),
+            _validator(response.headers.get("Last-Modified")),
+        )
+        return page, response.status, location
+
+    def _read(self, response: HTTPResponse, url: str, limit: int) -> bytes:
+        """Return the body, unpacked; neither it nor what is received has more than the limit."""
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in ("", "identity", "gzip", "x-gzip"):
+            raise PageUnavailable(url, advice="Its encoding was not asked for.")
+        unpacker = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
+        too_large = SourceTooLarge(
+            url, advice=f"At most {limit >> 20} MiB are read; see source_max_mib."
+        )
+        if (response.length or 0) > limit:
+            raise too_large
+        pieces: list[bytes] = []
+        received = size = 0
+        while piece := response.read1(_PIECE):
+            received += len(piece)
+            if received > limit:
+                raise too_large
+            if unpacker is not None:
+                piece = unpacker.decompress(piece, limit + 1 - size)
+            size += len(piece)
+            if size > limit:
+                raise too_large
+            pieces.append(piece)
+        declared = response.headers.get("Content-Length", "")
+        if declared.isdigit() and received < int(declared):
+            raise IncompleteRead(b"")
+        if unpacker is not None and not unpacker.eof:
+            raise IncompleteRead(b"")
+        return b"".join(pieces)
+
+    def _obey(self, url: str, deadline: float) -> None:
+        """Raise unless the host's robots.txt allows an address, and wait as long as it asks."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        with self._lock:
+            host = self._known.get(origin)
+        if host is None or host.until <= self._clock.monotonic():
+            host = _Host(self._robots(origin, deadline), self._clock.monotonic() + ROBOTS_SECONDS)
+            with self._lock:
+                self._known[origin] = host
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        if not host.robots.allows(path):
+            raise PageRefused(url, advice="The robots.txt of its host does not allow it.")
+        with self._lock:
+            now = self._clock.monotonic()
+            begin = max(now, host.free_at)
+            host.free_at = begin + host.robots.delay
+        if begin > now:
+            self._clock.sleep(begin - now)
+
+    def _robots(self, origin: str, deadline: float) -> Robots:
+        """Return the rules of a host; without a robots.txt everything is allowed."""
+        url = f"{origin}/robots.txt"
+        try:
+            page, status = self._follow(url, {}, deadline, ROBOTS_BYTES, lambda *_: None)
+        except SourceTooLarge:
+            raise PageRefused(url, advice="The robots.txt of its host is too large.") from None
+        except SourceRefused as refused:
+            raise type(refused)(
+                url, advice=f"No page is read without it. {refused.advice}"
+            ) from None
+        if 400 <= status < 500 and status != 429:
+            return Robots()
+        if not 200 <= status < 300:
+            raise PageUnavailable(
+                url, advice=f"No page is read without it; the server answered with {status}."
+            )
+        return parse_robots((page.content or b"").decode("utf-8", "replace"), AGENT)
+
+    def _is_allowed_host(self, url: str) -> bool:
+        host = urlsplit(url).hostname or ""
+        return any(host_matches(host, pattern) for pattern in self._hosts)
+
+
+def _validator(value: str | None) -> str | None:
+    """Return what a server wants to hear again, unless it cannot be sent."""
+    if not value or len(value) > LONGEST_VALIDATOR:
+        return None
+    return value if value.isascii() and value.isprintable() else None

@@ -1,0 +1,231 @@
+"""Web pages as documents: ingested by address, from a manifest or a sitemap, and kept in step."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.support.providers.bench import TickingClock
+from tests.support.sample_texts import story
+from tests.support.web_server import WebServer, page, redirect
+from tests.support.worlds import Place, place
+from truespan.errors import InvalidSettings, ManifestInvalid, SourceTooLarge, SourceUnsupported
+from truespan.providers.web import WebPages
+from truespan.types.job import JobState
+from truespan.world import World
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[WebServer]:
+    with WebServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: WebServer) -> WebServer:
+    shared.pages.clear()
+    shared.requests.clear()
+    return shared
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    clock = TickingClock()
+    pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
+    return place(tmp_path, clock=clock, pages=pages)
+
+
+@pytest.fixture
+def world(here: Place) -> World:
+    return here.library.create_world("world")
+
+
+def html(text: str, title: str = "Guide") -> str:
+    return f"<html><head><title>{title}</title></head><body><nav>Menu</nav><p>{text}</p></body>"
+
+
+def versioned(version: str, text: str) -> object:
+    """Return a page that knows which version of it somebody has."""
+
+    def reply(headers: dict[str, str]) -> bytes:
+        if headers.get("if-none-match") == f'"{version}"':
+            return page("", status="304 Not Modified")
+        return page(html(text), ETag=f'"{version}"')
+
+    return reply
+
+
+def urls(world: World) -> list[str | None]:
+    return sorted(str(document.source_url) for document in world.documents.list())
+
+
+@proves("pages.in-step")
+def test_page_becomes_a_document_and_unchanged_it_is_not_sent_again(
+    world: World, server: WebServer
+) -> None:
+    server.pages |= {"/old": redirect("/guide"), "/guide": versioned("1", story(5))}  # type: ignore[dict-item]
+
+    report = world.ingest(server.url("/old"), tags=["web"])
+
+    [document] = world.documents.list()
+    assert (report.ingested, report.failures) == (["old"], [])
+    assert (document.title, document.tags) == ("Guide", ("web",))
+    assert (document.source_url, document.path) == (server.url("/guide"), server.url("/old"))
+    assert "Menu" not in world.documents.text(document.number)
+    found = world.search("harbour", top_k=1).results[0]
+    assert found.source_url == server.url("/guide")
+
+    assert world.ingest(server.url("/old")).unchanged == 1
+    assert server.requests[-1][1]["if-none-match"] == '"1"'
+    server.pages["/guide"] = versioned("2", story(6))  # type: ignore[assignment]
+    assert world.ingest(server.url("/old")).ingested == ["old"]
+    assert world.documents.get(document.number).tags == ("web",)
+    # Another title is another revision, for which the text is needed.
+    assert world.ingest(server.url("/old"), title="Mine").ingested == ["old"]
+    assert "if-none-match" not in server.requests[-1][1]
+    assert world.ingest(server.url("/old")).unchanged == 1
+    plan = world.plan_ingest(server.url("/old"))
+    assert [row.fate.value for row in plan.rows] == ["unchanged"]
+
+
+@proves("pages.in-step")
+def test_gone_page_is_removed_only_with_prune_and_other_failures_keep_it(
+    world: World, server: WebServer
+) -> None:
+    server.pages |= {"/a": page(html(story(5))), "/b": page(html(story(4)))}
+    both = [server.url("/a"), server.url("/b")]
+    world.ingest(both)
+    server.pages |= {"/a": page("", status="503 Later"), "/b": page("", status="410 Gone")}
+
+    report = world.ingest(both)
+    assert [failure.code for failure in report.failures] == ["page_unavailable", "source_missing"]
+    assert len(world.documents.list()) == 2
+
+    gone: list[str] = []
+    report = world.ingest(
+        both, prune=True, on_prune=lambda removed: gone.extend(one.name for one in removed)
+    )
+    assert [failure.code for failure in report.failures] == ["page_unavailable"]
+    assert (gone, report.removed) == (["b"], [server.url("/b").removeprefix("http://")])
+    assert [document.name for document in world.documents.list()] == ["a"]
+
+
+def test_any_format_is_read_by_content_type_and_content(world: World, server: WebServer) -> None:
+    server.pages |= {
+        "/notes": page("# Notes\n\nThe lamp is *red*.", "text/markdown"),
+        "/": page("The lamp is green.", "text/plain"),
+        "/latin": page("<p>Café société".encode("latin-1"), "text/html; charset=iso-8859-1"),
+        "/picture": page(b"\x89PNG\r\n\x1a\n" + bytes(50), "image/png"),
+    }
+
+    report = world.ingest([server.url(path) for path in server.pages])
+
+    texts = [world.documents.text(document.number) for document in world.documents.list()]
+    assert texts == ["Notes\n\nThe lamp is red.", "The lamp is green.", "Café société"]
+    assert [failure.name for failure in report.failures] == ["picture"]
+
+
+@proves("pages.allowed-hosts")
+def test_no_page_is_fetched_unless_hosts_are_allowed(
+    tmp_path: Path, world: World, server: WebServer
+) -> None:
+    closed = place(tmp_path / "closed").library.create_world("world")
+    with pytest.raises(InvalidSettings, match="ingest_hosts"):
+        closed.ingest(server.url("/a"))
+    with pytest.raises(InvalidSettings, match="ingest_hosts"):
+        closed.submit_ingest(sitemap=server.url("/sitemap.xml"))
+    with pytest.raises(InvalidSettings, match=r"'example\.org'"):
+        world.ingest(["https://example.org/a", server.url("/a")])
+    with pytest.raises(InvalidSettings, match="user and password"):
+        world.ingest(f"http://me:secret@127.0.0.1:{server.port}/")
+    assert server.requests == []
+
+
+def test_sitemap_lists_pages_and_prune_follows_it(world: World, server: WebServer) -> None:
+    def sitemap(*paths: str, tag: str = "urlset") -> str:
+        listed = "".join(f"<loc>{server.url(path)}</loc>" for path in paths)
+        return f"<{tag}>{listed}<loc>https://elsewhere.example/x</loc></{tag}>"
+
+    server.pages |= {
+        "/index.xml": page(sitemap("/one.xml.gz", "/two.xml", tag="sitemapindex"), "text/xml"),
+        "/one.xml.gz": page(gzip.compress(sitemap("/a", "/b").encode()), "application/gzip"),
+        "/two.xml": page(sitemap("/c", "/a"), "text/xml"),
+        **{f"/{name}": page(html(story(4, name))) for name in "abc"},
+    }
+
+    report = world.ingest(sitemap=server.url("/index.xml"), tags=["site"])
+    assert (sorted(report.ingested), report.passed_over) == (["a", "b", "c"], 3)
+    server.pages["/two.xml"] = page(sitemap("/a"), "text/xml")
+    world.ingest(server.url("/c"))
+    report = world.ingest(sitemap=server.url("/index.xml"), prune=True)
+    assert (len(report.removed), report.unchanged) == (1, 2)
+    assert urls(world) == [server.url("/a"), server.url("/b")]
+    assert {document.tags for document in world.documents.list()} == {("site",)}
+
+    server.pages["/index.xml"] = page("<urlset></urlset>")
+    with pytest.raises(InvalidSettings, match="allow-empty"):
+        world.ingest(sitemap=server.url("/index.xml"), prune=True)
+    server.pages["/index.xml"] = page(sitemap("/index.xml", tag="sitemapindex"))
+    with pytest.raises(SourceUnsupported):
+        world.ingest(sitemap=server.url("/index.xml"))
+    server.pages["/index.xml"] = page(gzip.compress(b"<loc>" + bytes(60 << 20)))
+    with pytest.raises(SourceTooLarge):
+        world.ingest(sitemap=server.url("/index.xml"))
+    server.pages["/index.xml"] = page(sitemap(*(f"/{n}" for n in range(60)), tag="sitemapindex"))
+    with pytest.raises(SourceTooLarge):
+        world.ingest(sitemap=server.url("/index.xml"))
+
+
+def test_manifest_lines_may_name_pages(here: Place, world: World, server: WebServer) -> None:
+    server.pages |= {"/a": page(html(story(5))), "/b": page(html(story(4, "garden")))}
+    here.write("file.txt", story(3, "tower"))
+
+    def manifest(*lines: dict[str, object]) -> str:
+        return here.write("list.jsonl", "\n".join(map(json.dumps, lines)))
+
+    first = {"url": server.url("/a"), "doc_id": "guide", "title": "Mine", "tags": ["web"]}
+    second = {"url": server.url("/b"), "priority": 3}
+    path = manifest(first, {"path": "file.txt"}, second)
+
+    assert world.ingest(manifest=path).ingested == ["b", "file.txt", "a"]
+    guide = world.documents.get("guide")
+    assert (guide.title, guide.tags, guide.source_url) == ("Mine", ("web",), server.url("/a"))
+    report = world.ingest(manifest=manifest(first), prune=True)
+    assert (len(report.removed), report.unchanged) == (2, 1)
+    assert [document.name for document in world.documents.list()] == ["a"]
+
+    bad = manifest(
+        {"url": "ftp://example.org/"},
+        {"url": server.url("/a"), "path": "file.txt"},
+        {"doc_id": "x"},
+    )
+    with pytest.raises(ManifestInvalid) as refusal:
+        world.ingest(manifest=bad)
+    assert [number for number, _ in refusal.value.lines] == [1, 2, 3]
+    bad = manifest(
+        first,
+        {**first, "title": "Other"},
+        {"url": server.url("/b"), "doc_id": "Guide"},
+        {"url": "https://elsewhere.example/"},
+    )
+    with pytest.raises(ManifestInvalid) as refusal:
+        world.ingest(manifest=bad)
+    assert [number for number, _ in refusal.value.lines] == [2, 3, 4]
+
+
+def test_page_is_ingested_in_the_background_and_again(world: World, server: WebServer) -> None:
+    server.pages["/a"] = page(html(story(5)))
+
+    job = world.submit_ingest([server.url("/a")])
+    world.access.components.queue.wait()  # type: ignore[attr-defined]
+    assert world.jobs.get(job.id).state is JobState.DONE
+    server.pages["/a"] = page(html(story(6)))
+    again = world.submit_reingest("a")
+    world.access.components.queue.wait()  # type: ignore[attr-defined]
+    assert world.jobs.get(again.id).state is JobState.DONE
+    assert "Sentence 5" in world.documents.text("a")

@@ -1,0 +1,319 @@
+"""Fetching pages: only from allowed hosts and addresses, obeying robots.txt, within limits."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.support.providers.bench import TickingClock
+from tests.support.web_server import WebServer, page, redirect
+from truespan.errors import (
+    InvalidSettings,
+    PageRefused,
+    PageUnavailable,
+    SourceMissing,
+    SourceRefused,
+    SourceTooLarge,
+)
+from truespan.ingest.pages import (
+    check_url,
+    host_matches,
+    name_to_parse,
+    read_sitemap,
+    with_encoding,
+)
+from truespan.ingest.robots import parse_robots
+from truespan.providers.outbound import Bounds
+from truespan.providers.web import WebPages, is_public
+from truespan.types.text import Validators
+
+LIMIT = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[WebServer]:
+    with WebServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: WebServer) -> WebServer:
+    shared.pages.clear()
+    shared.requests.clear()
+    return shared
+
+
+@pytest.fixture
+def clock() -> TickingClock:
+    return TickingClock()
+
+
+def fetcher(clock: TickingClock, *hosts: str, **options: Any) -> WebPages:
+    options = {"private": True, "bounds": Bounds(total_seconds=60.0), **options}
+    names = hosts or ("127.0.0.1",)
+    return WebPages(names, clock=clock, version="1.2", max_bytes=LIMIT, **options)
+
+
+@proves("pages.allowed-hosts")
+def test_only_pages_of_named_hosts_are_fetched(server: WebServer, clock: TickingClock) -> None:
+    server.pages["/a"] = page("<p>hello", ETag='"1"')
+    pages = fetcher(clock, "127.0.0.1", "*.example.org")
+
+    found = pages.fetch(server.url("/a#part"))
+
+    assert (found.url, found.content, found.etag) == (server.url("/a"), b"<p>hello", '"1"')
+    assert server.requests[-1][1]["user-agent"] == "truespan/1.2"
+    for url in ("http://localhost/a", "https://example.org/", "https://badexample.org/"):
+        with pytest.raises(InvalidSettings, match="ingest_hosts"):
+            pages.fetch(url)
+    assert pages.check("HTTPS://Docs.Example.org:443") == "https://docs.example.org/"
+
+
+@proves("pages.no-private-addresses")
+def test_private_addresses_are_refused_unless_allowed(
+    server: WebServer, clock: TickingClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.pages["/a"] = page("hello")
+    hosts = ("127.0.0.1", "169.254.169.254", "[::1]", "10.0.0.7", "docs.example.org")
+    for host in ("127.0.0.1", "169.254.169.254", "10.0.0.7"):
+        with pytest.raises(PageRefused, match="private or reserved"):
+            fetcher(clock, *hosts, private=False).fetch(f"http://{host}:{server.port}/a")
+    # Credentials of cloud machines are refused in any case.
+    with pytest.raises(PageRefused):
+        fetcher(clock, *hosts).fetch("http://169.254.169.254/latest/meta-data")
+
+    # A name that leads to this machine, at first or when it is asked for again.
+    answers = iter(["93.184.216.34", "127.0.0.1", "127.0.0.1"])
+    seen: list[str] = []
+
+    def rebinding(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        address = next(answers)
+        seen.append(address)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: (_ for _ in ()).throw(OSError))
+    pages = fetcher(clock, *hosts, private=False)
+    with pytest.raises(PageUnavailable):
+        pages.fetch(f"http://docs.example.org:{server.port}/a")
+    with pytest.raises(PageRefused, match="private or reserved"):
+        pages.fetch(f"http://docs.example.org:{server.port}/a")
+    assert server.requests == []
+    assert seen == ["93.184.216.34", "127.0.0.1"]
+
+
+def test_addresses_that_stand_for_private_ones_are_private() -> None:
+    private = (
+        *("127.0.0.1", "10.1.2.3", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1"),
+        *("0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "fe80::1", "fd00::1", "ff02::1"),
+        *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0"),
+    )
+
+    assert [address for address in private if is_public(address)] == []
+    assert all(map(is_public, ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822")))
+
+
+@proves("pages.allowed-hosts")
+def test_redirects_are_checked_at_each_hop(server: WebServer, clock: TickingClock) -> None:
+    server.pages |= {
+        "/ok": redirect("/there?x=1", 301),
+        "/there?x=1": page("there"),
+        "/other": redirect(server.url("/there", host="localhost")),
+        "/file": redirect("file:///etc/passwd"),
+        "/user": redirect(f"http://me:secret@127.0.0.1:{server.port}/there"),
+        "/loop": redirect("/loop"),
+        "/metadata": redirect("http://169.254.169.254/latest"),
+    }
+    pages = fetcher(clock, "127.0.0.1", "169.254.169.254")
+
+    found = pages.fetch(server.url("/ok"))
+    assert (found.url, found.content) == (server.url("/there?x=1"), b"there")
+    for path, refusal in {
+        "/other": PageRefused,
+        "/file": PageRefused,
+        "/user": PageRefused,
+        "/loop": PageUnavailable,
+        "/metadata": PageRefused,
+    }.items():
+        with pytest.raises(refusal):
+            pages.fetch(server.url(path))
+    server.asked()
+    with pytest.raises(PageUnavailable, match="more than 5 times"):
+        pages.fetch(server.url("/loop"))
+    assert len(server.asked()) == 6
+
+
+@proves("pages.limits")
+def test_hostile_servers_are_left_in_time_and_size(server: WebServer, clock: TickingClock) -> None:
+    def endless(_: object) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        while True:
+            yield b"x" * 65536
+
+    def drip(_: object) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+        while True:
+            yield b"x"
+
+    def drip_head(_: object) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n"
+        while True:
+            yield b"X-Drip: 1\r\n"
+
+    bomb = gzip.compress(bytes(LIMIT * 8))
+    server.pages |= {
+        "/endless": endless,
+        "/drip": drip,
+        "/head": drip_head,
+        "/declared": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+        "/short": b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort",
+        "/negative": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nbody",
+        "/chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc",
+        "/bomb": page(bomb, Content_Encoding="gzip"),
+        "/cut": page(bomb[:100], Content_Encoding="gzip"),
+        "/brotli": page(b"\x0b", Content_Encoding="br"),
+        "/noise": b"\x00\x01\x02\r\n\r\n",
+        "/nothing": b"",
+        "/500": page("", status="500 Broken"),
+        "/partial": page("x", status="206 Partial"),
+        "/401": page("", status="401 Who"),
+    }
+    pages = fetcher(clock)
+    pages.fetch(server.url("/negative"))
+    outcomes = {}
+    for path in server.pages:
+        clock.tick = 1.0 if path in ("/drip", "/head") else 0.0
+        try:
+            outcomes[path] = pages.fetch(server.url(path)).content
+        except SourceRefused as refusal:
+            outcomes[path] = type(refusal)
+
+    too_large = {"/endless", "/declared", "/bomb"}
+    assert {path for path, kind in outcomes.items() if kind is SourceTooLarge} == too_large
+    assert outcomes.pop("/401") is PageRefused
+    assert outcomes.pop("/negative") == b"body"
+    others = {kind for path, kind in outcomes.items() if path not in too_large}
+    assert others == {PageUnavailable}
+
+
+def test_unchanged_page_is_not_sent_again_and_gone_ones_are_missing(
+    server: WebServer, clock: TickingClock
+) -> None:
+    def conditional(headers: dict[str, str]) -> bytes:
+        same = headers.get("if-none-match") == '"v1"' and "if-modified-since" in headers
+        return page("", status="304 Same") if same else page("text", ETag='"v1"')
+
+    server.pages |= {"/a": conditional, "/gone": page("", status="410 Gone")}
+    pages = fetcher(clock)
+
+    assert pages.fetch(server.url("/a")).content == b"text"
+    known = Validators('"v1"', "Mon, 16 Nov 2026 10:00:00 GMT")
+    assert pages.fetch(server.url("/a"), known).content is None
+    for path in ("/gone", "/none"):
+        with pytest.raises(SourceMissing):
+            pages.fetch(server.url(path))
+    server.pages["/odd"] = page("x", ETag="caf\xe9", status="200 OK")
+    assert pages.fetch(server.url("/odd")).etag is None
+
+
+@proves("pages.robots")
+def test_robots_are_asked_once_obeyed_and_waited_for(
+    server: WebServer, clock: TickingClock
+) -> None:
+    server.pages |= {
+        "/robots.txt": page("User-agent: truespan\nDisallow: /private\nCrawl-delay: 9999"),
+        "/a": page("a"),
+        "/moved": redirect("/private/x"),
+    }
+    pages = fetcher(clock)
+
+    pages.fetch(server.url("/a"))
+    pages.fetch(server.url("/a"))
+    for path in ("/private/x", "/moved"):
+        with pytest.raises(PageRefused, match="robots"):
+            pages.fetch(server.url(path))
+
+    assert server.asked() == ["/robots.txt", "/a", "/a", "/moved"]
+    assert clock.slept == [10.0, 10.0]
+    clock.time += 3601
+    pages.fetch(server.url("/a"))
+    assert server.asked() == ["/robots.txt", "/a"]
+    server.pages["/robots.txt"] = page("", status="503 Later")
+    with pytest.raises(PageUnavailable):
+        fetcher(clock).fetch(server.url("/a"))
+    server.pages["/robots.txt"] = page("x" * (600 << 10))
+    with pytest.raises(PageRefused):
+        fetcher(clock).fetch(server.url("/a"))
+
+
+def test_rules_of_robots_follow_the_standard() -> None:
+    rules = parse_robots(
+        "\ufeffUser-agent: other\nDisallow: /\n\nUser-Agent: *\nUser-agent: x # both\n"
+        "Disallow: /private/\nAllow: /private/open\nDisallow: /*.pdf$\n"
+        "Disallow: /a*b*c\nDisallow:\n",
+        "truespan",
+    )
+    allowed = ["/", "/private", "/private/open/x", "/x.pdfx", "/ab", "/%70rivat", "/robots.txt"]
+    refused = ["/private/", "/%70rivate/x", "/x/y.pdf", "/aXbYc?z"]
+
+    assert [path for path in allowed if not rules.allows(path)] == []
+    assert [path for path in refused if rules.allows(path)] == []
+    own = parse_robots("User-agent: Truespan\nAllow: /\nUser-agent: *\nDisallow: /", "truespan")
+    assert own.allows("/x")
+    assert parse_robots("nonsense\nDisallow: /\nUser-agent", "truespan").allows("/x")
+    assert not parse_robots("User-agent:*\nDisallow:/\nCrawl-delay: nan", "truespan").allows("/x")
+    # Many wildcards cost no more than a few.
+    many = parse_robots(f"User-agent: *\nDisallow: /{'*a' * 20}$\n" * 500, "truespan")
+    assert many.allows("/" + "a" * 5000 + "b")
+
+
+def test_addresses_are_normalized_or_refused() -> None:
+    same = {
+        "https://Docs.example.org": "https://docs.example.org/",
+        "http://example.org:80/a?b=c#d": "http://example.org/a?b=c",
+        "http://[::1]:8080/x": "http://[::1]:8080/x",
+        " https://example.org/a/../b ": "https://example.org/a/../b",
+    }
+    assert {url: check_url(url) for url in same} == same
+    for url in (
+        *("ftp://example.org/a", "https:///x", "http://me@example.org/", "http://example.org:0/"),
+        *("http://example.org:99999/", "http://exa mple.org/", "http://example.org/\u00e9"),
+        *("https://example.org/" + "a" * 3000, "http://[::1", "javascript:alert(1)"),
+    ):
+        with pytest.raises(InvalidSettings):
+            check_url(url)
+    assert host_matches("a.example.org", "*.example.org")
+    assert not host_matches("example.org", "*.example.org")
+    assert not host_matches("aexample.org", "*.example.org")
+
+
+def test_content_type_decides_name_and_encoding() -> None:
+    assert name_to_parse("page.php", "text/html; charset=utf-8") == "page.php.html"
+    assert name_to_parse("a.HTML", "text/html") == "a.HTML"
+    assert name_to_parse("a.pdf", "application/octet-stream") == "a.pdf"
+    assert with_encoding("é".encode("latin-1"), "text/html; charset=ISO-8859-1").endswith(
+        "é".encode()
+    )
+    assert with_encoding(b"\xe9", "text/html; charset=nonsense") == b"\xe9"
+    assert with_encoding(b"\xff\xfe", "image/png; charset=utf-16") == b"\xff\xfe"
+
+
+def test_sitemaps_are_read_without_being_parsed() -> None:
+    text = (
+        '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "&b;&b;">]><urlset>'
+        "<!-- <url><loc>https://example.org/hidden</loc></url> --><url>"
+        "<loc> https://example.org/a?x=1&amp;y=2 </loc><image:loc>https://example.org/i</image:loc>"
+        "</url><url><loc><![CDATA[https://example.org/b]]></loc></url><loc></loc></urlset>"
+    )
+
+    assert read_sitemap(text.encode()) == (
+        False,
+        ["https://example.org/a?x=1&y=2", "https://example.org/b"],
+    )
+    assert read_sitemap(b"<sitemapindex><loc>x</loc></sitemapindex>") == (True, ["x"])
+    assert read_sitemap(b"<!--" * 100_000 + b"<loc>" * 100_000)[1] == []
