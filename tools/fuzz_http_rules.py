@@ -16,8 +16,8 @@ ACCEPTED, REJECTED = "ST201", "ST202"
 """Failures as schemathesis numbers them: what was wrong was accepted, what was right rejected."""
 
 WRITES = {
-    "createWorld", "deleteWorld", "uploadDocuments", "addSample", "updateDocument",
-    "deleteDocument", "reingestDocument", "cancelJob", "resumeJob",
+    "createWorld", "deleteWorld", "uploadDocuments", "ingestPages", "addSample",
+    "updateDocument", "deleteDocument", "reingestDocument", "cancelJob", "resumeJob",
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
     "examineWorld", "setDefaults", "deleteConversations", "deleteConversation",
     "deleteConversationsAsReader", "deleteConversationAsReader",
@@ -44,7 +44,7 @@ BY_STATE: dict[str, set[str]] = {
     "invalid_settings": {
         "createWorld", "uploadDocuments", "updateDocument", "countFacets", "reindex", "rollback",
         "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
-        "listDocuments", "reingestDocument", "evaluate",
+        "listDocuments", "reingestDocument", "evaluate", "ingestPages",
     },
     "source_missing": {"reingestDocument"},
 }  # fmt: skip

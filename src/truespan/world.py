@@ -587,6 +587,26 @@ class World:
         jobs = self._ingest_jobs(self.access.writable_scope())
         return self._submit(jobs.queue(jobs.request(paths, manifest, checked, sitemap)))
 
+    def submit_pages(
+        self,
+        urls: Sequence[str] = (),
+        *,
+        sitemap: str | None = None,
+        prune: bool = False,
+        **options: Unpack[DocumentArguments],
+    ) -> Job:
+        """Ingest web pages in the background, or those of a sitemap; return the queued job.
+
+        Unlike `submit_ingest` it reads no file of this machine, whatever the addresses say.
+
+        Raises:
+            InvalidSettings: no host is allowed, that of an address is not, or it is no address.
+            ProfileMismatch, Overloaded: as `submit_ingest`.
+        """
+        if not all(isinstance(url, str) and is_page(url) for url in urls):
+            raise InvalidSettings("The address of a page must begin with http:// or https://.")
+        return self.submit_ingest(urls, sitemap=sitemap, prune=prune, **options)
+
     def submit_reingest(self, reference: str | int) -> Job:
         """Read the file or page of a document again in the background; return the queued job.
 

@@ -47,6 +47,7 @@ from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
 from truespan.providers.rerank import FastembedReranker, OnnxReranker
 from truespan.providers.token_counter import WordPieceCounter
+from truespan.providers.web import WebPages
 from truespan.settings import model_cache
 from truespan.wiring import open_library
 from truespan.wiring.providers import DeferredChat
@@ -254,6 +255,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         FastembedReranker(cache_dir=folder, clock=clock, seconds=1),
         MetricsObserver(),
         ChildParser(),
+        WebPages(["docs.example.org"], clock=clock, version="1", max_bytes=1),
     )
     with open_library(folder / "library", create=True) as library:
         here = place(folder / "small")

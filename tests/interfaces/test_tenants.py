@@ -50,8 +50,8 @@ NEEDS = {
         "deleteConversationAsReader",
     },
     "write": {
-        "uploadDocuments", "addSample", "updateDocument", "deleteDocument", "cancelJob",
-        "resumeJob", "setPosition", "repairWorld", "examineWorld",
+        "uploadDocuments", "ingestPages", "addSample", "updateDocument", "deleteDocument",
+        "cancelJob", "resumeJob", "setPosition", "repairWorld", "examineWorld",
     },
     "administer": {
         "listGenerations", "reindex", "promote", "rollback", "removeGeneration", "deleteWorld",

@@ -65,7 +65,7 @@ from truespan.types.request import (
     Mode,
 )
 from truespan.types.scope import LARGEST_GENERATION, Generation, World
-from truespan.types.source import UPLOAD
+from truespan.types.source import LONGEST_URL, UPLOAD
 from truespan.types.support import Support
 from truespan.types.timestamp import IsoTime
 
@@ -526,6 +526,36 @@ class LabelChanges(Arguments, frozen=True, kw_only=True):
         | UnsetType
         | None
     ) = UNSET
+
+
+MOST_PAGES_OF_REQUEST = 1000
+Address = Annotated[str, Meta(min_length=1, max_length=LONGEST_URL)]
+
+
+class PagesRequest(Arguments, frozen=True, kw_only=True):
+    """Web pages to ingest, by their addresses or as a sitemap lists them."""
+
+    urls: Annotated[list[Address], Meta(max_length=MOST_PAGES_OF_REQUEST)] = field(
+        default_factory=list
+    )
+    sitemap: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=LONGEST_URL,
+                description="The address of a sitemap that lists the pages instead.",
+            ),
+        ]
+        | None
+    ) = None
+    prune: Annotated[
+        bool, Meta(description="Remove documents of pages that are gone, or no longer listed.")
+    ] = False
+    kind: Literal["document", "book"] | None = None
+    language: Label | None = None
+    version: Label | None = None
+    tags: list[Label] | None = None
 
 
 class DocumentDetail(Struct, frozen=True, kw_only=True):

@@ -44,7 +44,8 @@ _PIECE = 1 << 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _GONE = frozenset({404, 410})
 _ACCEPT = "text/html, application/xhtml+xml, application/pdf, text/*;q=0.9, */*;q=0.5"
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NAT64 = "64:ff9b::"
+"""Begins an address that stands for the IPv4 address in its last 32 bits."""
 
 
 def is_public(address: str) -> bool:
@@ -54,7 +55,7 @@ def is_public(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if ip in _NAT64:
+        if ip in ipaddress.ip_network(f"{_NAT64}/96"):
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return inner.is_global and not inner.is_multicast

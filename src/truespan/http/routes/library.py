@@ -172,6 +172,24 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
 
 
 @documents.post(
+    "/v1/worlds/{world}/pages",
+    status=202,
+    writes=True,
+    errors=(errors.ProfileMismatch,),
+    example={"urls": ["https://docs.example.org/guide"]},
+    links=JOB_LINKS,
+)
+def ingest_pages(context: CallContext, body: schemas.PagesRequest) -> Reply[schemas.AcceptedJob]:
+    """Start an ingest job for web pages.
+
+    Only pages of hosts that the operator allows are fetched. The job sends conditional requests for
+    pages that the world has already.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_pages(**asdict(body)))
+
+
+@documents.post(
     "/v1/worlds/{world}/sample",
     status=202,
     writes=True,
