@@ -203,7 +203,6 @@ def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
         ("Path ", "path"),
         ("docId", "doc_id"),
         ("id", "doc_id"),
-        ("url", "source_url"),
         ("language", "lang"),
         ("chunking", "profile"),
         ("prioritiy", "priority"),

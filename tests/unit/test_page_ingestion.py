@@ -60,7 +60,7 @@ def versioned(version: str, text: str) -> object:
     return reply
 
 
-def urls(world: World) -> list[str | None]:
+def urls(world: World) -> list[str]:
     return sorted(str(document.source_url) for document in world.documents.list())
 
 
