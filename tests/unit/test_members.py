@@ -55,7 +55,14 @@ def test_the_files_of_an_archive_are_listed_and_the_rest_is_counted() -> None:
 def test_members_that_cannot_be_used_are_refused_by_name_and_the_others_are_read() -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("../up.md", "/etc/root.md", "C:/drive.md", "a//b.md", "bell\a.md"):
+        for name in (
+            "../good.md",
+            "../up.md",
+            "/etc/root.md",
+            "C:/drive.md",
+            "a//b.md",
+            "bell\a.md",
+        ):
             archive.writestr(name, "x")
         archive.writestr("twice.md", "first")
         with pytest.warns(UserWarning, match="Duplicate"):
@@ -63,15 +70,16 @@ def test_members_that_cannot_be_used_are_refused_by_name_and_the_others_are_read
         archive.writestr("bomb.md", bytes(60 << 20))
         archive.writestr("good.md", "good")
         archive.writestr("other.md", "packed otherwise", zipfile.ZIP_BZIP2)
-    found = read_members("x.zip", buffer.getvalue(), ANY, "up.md").members
+    found = read_members("x.zip", buffer.getvalue(), ANY, "good.md (unsafe path)").members
 
     refused = {member.name: member.refusal.kind for member in found if member.refusal}
     assert refused == {
-        "up.md": "SourceUnsafe",
-        "etc/root.md": "SourceUnsafe",
-        "C:/drive.md": "SourceUnsafe",
-        "a/b.md": "SourceUnsafe",
-        "bell?.md": "SourceUnsafe",
+        "good.md (unsafe path)": "SourceUnsafe",
+        "up.md (unsafe path)": "SourceUnsafe",
+        "etc/root.md (unsafe path)": "SourceUnsafe",
+        "C:/drive.md (unsafe path)": "SourceUnsafe",
+        "a/b.md (unsafe path)": "SourceUnsafe",
+        "bell?.md (unsafe path)": "SourceUnsafe",
         "twice.md (2)": "SourceUnsafe",
         "bomb.md": "SourceUnsafe",
         "other.md": "SourceUnsupported",

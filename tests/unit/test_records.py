@@ -142,6 +142,14 @@ def test_lines_that_are_not_json_are_kept_as_text() -> None:
     assert [page.page for page in commented.pages] == [1, 2, 3, 4]
 
 
+def test_a_long_name_is_not_repeated_with_each_value_in_it() -> None:
+    inner = {str(number): "x" for number in range(2000)}
+    name = "n" * 50_000
+    for value in (inner, [[inner]] * 20, [inner] * 20, {"a": [inner] * 20}):
+        found = load("x.json", json.dumps({name: value}).encode())
+        assert sum(len(each.text) + len(each.section or "") for each in found.blocks) < 10_000_000
+
+
 def test_json_that_is_nested_too_deep_is_refused() -> None:
     for data in ("[" * 100_000, '{"a":' * 5000, "[" * 200 + "]" * 200):
         with pytest.raises(SourceUnsafe):

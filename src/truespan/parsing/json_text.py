@@ -23,6 +23,7 @@ MOST_DEPTH = 100
 """How deep objects and lists may be nested."""
 LONG_VALUE = 300
 """Characters from which on a value is a paragraph."""
+_LONGEST_PATH = 200
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LIST_OF_OBJECTS = re.compile(r"\[[ \t\r\n]*\{")
 _PARAGRAPHS = re.compile(r"\n\s*\n")
@@ -221,14 +222,15 @@ def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
             path = record.path
             if name := make_sound(path):
                 pages = (PageStart(0, record.line, "line"),)
-                yield Block(BlockKind.HEADING, name, None, name, pages=pages)
+                section = name[:_LONGEST_PATH]
+                yield Block(BlockKind.HEADING, name, None, section, pages=pages)
         yield from _record_blocks(record)
 
 
 def _record_blocks(record: Record) -> Iterator[Block]:
     """Yield the short fields of a record as one block, then each long one."""
     pages = (PageStart(0, record.line, "line"),)
-    section = make_sound(record.path) or None
+    section = make_sound(record.path[:_LONGEST_PATH]) or None
     short: list[str] = []
     long: list[tuple[str, str]] = []
     for name, value in flatten(record.value):
@@ -262,7 +264,8 @@ def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, s
         raise RecursionError
     if isinstance(value, Pairs):
         for name, inner in value:
-            full = f"{path}.{name}" if path else name
+            # Cut, because the name of an object is repeated with each value in it.
+            full = f"{path[:_LONGEST_PATH]}.{name}" if path else name
             if isinstance(inner, str):
                 # Nearly all values are.
                 if inner:
@@ -272,8 +275,9 @@ def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, s
     elif isinstance(value, list):
         items = cast(list[Any], value)
         if any(isinstance(item, list) for item in items):
+            above = f"{path[:_LONGEST_PATH]}." if path else ""
             for number, item in enumerate(items, 1):
-                yield from flatten(item, f"{path}.{number}" if path else f"{number}", depth + 1)
+                yield from flatten(item, f"{above}{number}", depth + 1)
         elif items:
             yield path, ", ".join(map(to_text, items))
     elif value is not None and value != "":

@@ -96,12 +96,12 @@ def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:
             continue
         shown = "".join(char if char.isprintable() else "?" for char in member)
         is_usable = shown == member and "" not in folders and len(member) <= LONGEST_NAME
+        advice = "Two files in the archive have this name."
         if leads_out or not is_usable:
-            # Its own name cannot be recorded, but the failure has to be told from others.
-            shown = "/".join(part for part in shown.split("/") if part.strip(". "))[-LONGEST_NAME:]
+            # Its own name cannot be recorded, and must not be that of a file that can be read.
+            plain = "/".join(part for part in shown.split("/") if part.strip(". "))
+            shown = f"{plain[-LONGEST_NAME:]} (unsafe path)"
             advice = "Its path in the archive leads outside, or cannot be a path."
-        else:
-            advice = "Two files in the archive have this name."
         seen[shown] += 1
         if leads_out or not is_usable or seen[shown] > 1:
             number = f" ({seen[shown]})" if seen[shown] > 1 else ""

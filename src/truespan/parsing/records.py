@@ -17,7 +17,7 @@ from truespan.errors import FieldsInvalid, RecordInvalid, SourceUnsafe
 from truespan.parsing.delimited import read_table
 from truespan.parsing.detect import Format
 from truespan.parsing.json_text import Pairs, Record, flatten, make_sound, read_json, to_plain
-from truespan.types.fields import FieldError
+from truespan.types.fields import LONGEST_LABEL, FieldError
 from truespan.types.metadata import parse_value
 from truespan.types.source import LONGEST_TITLE, Member, RecordFields, Refusal
 
@@ -236,6 +236,9 @@ def _field_names(value: Any, path: str = "", depth: int = 3) -> Iterator[str]:
     if isinstance(value, Pairs):
         for name, inner in value:
             full = f"{path}.{name}" if path else name
+            if len(full) > LONGEST_LABEL:
+                # A mapping cannot name it.
+                continue
             yield full
             if depth:
                 yield from _field_names(inner, full, depth - 1)
