@@ -221,9 +221,14 @@ class PostgresDatabase(Database):
         self._lock = threading.Lock()
 
     def read_once(
-        self, scope: Scope | str | None, sql: LiteralString, values: dict[str, Any]
+        self,
+        scope: Scope | str | None,
+        sql: LiteralString,
+        values: dict[str, Any],
+        *,
+        shared: bool = False,
     ) -> list[Row]:
-        role = SHARED_ROLE if scope is None else WORLD_ROLE
+        role = SHARED_ROLE if scope is None else BOTH_ROLES if shared else WORLD_ROLE
         bound = {**_scope_values(scope), **values}
         try:
             return self._run_once(role, sql, bound)

@@ -168,9 +168,12 @@ class Database(ABC):
     `WorldNotFound` when the world does not exist; a single statement then has no rows. With
     `shared`, the tables that belong to no world can be used too."""
 
-    def at(self, scope: Scope | str, **values: Any) -> Statements:
-        """Return what runs single statements with these values, each in one round trip."""
-        return _SingleStatements(self, scope, values)
+    def at(self, scope: Scope | str, *, shared: bool = False, **values: Any) -> Statements:
+        """Return what runs single statements with these values, each in one round trip.
+
+        With `shared`, they can also read the tables that belong to no world.
+        """
+        return _SingleStatements(self, scope, values, shared=shared)
 
     @property
     def shared(self) -> Statements:
@@ -179,9 +182,14 @@ class Database(ABC):
 
     @abstractmethod
     def read_once(
-        self, scope: Scope | str | None, sql: LiteralString, values: dict[str, Any]
+        self,
+        scope: Scope | str | None,
+        sql: LiteralString,
+        values: dict[str, Any],
+        *,
+        shared: bool = False,
     ) -> list[Row]:
-        """Run one reading statement for a scope, or on tables that belong to no world."""
+        """Run one reading statement for a scope, on tables that belong to no world, or on both."""
 
     @abstractmethod
     def read(
@@ -259,15 +267,22 @@ def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
 
 class _SingleStatements(Statements):
     def __init__(
-        self, database: Database, scope: Scope | str | None, values: dict[str, Any]
+        self,
+        database: Database,
+        scope: Scope | str | None,
+        values: dict[str, Any],
+        *,
+        shared: bool = False,
     ) -> None:
         self._database = database
+        self._shared = shared
         self._scope = scope
         self._values = values
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
         check_cancelled()
-        return self._database.read_once(self._scope, sql, {**self._values, **values})
+        bound = {**self._values, **values}
+        return self._database.read_once(self._scope, sql, bound, shared=self._shared)
 
     @retry_on_conflict
     def execute(self, sql: LiteralString, /, **values: Any) -> int:

@@ -196,7 +196,12 @@ class SqliteDatabase(Database):
                 migrate(self.connection, scripts)
 
     def read_once(
-        self, scope: Scope | str | None, sql: LiteralString, values: dict[str, Any]
+        self,
+        scope: Scope | str | None,
+        sql: LiteralString,
+        values: dict[str, Any],
+        *,
+        shared: bool = False,
     ) -> list[Row]:
         bound = _bindable({**scope_values(scope), **values})
         with self.map_errors():

@@ -28,18 +28,21 @@ from truespan.types.profile import ChunkingProfile, EmbeddingProfile, chunking_t
 from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb, World
 
-_DEFAULT_GENERATION: Final = """
-    SELECT w.changes, g.number, g.profile, g.chunking, g.profile_id, g.created_at, g.checksum
-    FROM worlds w
+_NAMED: Final = "WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum"
+_CELLS: Final = "w.changes, g.number, g.profile, g.chunking, g.profile_id, g.created_at, g.checksum"
+_DEFAULT: Final = """
     LEFT JOIN generations g ON g.world_id = w.world_id AND g.number = w.generation
     WHERE w.world_id = :world
 """
-_NUMBERED_GENERATION: Final = """
-    SELECT w.changes, g.number, g.profile, g.chunking, g.profile_id, g.created_at, g.checksum
-    FROM worlds w
+_NUMBERED: Final = """
     JOIN generations g ON g.world_id = w.world_id AND g.number = :number
     WHERE w.world_id = :world AND (g.removed_at IS NULL OR :aliased)
 """
+_DEFAULT_GENERATION: Final = f"SELECT {_CELLS} FROM worlds w {_DEFAULT}"
+_NUMBERED_GENERATION: Final = f"SELECT {_CELLS} FROM worlds w {_NUMBERED}"
+_WHOLE: Final = (
+    f"SELECT {_NAMED}, {_CELLS} FROM directory d JOIN worlds w ON w.world_id = d.world_id "
+)
 
 _WORLD_ALIAS: Final = ""
 """How the default of a world is named among the aliases that were moved."""
@@ -120,10 +123,14 @@ class Worlds(Part):
     ) -> World | None:
         """Return the world with this id or name, with the generation that is selected. The
         authority is checked before anything of the world is read."""
+        if is_world_id(reference) and not isinstance(selector, str):
+            found = self._find_by_id(authority, WorldId(reference), selector)
+            if found is not None:
+                return found
         with self._db.read_every_world() as session:
             named = session.one(
                 # An id wins over a name.
-                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum
+                f"""SELECT {_NAMED}
                    FROM directory d WHERE IS_WORLD(d, :id) OR d.name = :reference
                    ORDER BY coalesce(IS_WORLD(d, :id), false) DESC LIMIT 1""",
                 id=reference if is_world_id(reference) else None,
@@ -142,6 +149,17 @@ class Worlds(Part):
             raise _damaged_name(named[0])
         self._seal(named[0])
         return self.find_world(authority, reference, selector)
+
+    def _find_by_id(self, authority: Authority, world: WorldId, number: int | None) -> World | None:
+        """Return a world with one statement; None if that is not enough to find or trust it."""
+        if not authority.sees(world):
+            return None
+        found = self._db.at(world, shared=True, number=number, aliased=False).one(
+            _WHOLE + (_DEFAULT if number is None else _NUMBERED)
+        )
+        if found is None or found[4] != world_checksum(*found[:4]):
+            return None
+        return _read_world(found[:4], found[5:], number)
 
     def is_unchanged(self, world: World) -> bool:
         """Say whether a world still exists and nothing in it changed since it was read."""
