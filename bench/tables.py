@@ -1,7 +1,7 @@
 """Whether a question about a cell finds the row of the table that has it.
 
-Fifty questions about eight long tables in HTML, DOCX and Markdown, all in one world; they are in
-`bench/table_questions`, written by hand. The same cities are in four of the tables, so that only
+Fifty questions about eight long tables in HTML, DOCX, Markdown and CSV, all in one world; they are
+in `bench/table_questions`, written by hand. The same cities are in four of the tables, so that only
 the names of the columns tell which is meant. Counted is a passage that contains the whole row, and
 one that contains its header too, without which nobody can read it. Next to it: the same files in a
 world whose tables were not divided, because it had the contract's defaults while they were
@@ -12,12 +12,13 @@ Run it with `python -m bench.tables`; `--full` lists the rows that were not amon
 
 from __future__ import annotations
 
+import csv
 import tomllib
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -71,6 +72,13 @@ def to_html(table: Table) -> bytes:
     return f"<!DOCTYPE html><html><body>{title}{rows}</body></html>".encode()
 
 
+def to_csv(table: Table) -> bytes:
+    """Return the rows of a table alone."""
+    text = StringIO()
+    csv.writer(text).writerows(table.rows)
+    return text.getvalue().encode()
+
+
 def to_markdown(table: Table) -> bytes:
     """Return a Markdown file with a table."""
     lines = [f"| {BAR.join(row)} |" for row in table.rows]
@@ -115,6 +123,7 @@ def to_docx(table: Table) -> bytes:
 WRITERS: dict[str, Callable[[Table], bytes]] = {
     ".html": to_html,
     ".md": to_markdown,
+    ".csv": to_csv,
     ".docx": to_docx,
 }
 

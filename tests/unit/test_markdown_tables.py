@@ -50,6 +50,8 @@ def test_rows_become_a_markdown_table(text: str, expected: str):
         "One line | alone",
         "Prose with a bar | in it.\nIt goes on,\nand on.",
         "  cat a | sort\n  cat b | sort",
+        "$ cat a | sort\n$ cat b | sort",
+        "Name = str | None\nSize = int | None",
         MARKDOWN,
     ],
 )

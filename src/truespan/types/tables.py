@@ -15,6 +15,10 @@ _PARAGRAPH = "\n\n"
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 
 
+_CODE = re.compile(r"[{};:,(\\]$|^[$#>@] |(?:^|\s)(?:[-+*/=!<>]?=|->|=>|\|\||&&)(?:\s|$)")
+"""What is seen at lines of programs and seldom in tables."""
+
+
 def format_tables(text: str) -> str:
     """Return a text with its tables in Markdown; nothing else changes.
 
@@ -69,6 +73,8 @@ def _is_table(lines: Sequence[str]) -> bool:
         return False
     if all(line.startswith("|") and line.rstrip().endswith("|") for line in lines):
         # It is in Markdown already.
+        return False
+    if sum(bool(_CODE.search(line)) for line in lines) * 2 > len(lines):
         return False
     return sum(bool(BAR.search(line)) for line in lines) * 2 > len(lines)
 
