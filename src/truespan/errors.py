@@ -509,7 +509,8 @@ class SourceUnsupported(SourceRefused):
     code = "source_unsupported"
     reason = "unsupported file type"
     advice = (
-        "Text, Markdown, HTML, DOCX, ODT, PPTX, ODP, EPUB, PDF, CSV, JSON and ZIP can be ingested."
+        "Text, Markdown, HTML, DOCX, ODT, PPTX, ODP, EPUB, PDF, CSV, JSON, e-mail, notebooks,"
+        " source code and ZIP can be ingested."
     )
 
 
