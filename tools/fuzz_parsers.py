@@ -36,6 +36,8 @@ FORMATS = {
     "pptx": "pptx",
     "odt": "odt",
     "epub": "epub",
+    "xlsx": "xlsx",
+    "ods": "ods",
     "pdf": "pdf",
     "html": "html",
     "markdown": "md",
@@ -94,6 +96,8 @@ def _made(format: str, random: Random) -> bytes:
             return _archive(fuzz_seeds.odt_members(), random)
         case "epub":
             return _archive(fuzz_seeds.epub_members(), random)
+        case "xlsx" | "ods":
+            return _archive(fuzz_seeds.sheet_members(format), random)
         case "pdf":
             return _changed(random.choice(_files(fuzz_seeds.pdf_files)), random)
         case "html":

@@ -17,6 +17,7 @@ from tests.support.hostile.parts import (
     relations,
 )
 from tests.support.pdf_maker import Bookmark, Page, Words, column, make_pdf
+from tests.support.sheet_maker import cell, ods, rows, sheet, xlsx
 
 _PAGE = """<h1 id="a">One &amp; only</h1><p>Some <b>bold</b> and <a href="#n">linked</a>
 text<br/>with a break.<sup><a href="#n" epub:type="noteref">1</a></sup></p>
@@ -213,6 +214,29 @@ def epub_members() -> dict[str, bytes]:
             "OEBPS/p.png": png(2, 2, bytes(14)),
         }
     )
+
+
+def sheet_members(format: str) -> dict[str, bytes]:
+    """Return the parts of a workbook with titles, tables, merged cells and formats."""
+    table = [["Item", "2024", "2025"], ["Tea & milk", 3.5, True], ["Bread", None, -2]]
+    if format == "ods":
+        cells = "".join(f"<table:table-cell><text:p>{n}</text:p></table:table-cell>" for n in "abc")
+        row = f'<table:table-row table:number-rows-repeated="2">{cells}</table:table-row>'
+        data = ods(f'<table:table table:name="One"><table:table-column/>{row * 2}</table:table>')
+    else:
+        looks = cell("A8", 0.25, 1) + cell("B8", 43831.5, 2) + cell("C8", -1234.5, 3)
+        lines = rows([["A title"]]) + rows(table, top=3) + f'<row r="8" hidden="0">{looks}</row>'
+        strings = "<si><t>one</t></si><si><r><t>two</t></r></si>"
+        shared = '<row r="9"><c r="A9" t="s"><v>0</v></c><c r="B9" t="s"><v>1</v></c></row>'
+        merged = '<mergeCells><mergeCell ref="A3:B3"/></mergeCells><autoFilter ref="A3:C5"/>'
+        columns = '<cols><col min="3" max="3" hidden="1"/></cols>'
+        data = xlsx(
+            {"One": sheet(lines + shared, before=columns, after=merged), "Two": sheet(lines)},
+            formats=["0.0%", "d-mmm-yy h:mm", '#,##0.00" €";[Red](0);[>5]General'],
+            strings=strings,
+        )
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def pdf_files() -> list[bytes]:

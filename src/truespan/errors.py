@@ -509,8 +509,8 @@ class SourceUnsupported(SourceRefused):
     code = "source_unsupported"
     reason = "unsupported file type"
     advice = (
-        "Text, Markdown, HTML, DOCX, ODT, PPTX, ODP, EPUB, PDF, CSV, JSON, e-mail, notebooks,"
-        " source code and ZIP can be ingested."
+        "Text, Markdown, HTML, DOCX, ODT, PPTX, ODP, EPUB, PDF, spreadsheets, CSV, JSON, "
+        "e-mail, notebooks, source code and ZIP can be ingested."
     )
 
 

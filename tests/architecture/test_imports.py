@@ -90,6 +90,7 @@ THIRD_PARTY = {
     "markdown_it": "parsing/markdown.py",
     "lxml": "parsing/",
     "pypdfium2": "parsing/pdf/",
+    "python_calamine": "parsing/sheets/binary.py",
     "py3langid": "ingest/language.py",
     "snowballstemmer": "retrieval/terms.py",
     "watchfiles": "files/watch.py",
@@ -120,6 +121,7 @@ WORLDLY = {"os", "time", "random", "datetime", "secrets", "socket", "subprocess"
 CALENDAR = {
     *("parsing/mail.py", "parsing/pptx/charts.py"),
     *("types/metadata.py", "types/timestamp.py"),
+    *("parsing/sheets/binary.py", "parsing/sheets/number_format.py"),
 }
 """Pure files that read dates which others wrote."""
 PRESENT = {"now", "utcnow", "today"}

@@ -145,8 +145,8 @@ class HandClock:
 class DirectParser:
     """Parses in this very process, with the code that the child process runs."""
 
-    def parse(self, name: str, data: bytes, *, images: bool) -> Loaded:
-        return load(name, data, images=images)
+    def parse(self, name: str, data: bytes, *, images: bool, hidden: bool = False) -> Loaded:
+        return load(name, data, images=images, hidden=hidden)
 
     def members(
         self, name: str, data: bytes, options: DocumentOptions, first: str | None = None

@@ -13,9 +13,27 @@ EPUB = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip" + b"..."
 DOCX = b"PK\x03\x04" + b"..[Content_Types].xml..word/document.xml.."
 PPTX = b"PK\x03\x04" + b"..[Content_Types].xml..ppt/presentation.xml.."
 ODT = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.text..."
+XLSX = b"PK\x03\x04" + b"..[Content_Types].xml..xl/workbook.xml.."
+XLSB = b"PK\x03\x04" + b"..[Content_Types].xml..xl/workbook.bin.."
+ODS = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet.."
 ZIP = b"PK\x03\x04 something else"
 PDF = b"%PDF-1.7\n"
 PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
+
+
+def compound(*streams: str) -> bytes:
+    """Return an old Office file with streams of these names and nothing in them."""
+    names = [f"{name}\0".encode("utf-16-le") for name in ("Root Entry", *streams)]
+    entries = b"".join(
+        name.ljust(64, b"\0") + len(name).to_bytes(2, "little") + bytes(62) for name in names
+    )
+    sectors = [entries[at : at + 512].ljust(512, b"\0") for at in range(0, len(entries), 512)]
+    # The first sector is the allocation table, which says where the directory goes on.
+    chain = [0xFFFFFFFD, *range(2, len(sectors) + 1), 0xFFFFFFFE]
+    table = b"".join(number.to_bytes(4, "little") for number in chain).ljust(512, b"\xff")
+    head = b"\xd0\xcf\x11\xe0" + bytes(26) + (9).to_bytes(2, "little") + bytes(16)
+    head += (1).to_bytes(4, "little") + bytes(24) + bytes(4)
+    return head.ljust(512, b"\xff") + table + b"".join(sectors)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +69,16 @@ PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
         ("a.zip", ODT.replace(b".text", b".presentation"), Format.ODP),
         ("a.ott", ZIP, Format.ODT),
         ("a.fodt", b"<?xml", Format.ODT),
+        ("a.bin", XLSX, Format.XLSX),
+        ("a.xlsx", XLSB, Format.XLSB),
+        ("a.xlsx", ODS, Format.ODS),
+        ("a.xlsm", ZIP, Format.XLSX),
+        ("a.ods", ZIP, Format.ODS),
+        ("a.xls", PAGE, Format.HTML),
+        ("a.bin", compound("Workbook"), Format.XLS),
+        ("a.doc", compound("Other", "Other", "Other", "Other", "BOOK"), Format.XLS),
+        ("a.xls", compound("WordDocument"), None),
+        ("a.doc", compound("Workbook")[:600], None),
         (".txt", b"hidden", None),
         ("a.ipynb", b'{"cells": []}', Format.NOTEBOOK),
         ("a.Py", b"x = 1", Format.CODE),
@@ -72,6 +100,8 @@ def test_an_office_document_with_a_password_says_so() -> None:
         load("secret.docx", data)
     with pytest.raises(SourceUnsupported):
         load("old.doc", b"\xd0\xcf\x11\xe0" + bytes(64))
+    with pytest.raises(SourceUnsupported):
+        load("old.xls", compound("WordDocument"))
 
 
 def test_an_epub_is_a_book_whatever_it_is_called() -> None:

@@ -69,6 +69,8 @@ class Preparation(Struct, frozen=True):
     sanitizer: Sanitizer = field(default_factory=Sanitizer)
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
+    hidden_sheets: bool = False
+    """Whether hidden sheets, rows and columns of workbooks are read."""
     divides_tables: bool = False
     """Whether a long table becomes parts that begin with its header, and rows stay whole."""
 
@@ -97,12 +99,18 @@ class Preparation(Struct, frozen=True):
             ) from None
 
     def recipe(
-        self, declared: DocumentOptions, counter: TokenCounter, *, pictures: bool = True
+        self,
+        declared: DocumentOptions,
+        counter: TokenCounter,
+        *,
+        pictures: bool = True,
+        hidden: bool = False,
     ) -> str:
         """Return a digest of everything that is done to a source's bytes."""
         # The same bytes under the same recipe give the same revision, so nothing needs to be done
-        # again. `pictures` says whether the source can contain any. The model's input limit is not
-        # part of the recipe: it belongs to a generation, not to a revision.
+        # again. `pictures` says whether the source can contain any, `hidden` whether it is a
+        # workbook that is read with its hidden sheets. The model's input limit is not part of the
+        # recipe: it belongs to a generation, not to a revision.
         flags = self.figures
         steps = {
             "cleaning": CLEANING_VERSION,
@@ -118,6 +126,7 @@ class Preparation(Struct, frozen=True):
             "on_token_limit": self.on_token_limit,
             # A detected language decides where sentences end.
             "language": None if declared.language else detector_name(),
+            **({"hidden_sheets": True} if hidden else {}),
         }
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 

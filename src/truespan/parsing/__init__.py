@@ -16,6 +16,7 @@ from truespan.errors import SourceEmpty, SourceNotText
 from truespan.parsing.clean import clean
 from truespan.parsing.detect import (
     PICTURED,
+    SHEETS,
     Format,
     decode,
     explain_refusal,
@@ -28,6 +29,7 @@ from truespan.types.text import Loaded
 
 __all__ = [
     "LOADER_VERSION",
+    "is_workbook",
     "load",
     "may_have_pictures",
     "may_hold_members",
@@ -39,10 +41,11 @@ LOADER_VERSION = 3
 """Increased whenever a source would give other blocks."""
 
 
-def load(name: str, data: bytes, *, images: bool = False) -> Loaded:
+def load(name: str, data: bytes, *, images: bool = False, hidden: bool = False) -> Loaded:
     """Parse the source `name` with the content `data`.
 
-    Pictures are always found and placed; their bytes are read only if `images` is true.
+    Pictures are always found and placed; their bytes are read only if `images` is true. Hidden
+    sheets, rows and columns of workbooks are read only if `hidden` is true.
 
     Raises:
         SourceRefused: the source cannot become a document; its kind says why.
@@ -51,7 +54,7 @@ def load(name: str, data: bytes, *, images: bool = False) -> Loaded:
     found = format_of(name, data)
     if found is None:
         raise explain_refusal(shown, data)
-    loaded = _load(found, shown, data, images)
+    loaded = _load(found, shown, data, images, hidden)
     # Whether the words of pictures are enough depends on settings that are not known here.
     if not any(
         clean(block.text).strip() or any(placed.figure.alt for placed in block.figures)
@@ -71,7 +74,12 @@ def may_have_pictures(name: str, data: bytes) -> bool:
     return format_of(name, data) in PICTURED
 
 
-def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
+def is_workbook(name: str, data: bytes) -> bool:
+    """Return whether a source has sheets, some of which may be hidden."""
+    return format_of(name, data) in SHEETS
+
+
+def _load(found: Format, shown: str, data: bytes, images: bool, hidden: bool) -> Loaded:
     # Imported here, because most runs of the program parse nothing.
     match found:
         case Format.ZIP:
@@ -125,6 +133,10 @@ def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
             return load_json(shown, data, lines=found is Format.JSONL)
         case _:
             pass
+    if found in SHEETS:
+        from truespan.parsing.sheets import load_sheets
+
+        return load_sheets(found, shown, data, hidden=hidden)
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)

@@ -259,13 +259,17 @@ class ChildParser:
         self._free: list[ChildLink] = []
         self._owner = os.getpid()
 
-    def parse(self, name: str, data: bytes, *, images: bool) -> Loaded:
-        """Return what a source holds; the bytes of pictures only if `images` are wanted.
+    def parse(self, name: str, data: bytes, *, images: bool, hidden: bool = False) -> Loaded:
+        """Return what a source holds; the bytes of pictures only if `images` are wanted, and what
+        is hidden in a workbook only if that is.
 
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.
         """
-        task = Task.PARSE_WITH_IMAGES if images else Task.PARSE
+        if hidden:
+            task = Task.PARSE_WITH_ALL if images else Task.PARSE_WITH_HIDDEN
+        else:
+            task = Task.PARSE_WITH_IMAGES if images else Task.PARSE
         content = self._run(task, name, name, data)
         try:
             return msgspec.msgpack.decode(content, type=Loaded)

@@ -73,6 +73,8 @@ class Task(IntEnum):
     PARSE_WITH_IMAGES = 1
     SPLIT = 2
     MEMBERS = 3
+    PARSE_WITH_HIDDEN = 4
+    PARSE_WITH_ALL = 5
 
 
 class Limits(NamedTuple):
@@ -243,8 +245,9 @@ def _run(task: int, name: str, document: bytes) -> tuple[bytes, bool]:
                 else read_members(*wanted, request.first)
             )
             return msgspec.msgpack.encode(found), True
-        images = task == Task.PARSE_WITH_IMAGES
-        return msgspec.msgpack.encode(load(name, document, images=images)), True
+        images = task in (Task.PARSE_WITH_IMAGES, Task.PARSE_WITH_ALL)
+        hidden = task in (Task.PARSE_WITH_HIDDEN, Task.PARSE_WITH_ALL)
+        return msgspec.msgpack.encode(load(name, document, images=images, hidden=hidden)), True
     except SourceRefused as refusal:
         advice = refusal.advice if refusal.advice != type(refusal).advice else None
         answer = Refusal(type(refusal).__name__, advice)

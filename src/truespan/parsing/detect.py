@@ -23,6 +23,10 @@ class Format(StrEnum):
     ODP = "odp"
     EPUB = "epub"
     PDF = "pdf"
+    XLSX = "xlsx"
+    XLSB = "xlsb"
+    XLS = "xls"
+    ODS = "ods"
     ZIP = "zip"
     NOTEBOOK = "notebook"
     CODE = "code"
@@ -44,6 +48,10 @@ _ENDINGS = {
     **dict.fromkeys((".odp", ".otp", ".fodp"), Format.ODP),
     ".epub": Format.EPUB,
     ".pdf": Format.PDF,
+    **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), Format.XLSX),
+    ".xlsb": Format.XLSB,
+    **dict.fromkeys((".xls", ".xlt"), Format.XLS),
+    **dict.fromkeys((".ods", ".ots"), Format.ODS),
     ".zip": Format.ZIP,
     ".ipynb": Format.NOTEBOOK,
     ".eml": Format.EMAIL,
@@ -63,6 +71,8 @@ _ENDINGS = {
     ".json": Format.JSON,
     **dict.fromkeys((".jsonl", ".ndjson"), Format.JSONL),
 }
+SHEETS = frozenset({Format.XLSX, Format.XLSB, Format.XLS, Format.ODS})
+"""Formats of workbooks."""
 ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})
 """Formats of files that are nothing but a collection of others."""
 RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
@@ -71,9 +81,13 @@ HOLDERS = ARCHIVES | RECORDS | {Format.EMAIL}
 """Formats of files that several documents may be in."""
 PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.HTML})
 """Formats whose pictures are found."""
-_ZIPPED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.ZIP})
-_LOOSE = frozenset({Format.TEXT, Format.HTML, None})
-"""Formats by name that the beginning of the content may overrule."""
+_ZIPPED = frozenset(
+    {Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.ZIP}
+    | {Format.XLSX, Format.XLSB, Format.ODS}
+)
+_LOOSE = frozenset({Format.TEXT, Format.HTML, Format.XLS, None})
+"""Formats by name that the beginning of the content may overrule. Many programs export tables as
+pages and call them `.xls`."""
 
 _PDF = re.compile(rb"%PDF-\d")
 _PDF_HEAD = 1024
@@ -93,7 +107,18 @@ _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
 _OPEN_DOCUMENTS = {
     b"mimetypeapplication/vnd.oasis.opendocument.text": Format.ODT,
     b"mimetypeapplication/vnd.oasis.opendocument.presentation": Format.ODP,
+    b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet": Format.ODS,
 }
+_PARTS = {
+    b"word/document": Format.DOCX,
+    b"ppt/presentation": Format.PPTX,
+    b"xl/workbook.bin": Format.XLSB,
+    b"xl/workbook": Format.XLSX,
+}
+"""The parts that documents of Office are known by."""
+_COMPOUND = struct.Struct("<30xH16xI24x109I")
+_MOST_SECTORS = 1024
+"""How much of the directory of an old Office file is looked at."""
 
 
 def supported(name: str, pattern: str = "") -> bool:
@@ -124,17 +149,22 @@ def format_of(name: str, data: bytes) -> Format | None:
                 return found
         names = _zip_names(data)
         is_office = _has_part(names, data, b"[Content_Types].xml")
-        if _has_part(names, data, b"word/document") or (is_office and b"wordprocessingml" in data):
+        for part, format in _PARTS.items():
+            if _has_part(names, data, part):
+                return format
+        if is_office and b"wordprocessingml" in data:
             return Format.DOCX
-        if _has_part(names, data, b"ppt/presentation") or (is_office and b"presentationml" in data):
+        if is_office and b"presentationml" in data:
             return Format.PPTX
+        if is_office and b"spreadsheetml" in data:
+            return Format.XLSX
         if _has_part(names, data, b"META-INF/container.xml"):
             return Format.EPUB
         return named if named in _ZIPPED else None
     if _PDF.match(data) or (named is Format.PDF and _PDF.search(data, 0, _PDF_HEAD)):
         return Format.PDF
     if data.startswith(_OLD_OFFICE):
-        return None
+        return Format.XLS if _streams(data) & {"workbook", "book"} else None
     if named in _LOOSE and _HTML.match(data[:_HTML_HEAD]):
         return Format.HTML
     return named
@@ -190,6 +220,30 @@ def explain_refusal(name: str, data: bytes) -> SourceRefused:
     texts = (Format.TEXT, Format.MARKDOWN, Format.HTML, Format.NOTEBOOK, Format.CODE, *RECORDS)
     promises_text = _ENDINGS.get(_ending(name)) in texts
     return SourceNotText(name) if promises_text else SourceUnsupported(name)
+
+
+def _streams(data: bytes) -> set[str]:
+    """Return the names of the streams of an old Office file, in lower case."""
+    if len(data) < _COMPOUND.size:
+        return set()
+    shift, sector, *tables = _COMPOUND.unpack_from(data)
+    size = 1 << min(max(shift, 7), 12)
+    names: set[str] = set()
+    for _ in range(_MOST_SECTORS):
+        start = (sector + 1) * size
+        for entry in range(start, min(start + size, len(data) - 127), 128):
+            length = min(int.from_bytes(data[entry + 64 : entry + 66], "little"), 64)
+            name = data[entry : entry + max(length - 2, 0)]
+            names.add(name.decode("utf-16-le", "replace").lower())
+        # The next sector of the directory, by the allocation table.
+        table, place = divmod(sector * 4, size)
+        if table >= len(tables):
+            break
+        at = (tables[table] + 1) * size + place
+        sector = int.from_bytes(data[at : at + 4], "little")
+        if sector >= len(data) // size:
+            break
+    return names
 
 
 def _ending(name: str) -> str:

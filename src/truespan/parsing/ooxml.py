@@ -97,7 +97,7 @@ class OfficePackage:
         self.left_out = 0
         """The number of parts with text that could not be read."""
         self._read: set[str] = set()
-        self.relations = self._relations("")
+        self.relations = self.relations_of("")
 
     def read_main(self, usual: str, tag: str) -> Part:
         """Read the main part, whose root has this tag. Other documents are not supported."""
@@ -119,7 +119,7 @@ class OfficePackage:
         if _STRICT_MARK in content[:_STRICT_AREA]:
             # The namespaces of the strict format become those of the transitional format.
             content = _STRICT.sub(_TRANSITIONAL, content)
-        return Part(found, parse_xml(self.name, content), self._relations(found))
+        return Part(found, parse_xml(self.name, content), self.relations_of(found))
 
     def read_new_part(self, member: str) -> Part | None:
         """Read a part unless it was read before, so that none contains itself or appears twice.
@@ -132,7 +132,8 @@ class OfficePackage:
             self.left_out += 1
             return None
 
-    def _relations(self, member: str) -> dict[str, Relation]:
+    def relations_of(self, member: str) -> dict[str, Relation]:
+        """Return the references from a part, or from the package itself, by their ids."""
         folder, _, file = member.rpartition("/")
         listed = self.archive.find(f"{folder}/_rels/{file}.rels".lstrip("/"))
         content = self.archive.read(listed) if listed else None

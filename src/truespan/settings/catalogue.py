@@ -100,6 +100,9 @@ class Settings:
     loader_cpu_seconds: Positive = 8
     """Processor time for parsing a document; large ones get more."""
 
+    hidden_sheets: bool = False
+    """Whether to read hidden sheets, rows and columns of workbooks."""
+
     docx_extract_images: bool = False
     """Whether to keep the images of documents."""
     docx_inline_figure_placeholders: bool = False

@@ -157,6 +157,7 @@ def open_library(
                     chunks=settings.docx_figure_chunks,
                     debug=settings.docx_image_debug,
                 ),
+                hidden_sheets=settings.hidden_sheets,
                 sanitizer=_sanitizer(folder, settings),
                 chunkings=settings.chunkings,
                 on_token_limit=OnTokenLimit(settings.on_token_limit),
