@@ -229,3 +229,21 @@ def test_page_is_ingested_in_the_background_and_again(world: World, server: WebS
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(again.id).state is JobState.DONE
     assert "Sentence 5" in world.documents.text("a")
+
+
+@proves("pages.allowed-hosts")
+def test_submitted_pages_never_read_files_of_the_server(
+    here: Place, world: World, server: WebServer
+) -> None:
+    secret = here.write("secret.txt", story(3))
+    server.pages["/a"] = page(html(story(5)))
+
+    for path in (secret, f"file://{secret}", "upload:secret.txt"):
+        with pytest.raises(InvalidSettings, match="http://"):
+            world.submit_pages([server.url("/a"), path])
+    assert world.jobs.list() == []
+
+    job = world.submit_pages([server.url("/a")], tags=["web"])
+    world.access.components.queue.wait()  # type: ignore[attr-defined]
+    assert world.jobs.get(job.id).state is JobState.DONE
+    assert [document.tags for document in world.documents.list()] == [("web",)]
