@@ -9,9 +9,10 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
+OCR := .venv-ocr
 DOCS := .venv-docs
 
-.PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks programs chromium axe lint format types \
+.PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe lint format types \
 	bench bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve package lock clean
 
 help: ## list the targets
@@ -97,6 +98,18 @@ test-frameworks: $(FRAMEWORKS)/.installed ## test the retrievers with LangChain,
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations -m frameworks -rs \
 		--allow-hosts=127.0.0.1 --allow-unix-socket -o asyncio_mode=auto \
 		-o asyncio_default_fixture_loop_scope=function
+
+# Text recognition has its own environment, so that the other tests run without it.
+$(OCR)/.installed: lock/ocr.txt pyproject.toml
+	@echo "installing Truespan and text recognition ..."
+	$(PYTHON) -m venv $(OCR)
+	$(OCR)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r lock/ocr.txt
+	PATH="$(CURDIR)/$(OCR)/bin:$$PATH" $(OCR)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e .
+	@touch $@
+
+test-ocr: $(OCR)/.installed ## test text recognition (a minute or two)
+	$(OCR)/bin/python -m pytest tests/ocr -m ocr -n 0 -rs -p no:cacheprovider
 
 chromium:
 	@command -v chromium >/dev/null || $(MAKE) --no-print-directory programs PROGRAMS=chromium
@@ -186,12 +199,13 @@ package: $(VENV)/.dev ## build the wheel and the source distribution in dist/
 
 # The extra `server` has its own lock, and the tests need it too.
 lock: ## update the lock files (needs uv)
-	for set in runtime server dev bench frameworks; do \
+	for set in runtime server dev bench frameworks ocr; do \
 		case $$set in \
 			runtime) with="";; \
 			server) with="--extra server";; \
 			dev) with="--extra server --group dev";; \
 			bench) with="--extra server --group bench";; \
+			ocr) with="--extra ocr --group ocr";; \
 			*) with="--group $$set";; \
 		esac; \
 		uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -202,4 +216,4 @@ lock: ## update the lock files (needs uv)
 		--no-header --no-annotate --quiet --upgrade --group docs -o lock/docs.txt
 
 clean: ## remove the environments, the demo library, the site and the benchmark results
-	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(DOCS) dist site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(OCR) $(DOCS) dist site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis

@@ -549,10 +549,16 @@ class SourceEncrypted(SourceRefused):
     advice = "Save a copy without the password."
 
 
+OCR_ADVICE = (
+    'Text in pictures is recognised with the setting ocr = "auto" and the extra that it needs: '
+    "pip install 'truespan[ocr]'."
+)
+
+
 class SourceScanned(SourceRefused):
     code = "source_scanned"
     reason = "contains pictures of pages and no text"
-    advice = "Run text recognition over it first."
+    advice = OCR_ADVICE
 
 
 class SourceBroken(SourceRefused):

@@ -493,6 +493,8 @@ def test_the_documents_page_states_the_limits_that_hold() -> None:
         (f"{archive.LARGEST_TOTAL >> 20} MiB", ""),
         (f"{archive.HIGHEST_RATIO}, beyond the first {archive.FREE_SIZE >> 20} MiB", ""),
         (f"{pdf._MOST_PAGES}", ""),
+        (f"{settings.ocr_cpu_seconds} seconds more", "ocr_cpu_seconds"),
+        (f"{child_parser.RECOGNITION_MEMORY >> 20} MiB more", ""),
     ]
 
     rows = table_rows(sections_of(DOCS / "documents.md")["Limits"])

@@ -60,7 +60,7 @@ def compound(*streams: str) -> bytes:
         ("a.pdf", ZIP, None),
         ("a.zip", ZIP, Format.ZIP),
         ("a.bin", ZIP, None),
-        ("a.jpg", b"\xff\xd8\xff", None),
+        ("a.jpg", b"\xff\xd8\xff", Format.IMAGE),
         ("a.docx", b"\xd0\xcf\x11\xe0", None),
         ("a.DOCX", DOCX, Format.DOCX),
         ("a.bin", PPTX, Format.PPTX),

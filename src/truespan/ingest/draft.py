@@ -71,6 +71,8 @@ class Preparation(Struct, frozen=True):
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
     hidden_sheets: bool = False
     """Whether hidden sheets, rows and columns of workbooks are read."""
+    ocr: bool = False
+    """Whether the text of images and scanned pages is recognised."""
     divides_tables: bool = False
     """Whether a long table becomes parts that begin with its header, and rows stay whole."""
 
@@ -105,12 +107,14 @@ class Preparation(Struct, frozen=True):
         *,
         pictures: bool = True,
         hidden: bool = False,
+        scans: bool = False,
     ) -> str:
         """Return a digest of everything that is done to a source's bytes."""
         # The same bytes under the same recipe give the same revision, so nothing needs to be done
         # again. `pictures` says whether the source can contain any, `hidden` whether it is a
-        # workbook that is read with its hidden sheets. The model's input limit is not part of the
-        # recipe: it belongs to a generation, not to a revision.
+        # workbook that is read with its hidden sheets, `scans` whether its text may have to be
+        # recognised. The model's input limit is not part of the recipe: it belongs to a
+        # generation, not to a revision.
         flags = self.figures
         steps = {
             "cleaning": CLEANING_VERSION,
@@ -128,9 +132,13 @@ class Preparation(Struct, frozen=True):
             "language": None if declared.language else detector_name(),
             **({"hidden_sheets": True} if hidden else {}),
         }
+        if self.ocr and scans:
+            steps["ocr"] = RECOGNITION_VERSION
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 
 
+RECOGNITION_VERSION = 1
+"""Increased whenever recognition would give other words."""
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 

@@ -53,7 +53,7 @@ from truespan.ingest.run import (
     Progress,
     RunLog,
 )
-from truespan.parsing import is_workbook, may_have_pictures, usual_kind
+from truespan.parsing import is_workbook, may_be_recognised, may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
@@ -109,7 +109,7 @@ class _DraftMaker:
         defaults = world.defaults if world else Defaults.CONTRACT
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
-        self._recipes: dict[tuple[DocumentOptions, bool, bool], str] = {}
+        self._recipes: dict[tuple[DocumentOptions, bool, bool, bool], str] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with all that is declared, and a draft unless nothing has changed."""
@@ -137,13 +137,14 @@ class _DraftMaker:
             declared = replace(declared, kind=usual_kind(name, content))
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         source_hash = sha256(content).hexdigest()
-        pictures = may_have_pictures(name, content)
+        pictures, scans = may_have_pictures(name, content), may_be_recognised(name, content)
         hidden = self._preparation.hidden_sheets and is_workbook(name, content)
-        recipe = self._recipes.get((declared, pictures, hidden))
+        recipe = self._recipes.get((declared, pictures, hidden, scans))
         if recipe is None:
-            counter = deps.counter
-            recipe = self._preparation.recipe(declared, counter, pictures=pictures, hidden=hidden)
-            self._recipes[declared, pictures, hidden] = recipe
+            recipe = self._preparation.recipe(
+                declared, deps.counter, pictures=pictures, hidden=hidden, scans=scans
+            )
+            self._recipes[declared, pictures, hidden, scans] = recipe
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None

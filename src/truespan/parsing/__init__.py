@@ -10,12 +10,14 @@ is written, and nothing is fetched.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import PurePath
 
-from truespan.errors import SourceEmpty, SourceNotText
+from truespan.errors import OCR_ADVICE, SourceEmpty, SourceNotText, SourceUnsupported
 from truespan.parsing.clean import clean
 from truespan.parsing.detect import (
     PICTURED,
+    RECOGNISED,
     SHEETS,
     Format,
     decode,
@@ -29,8 +31,10 @@ from truespan.types.text import Loaded
 
 __all__ = [
     "LOADER_VERSION",
+    "can_recognise",
     "is_workbook",
     "load",
+    "may_be_recognised",
     "may_have_pictures",
     "may_hold_members",
     "supported",
@@ -41,11 +45,19 @@ LOADER_VERSION = 3
 """Increased whenever a source would give other blocks."""
 
 
-def load(name: str, data: bytes, *, images: bool = False, hidden: bool = False) -> Loaded:
+def load(
+    name: str,
+    data: bytes,
+    *,
+    images: bool = False,
+    hidden: bool = False,
+    ocr: bool = False,
+) -> Loaded:
     """Parse the source `name` with the content `data`.
 
     Pictures are always found and placed; their bytes are read only if `images` is true. Hidden
-    sheets, rows and columns of workbooks are read only if `hidden` is true.
+    sheets, rows and columns of workbooks are read only if `hidden` is true. With `ocr` the text of
+    images and of scanned pages is recognised.
 
     Raises:
         SourceRefused: the source cannot become a document; its kind says why.
@@ -54,7 +66,7 @@ def load(name: str, data: bytes, *, images: bool = False, hidden: bool = False) 
     found = format_of(name, data)
     if found is None:
         raise explain_refusal(shown, data)
-    loaded = _load(found, shown, data, images, hidden)
+    loaded = _load(found, shown, data, images, hidden, ocr)
     # Whether the words of pictures are enough depends on settings that are not known here.
     if not any(
         clean(block.text).strip() or any(placed.figure.alt for placed in block.figures)
@@ -79,7 +91,17 @@ def is_workbook(name: str, data: bytes) -> bool:
     return format_of(name, data) in SHEETS
 
 
-def _load(found: Format, shown: str, data: bytes, images: bool, hidden: bool) -> Loaded:
+def can_recognise() -> bool:
+    """Return whether the extra `ocr` is installed. Nothing of it is imported."""
+    return find_spec("rapidocr") is not None and find_spec("PIL") is not None
+
+
+def may_be_recognised(name: str, data: bytes) -> bool:
+    """Return whether text may be recognised in pictures of a source of this format."""
+    return format_of(name, data) in RECOGNISED
+
+
+def _load(found: Format, shown: str, data: bytes, images: bool, hidden: bool, ocr: bool) -> Loaded:
     # Imported here, because most runs of the program parse nothing.
     match found:
         case Format.ZIP:
@@ -107,7 +129,13 @@ def _load(found: Format, shown: str, data: bytes, images: bool, hidden: bool) ->
         case Format.PDF:
             from truespan.parsing.pdf import load_pdf
 
-            return load_pdf(shown, data)
+            return load_pdf(shown, data, ocr=ocr and can_recognise())
+        case Format.IMAGE:
+            if not ocr or not can_recognise():
+                raise SourceUnsupported(shown, advice=OCR_ADVICE)
+            from truespan.parsing.ocr import Recogniser, load_image
+
+            return load_image(shown, data, Recogniser())
         case Format.HTML:
             from truespan.parsing.html import load_html
 

@@ -47,6 +47,7 @@ from truespan.parsing.child_process import (
     read_exactly,
     send_request,
 )
+from truespan.parsing.detect import RECOGNISED, format_of
 from truespan.types.source import DocumentOptions, Members
 from truespan.types.text import CanonicalText, Loaded, Sentence
 
@@ -64,7 +65,12 @@ _ABORTED = tuple(
 )
 """How a library ends the process when it gets no memory; corrupted memory ends it otherwise."""
 
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
+"""The child may start no threads, and its libraries would try to when they are imported."""
+
 _MEGABYTE = 1 << 20
+RECOGNITION_MEMORY = 3 << 30
+"""What recognising a page takes more: three quarters of that are addresses, a quarter is used."""
 _MEMORY_PER_BYTE = 16
 _OUTPUT_PER_BYTE = 8
 _WALL_PER_CPU = 3
@@ -109,7 +115,7 @@ class ChildLink:
                 stderr=subprocess.DEVNULL,
                 # The import path and nothing else: keys have no business where documents are
                 # parsed. Windows starts no process without some of the environment.
-                env=None if _WINDOWS else {"PYTHONPATH": path},
+                env=None if _WINDOWS else {"PYTHONPATH": path, **_ONE_THREAD},
                 # Apart from us, so that a Ctrl-C here is not one there.
                 start_new_session=not _WINDOWS,
                 creationflags=_APART,
@@ -235,6 +241,9 @@ class ChildParser:
     `cpu_seconds_per_mb`, three times as long by the clock, and what is read out of it may have
     `output_bytes` and 8 times its size. At most `children` are parsed at once. On Windows the clock
     and the size of the answer are the only limits. A child runs `module`.
+
+    With `ocr_cpu_seconds`, the text of images and of scanned pages is recognised, and a document
+    that may have such pages gets these seconds and 3 GiB more.
     """
 
     def __init__(
@@ -244,6 +253,7 @@ class ChildParser:
         cpu_seconds: float = 8.0,
         cpu_seconds_per_mb: float = 2.0,
         output_bytes: int = 64 << 20,
+        ocr_cpu_seconds: float = 0,
         children: int = 2,
         start_seconds: float = START_SECONDS,
         module: str = "truespan.parsing.child_process",
@@ -252,6 +262,7 @@ class ChildParser:
         self._cpu_seconds = cpu_seconds
         self._cpu_seconds_per_mb = cpu_seconds_per_mb
         self._output_bytes = output_bytes
+        self._ocr_cpu_seconds = ocr_cpu_seconds
         self._start_seconds = start_seconds
         self._module = module
         self._turns = threading.BoundedSemaphore(children)
@@ -266,7 +277,9 @@ class ChildParser:
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.
         """
-        if hidden:
+        if self._ocr_cpu_seconds and format_of(name, data) in RECOGNISED:
+            task = Task.RECOGNISE
+        elif hidden:
             task = Task.PARSE_WITH_ALL if images else Task.PARSE_WITH_HIDDEN
         else:
             task = Task.PARSE_WITH_IMAGES if images else Task.PARSE
@@ -324,8 +337,11 @@ class ChildParser:
         """Return what a child answers about the source `name`; raises SourceRefused."""
         shown, size = PurePath(name).name, len(data)
         cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
+        memory = self._memory_bytes + _MEMORY_PER_BYTE * size
+        if task is Task.RECOGNISE:
+            cpu, memory = cpu + math.ceil(self._ocr_cpu_seconds), memory + RECOGNITION_MEMORY
         limits = Limits(
-            memory=self._memory_bytes + _MEMORY_PER_BYTE * size,
+            memory=memory,
             cpu=cpu,
             wall=float(_WALL_PER_CPU * cpu),
             output=self._output_bytes + _OUTPUT_PER_BYTE * size,

@@ -36,6 +36,7 @@ class Format(StrEnum):
     JSONL = "jsonl"
     EMAIL = "email"
     MAILBOX = "mailbox"
+    IMAGE = "image"
 
 
 _ENDINGS = {
@@ -70,9 +71,12 @@ _ENDINGS = {
     **dict.fromkeys((".tsv", ".tab"), Format.TSV),
     ".json": Format.JSON,
     **dict.fromkeys((".jsonl", ".ndjson"), Format.JSONL),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"), Format.IMAGE),
 }
 SHEETS = frozenset({Format.XLSX, Format.XLSB, Format.XLS, Format.ODS})
 """Formats of workbooks."""
+RECOGNISED = frozenset({Format.PDF, Format.IMAGE})
+"""Formats whose text may have to be recognised in pictures."""
 ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})
 """Formats of files that are nothing but a collection of others."""
 RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
@@ -102,6 +106,9 @@ _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ZIP_END, _ZIP_END_ROOM = struct.Struct("<12xII2x"), 22 + 65535
 _ZIP_ENTRY, _ZIP_ENTRY_MARK = struct.Struct("<28xHHH12x"), b"PK\x01\x02"
+_IMAGE = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|II\*\x00|MM\x00\*|RIFF....WEBP|BM.{4}\x00{4}", re.DOTALL
+)
 _EPUB_MARK = b"mimetypeapplication/epub+zip"
 _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
 _OPEN_DOCUMENTS = {
@@ -121,17 +128,17 @@ _MOST_SECTORS = 1024
 """How much of the directory of an old Office file is looked at."""
 
 
-def supported(name: str, pattern: str = "") -> bool:
+def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
     """Return whether a file that was found in a folder, or by a pattern, is to be parsed.
 
     Programs and configuration files are if the pattern ends as they do: `*.py`. Someone who ingests
-    a folder of documents rarely means the scripts in it.
+    a folder of documents rarely means the scripts in it. Images are with text recognition (`ocr`).
     """
     ending = _ending(name)
     named = _ENDINGS.get(ending)
     if named is Format.CODE:
         return _ending(f"*{pattern}") == ending
-    return named is not None
+    return ocr if named is Format.IMAGE else named is not None
 
 
 def format_of(name: str, data: bytes) -> Format | None:
@@ -141,6 +148,8 @@ def format_of(name: str, data: bytes) -> Format | None:
     page. Everything else is what its name says.
     """
     named = _ENDINGS.get(_ending(name))
+    if named is None and _IMAGE.match(data):
+        return Format.IMAGE
     if data.startswith(_ZIP):
         if data[_EPUB_PLACE] == _EPUB_MARK:
             return Format.EPUB

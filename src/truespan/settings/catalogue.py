@@ -99,6 +99,10 @@ class Settings:
     """Memory of the process that parses documents."""
     loader_cpu_seconds: Positive = 8
     """Processor time for parsing a document; large ones get more."""
+    ocr: Literal["off", "auto"] = "off"
+    """Whether to recognise the text of images and scanned pages; needs the extra `ocr`."""
+    ocr_cpu_seconds: Positive = 3600
+    """Processor time for recognising the text of a document."""
 
     hidden_sheets: bool = False
     """Whether to read hidden sheets, rows and columns of workbooks."""

@@ -61,12 +61,16 @@ class FigureSpot(NamedTuple):
     figure: Figure
 
 
+_PAGES = ("page", "scanned page", "unclear page")
+
+
 class PageStart(NamedTuple):
     """Where a page begins, or what a source has instead of pages; `page` is its number from 1.
 
     `unit` is what is counted: "page", "slide", "line", "cell" or another noun, and for the rows of
-    a sheet "row A:F", with the columns of their table. Each page, slide, line, cell or row that is
-    to be told from others needs its own. Neither part may depend on what follows in the text.
+    a sheet "row A:F", with the columns of their table. "scanned page" and "unclear page" are pages
+    whose text was recognised. Each page, slide, line, cell or row that is to be told from others
+    needs its own. Neither part may depend on what follows in the text.
     """
 
     offset: int
@@ -76,7 +80,7 @@ class PageStart(NamedTuple):
     @property
     def page_number(self) -> int | None:
         """The number of a page; None for anything else that is counted."""
-        return self.page if self.unit == "page" else None
+        return self.page if self.unit in _PAGES else None
 
 
 class Block(Struct, frozen=True):
@@ -212,7 +216,7 @@ _MOST_RANGES = 3
 
 def is_unit(unit: str) -> bool:
     """Return whether pages can be counted in a unit; see `PageStart`."""
-    return bool(_NOUN.fullmatch(unit) or _ROW.fullmatch(unit))
+    return bool(unit in _PAGES or _NOUN.fullmatch(unit) or _ROW.fullmatch(unit))
 
 
 def name_pages(starts: Iterable[PageStart]) -> str | None:

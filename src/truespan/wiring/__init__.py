@@ -24,7 +24,7 @@ from truespan.ingest.embed import OnTokenLimit
 from truespan.jobs.thread import JobThread
 from truespan.library import Library
 from truespan.observer import NULL_OBSERVER, Observer, combine_observers
-from truespan.parsing import may_hold_members, supported
+from truespan.parsing import can_recognise, may_hold_members, supported
 from truespan.parsing.child_parser import ChildParser
 from truespan.protocols import (
     ChatModels,
@@ -105,6 +105,12 @@ def open_library(
     rules = providers.answer_rules(settings, known=distance)
     providers.chat_choices(settings)
     providers.check_rerank(settings)
+    ocr = settings.ocr == "auto"
+    if ocr and not can_recognise():
+        raise InvalidConfiguration(
+            'Text recognition (ocr = "auto") is not installed.',
+            advice="Install it: pip install 'truespan[ocr]', or set ocr to off.",
+        )
     clock = SystemClock()
     store = storage.open_store(folder, settings, clock)
     index = _index(folder, settings, clock, store)
@@ -136,10 +142,11 @@ def open_library(
             index=index,
             embedder=embedder or make_embedder(settings, model),
             counter=counter or wordpiece,
-            sources=FileSources(supported, may_hold_members, max_bytes=max_bytes),
+            sources=FileSources(partial(supported, ocr=ocr), may_hold_members, max_bytes=max_bytes),
             parser=ChildParser(
                 memory_bytes=settings.loader_memory_mib * MEBIBYTE,
                 cpu_seconds=settings.loader_cpu_seconds,
+                ocr_cpu_seconds=settings.ocr_cpu_seconds if ocr else 0,
             ),
             assets=assets,
             golden=GoldenFolder(),
@@ -161,6 +168,7 @@ def open_library(
                 sanitizer=_sanitizer(folder, settings),
                 chunkings=settings.chunkings,
                 on_token_limit=OnTokenLimit(settings.on_token_limit),
+                ocr=ocr,
             ),
             price=price if price >= 0 else None,
             world_defaults=Defaults(settings.world_defaults),
@@ -174,7 +182,7 @@ def open_library(
             conversations=providers.conversation_rules(settings),
             find_leftovers=partial(find_leftovers, own_files),
             pages=_pages(settings, clock, max_bytes),
-            watch_folders=_watch_folders,
+            watch_folders=partial(_watch_folders, partial(supported, ocr=ocr)),
             uploads=UploadFolder(
                 folder / UPLOADS_FOLDER, reserve=settings.disk_reserve, max_bytes=max_bytes
             ),
@@ -212,11 +220,11 @@ def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | No
     )
 
 
-def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
+def _watch_folders(is_supported: Callable[[str], bool], folders: Sequence[str]) -> FolderWatcher:
     # Imported here: no other command needs it.
     from truespan.files.watch import FolderWatcher
 
-    return FolderWatcher(folders, supported)
+    return FolderWatcher(folders, is_supported)
 
 
 def _other_embedders(

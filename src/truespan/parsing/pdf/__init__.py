@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -26,6 +27,7 @@ from truespan.errors import (
 from truespan.parsing.clean import clean
 from truespan.parsing.contents import ContentsFinder
 from truespan.parsing.headings import first_words, letters_of
+from truespan.parsing.pdf.hyphens import common_words
 from truespan.parsing.pdf.lines import Line, read_lines, sort_lines
 from truespan.parsing.pdf.paragraphs import (
     Placed,
@@ -36,6 +38,11 @@ from truespan.parsing.pdf.paragraphs import (
 from truespan.parsing.text import to_blocks
 from truespan.types.text import Block, BlockKind, Loaded, Place, Properties
 
+_DOTS_PER_POINT = 200 / 72
+_MOST_ODD, _MOST_MIXED, _LEAST_KNOWN = 0.3, 0.5, 0.02
+_ENOUGH_WORDS, _SHORTEST_WORD = 20, 3
+_AROUND_WORDS = "\"'’‘“”()[]{}.,;:!?-–—"
+_MIXED = re.compile(r"[^\W\d_][^\w\s’'./@:-]|[^\w\s’'./@:-][^\W\d_]|[^\W\d_]\d|\d[^\W\d_]")
 _MOST_PAGES = 20_000
 _MOST_ENTRIES = 5_000
 _MOST_OBJECTS = 1_000
@@ -43,8 +50,11 @@ _HARDLY_ANY_TEXT = 16
 """A page with fewer letters and a picture is a scan with a stamp or a page number."""
 
 
-def load_pdf(name: str, data: bytes) -> Loaded:
-    """Parse a PDF file or raise `SourceRefused`."""
+def load_pdf(name: str, data: bytes, *, ocr: bool = False) -> Loaded:
+    """Parse a PDF file or raise `SourceRefused`.
+
+    With `ocr`, the text of pages is recognised that have none, or another than they show.
+    """
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
@@ -56,13 +66,14 @@ def load_pdf(name: str, data: bytes) -> Loaded:
     if len(document) > _MOST_PAGES:
         raise SourceTooLarge(name)
     try:
-        return _load_pages(name, document)
+        return _load_pages(name, document, ocr)
     finally:
         document.close()
 
 
-def _load_pages(name: str, document: pdfium.PdfDocument) -> Loaded:
+def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool) -> Loaded:
     pages: list[list[Line]] = []
+    to_recognise: list[int] = []
     rotated: set[int] = set()
     pictures = broken = 0
     for number in range(len(document)):
@@ -71,9 +82,16 @@ def _load_pages(name: str, document: pdfium.PdfDocument) -> Loaded:
             broken += 1
         lines, is_rotated, is_picture = page or ([], False, False)
         pages.append(lines)
-        pictures += is_picture
+        if ocr and (is_picture or is_garbled([line.text for line in lines])):
+            to_recognise.append(number)
+        else:
+            pictures += is_picture
         if is_rotated:
             rotated.add(number + 1)
+    warnings: list[str] = []
+    if to_recognise:
+        warnings += _recognise(document, pages, to_recognise)
+        rotated |= {number + 1 for number in to_recognise}
     letters = sum(len(line.text) for lines in pages for line in lines)
     if broken == len(pages):
         raise SourceBroken(name)
@@ -81,7 +99,6 @@ def _load_pages(name: str, document: pdfium.PdfDocument) -> Loaded:
         raise SourceScanned(name)
     if not letters:
         raise SourceEmpty(name)
-    warnings: list[str] = []
     if pictures:
         warnings.append(f"{pictures} of {len(pages)} pages hold pictures and hardly any text.")
     if broken:
@@ -117,6 +134,47 @@ def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], b
         return None
     finally:
         page.close()
+
+
+def is_garbled(lines: Sequence[str]) -> bool:
+    """Return whether the text of a page is not what it shows, as with fonts that lack a table of
+    their characters: most are unknown or private, or words have digits and signs inside them."""
+    text = "".join(lines)
+    odd = sum(char == "\ufffd" or unicodedata.category(char) in ("Co", "Cn") for char in text)
+    if odd > _MOST_ODD * len(text):
+        return True
+    words = [word.strip(_AROUND_WORDS) for line in lines for word in line.split()]
+    words = [word for word in words if len(word) >= _SHORTEST_WORD]
+    if len(words) < _ENOUGH_WORDS:
+        return False
+    mixed = sum(_MIXED.search(word) is not None for word in words)
+    known = sum(word.casefold() in common_words() for word in words)
+    return mixed > _MOST_MIXED * len(words) and known < _LEAST_KNOWN * len(words)
+
+
+def _recognise(
+    document: pdfium.PdfDocument, pages: list[list[Line]], numbers: Sequence[int]
+) -> Iterator[str]:
+    """Put what pages show in place of their text, where it is more; yield what to tell of it."""
+    # Imported here, because the extra that it needs may not be installed.
+    from truespan.parsing.ocr import LARGEST_SIDE, Recogniser, describe, to_lines
+
+    recogniser = Recogniser()
+    for number in numbers:
+        page = document[number]
+        try:
+            scale = min(_DOTS_PER_POINT, LARGEST_SIDE / max(*page.get_size(), 1.0))
+            rendered = page.render(scale, force_bitmap_format=raw.FPDFBitmap_BGR)  # pyright: ignore[reportArgumentType]
+            picture = rendered.to_numpy()
+            lines = to_lines(recogniser.recognise(picture), picture.shape[0], scale)
+        except pdfium.PdfiumError:
+            continue
+        finally:
+            page.close()
+        # A page of a drawing may have a title as text, and nothing that can be recognised.
+        if lines:
+            pages[number] = lines
+    yield from describe(pages)
 
 
 def _read_entry(mark: pdfium.PdfBookmark) -> Entry:

@@ -62,6 +62,8 @@ class Line(NamedTuple):
     """The width of the first word, to check whether it had fitted on the line before."""
     cells: int = 1
     """How many pieces were joined: a line of several looks like the row of a table."""
+    confidence: float | None = None
+    """How certain text recognition is of the words; None if the file has them as text."""
 
     @property
     def height(self) -> float:
@@ -285,7 +287,7 @@ def sort_lines(pieces: Sequence[Line]) -> list[Line]:
         for before, after in pairwise(pieces)
     )
     if jumps > max(_FEW_JUMPS, _JUMPS_SHARE * len(pieces)) or across >= _ROWS_ACROSS:
-        return list(_sort_by_position(pieces))
+        return list(sort_by_position(pieces))
     lines = _join_rows(pieces)
     if len(lines) < 3:
         return lines
@@ -305,13 +307,17 @@ def _join_rows(pieces: Sequence[Line]) -> list[Line]:
         if before and piece.left >= before.right and piece.is_beside(before):
             bottom, top = min(before.bottom, piece.bottom), max(before.top, piece.top)
             text, cells = f"{before.text} {piece.text}", before.cells + piece.cells
-            rows[-1] = Line(text, before.left, piece.right, bottom, top, before.first_width, cells)
+            known = [c for c in (before.confidence, piece.confidence) if c is not None]
+            rows[-1] = Line(
+                text, before.left, piece.right, bottom, top, before.first_width, cells,
+                min(known, default=None),
+            )  # fmt: skip
         else:
             rows.append(piece)
     return rows
 
 
-def _sort_by_position(pieces: Sequence[Line], depth: int = 0) -> Iterator[Line]:
+def sort_by_position(pieces: Sequence[Line], depth: int = 0) -> Iterator[Line]:
     """Yield lines downwards, column by column; a line across the gutter ends both columns."""
     gutter = _find_gutter(pieces) if depth < _MOST_COLUMNS else None
     if gutter is None:
@@ -331,8 +337,8 @@ def _sort_by_position(pieces: Sequence[Line], depth: int = 0) -> Iterator[Line]:
         elif piece and piece.left >= gutter:
             right.append(piece)
         else:
-            yield from _sort_by_position(left, depth + 1)
-            yield from _sort_by_position(right, depth + 1)
+            yield from sort_by_position(left, depth + 1)
+            yield from sort_by_position(right, depth + 1)
             left, right = [], []
             if piece:
                 yield piece

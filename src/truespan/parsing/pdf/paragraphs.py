@@ -138,6 +138,8 @@ def _letters_only(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalpha())
 
 
+UNCLEAR = 0.95
+"""Recognised words with less confidence are marked as unclear."""
 _WIDE_PITCH = 1.4
 _OTHER_SIZE = 0.12
 _INDENT = 0.7
@@ -200,7 +202,7 @@ def join_paragraphs(
     """Yield paragraphs; lines in `starts` always begin one, those in `continued` never do."""
     spelling = Spelling.of_lines(line.line.text for line in lines)
     relations: list[_Relation] = ["new"]
-    start, page = 0, 0
+    start, page = 0, PageStart(0, 0)
     for number in range(1, len(lines) + 1):
         relation: _Relation = "new"
         if number in continued:
@@ -214,17 +216,27 @@ def join_paragraphs(
                 drop = (lines[start - 1].line.bottom - current.line.bottom) / current.pitch
                 blank_lines = max(0, min(round(drop) - 1, _TOP))
             yield Paragraph(text, blank_lines, pages, start, _BULLET.match(text) is not None)
-            start, page, relations = number, lines[number - 1].page, []
+            start, page, relations = number, pages[-1] if pages else page, []
         relations.append(relation)
 
 
 def _join_text(
     lines: Sequence[Placed],
     relations: Sequence[_Relation],
-    page: int,
+    page: PageStart,
     spelling: Spelling,
 ) -> tuple[str, tuple[PageStart, ...]]:
-    """Return the text of a paragraph and where pages begin in it; `page` is the page before it."""
+    """Return the text of a paragraph and where pages begin in it; `page` is the one before it.
+
+    What was recognised is on a scanned page, or on an unclear one if its words are not certain.
+    """
+    recognised = [
+        (line.line.confidence, len(line.line.text))
+        for line in lines
+        if line.line.confidence is not None
+    ]
+    mean = sum(c * size for c, size in recognised) / sum(size for _, size in recognised or [(0, 1)])
+    kind = "unclear page" if mean < UNCLEAR else "scanned page"
     parts: list[str] = []
     pages: list[PageStart] = []
     length = 0
@@ -236,9 +248,10 @@ def _join_text(
                 before, separator = join_lines(parts[-1], text, spelling)
             length += len(before) - len(parts[-1]) + len(separator)
             parts[-1] = before + separator
-        if line.page != page:
-            page = line.page
-            pages.append(PageStart(length, page))
+        current = PageStart(length, line.page, "page" if line.line.confidence is None else kind)
+        if current[1:] != page[1:]:
+            page = current
+            pages.append(page)
         parts.append(text)
         length += len(text)
     return "".join(parts), tuple(pages)
