@@ -252,14 +252,31 @@ def join_locations(labels: Iterable[str | None]) -> str | None:
 def _name_ranges(ranges: Iterable[tuple[str, int, int]]) -> str | None:
     joined: list[tuple[str, int, int]] = []
     for unit, first, last in ranges:
-        if joined and joined[-1][0] == unit and joined[-1][1] <= first:
-            joined[-1] = (unit, joined[-1][1], max(joined[-1][2], last))
+        common = _join_units(joined[-1][0], unit) if joined else None
+        if common and joined[-1][1] <= first:
+            joined[-1] = (common, joined[-1][1], max(joined[-1][2], last))
         elif len(joined) > _MOST_RANGES:
             break
         else:
             joined.append((unit, first, last))
     labels = [_name_range(*found) for found in joined[:_MOST_RANGES]]
     return ", ".join(labels + ["…"] * (len(joined) > _MOST_RANGES)) or None
+
+
+def _join_units(before: str, after: str) -> str | None:
+    """Return the unit of both ranges; None if they have none. Rows that share a column have the
+    columns of both: a table may grow wider from row to row, and its title fills one cell."""
+    if before == after:
+        return before
+    one, other = _ROW.fullmatch(before), _ROW.fullmatch(after)
+    if not one or not other:
+        return None
+
+    def width(column: str) -> tuple[int, str]:
+        return len(column), column
+
+    left, right = sorted((one[1], other[1]), key=width), sorted((one[2], other[2]), key=width)
+    return f"row {left[0]}:{right[1]}" if width(left[1]) <= width(right[0]) else None
 
 
 def _name_range(unit: str, first: int, last: int) -> str:
