@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from tests.support import odf_maker, pptx_maker
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
+from tests.support.sheet_maker import cell, rows, sheet, xlsx
 from tests.support.word_diff import words_of
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -198,6 +199,24 @@ def pdf(pages: int = 300, lines: int = 46) -> Sample:
     made = [Page(column(list(_lines(told, lines)))) for _ in range(pages)]
     outline = [Bookmark(f"Part {page // 20 + 1}", page) for page in range(0, pages, 20)]
     return told.sample(f"PDF, {pages} pages", "pages.pdf", make_pdf(made, outline=outline))
+
+
+def workbook(lines: int = 10_000) -> Sample:
+    """Return an XLSX of a long table: words, numbers, and a date in each row."""
+    told = _Told(6)
+    told.said.append("Words Amount Day More Number")
+    head = rows([["Words", "Amount", "Day", "More", "Number"]])
+    body: list[str] = []
+    for number in range(2, lines + 2):
+        told_first, told_last = told.say(3), told.say(4)
+        told.said.append(f"{number * 7:,}.00 2020-01-01 {number}")
+        body.append(
+            f'<row r="{number}">{cell(f"A{number}", told_first)}{cell(f"B{number}", number * 7, 1)}'
+            f"{cell(f'C{number}', 43831, 2)}{cell(f'D{number}', told_last)}"
+            f"{cell(f'E{number}', number)}</row>"
+        )
+    data = xlsx({"Sheet1": sheet(head + "".join(body))}, formats=["#,##0.00", "yyyy-mm-dd"])
+    return told.sample(f"XLSX, {lines:,} rows", "book.xlsx", data)
 
 
 def docx_of(paragraphs: Sequence[str]) -> bytes:

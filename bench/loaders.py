@@ -20,7 +20,19 @@ from typing import Any
 
 from tests.support.word_diff import compare, words_of
 
-from bench.documents import Sample, csv, epub, html, json, odt, pdf, plain_docx, pptx, rich_docx
+from bench.documents import (
+    Sample,
+    csv,
+    epub,
+    html,
+    json,
+    odt,
+    pdf,
+    plain_docx,
+    pptx,
+    rich_docx,
+    workbook,
+)
 from bench.measure import cpu_seconds, medians
 from bench.report import Figure, Options, at_least, at_most, run, say
 from truespan.parsing import load
@@ -233,6 +245,7 @@ SAMPLES: tuple[Callable[[], Sample], ...] = (
     epub,
     html,
     pdf,
+    workbook,
     csv,
     json,
 )

@@ -181,6 +181,8 @@ class _Book(Struct):
             return lambda value: {"1": "TRUE", "0": "FALSE"}.get(value, value)
         if kind == "d":
             return lambda value: value.removesuffix("T00:00:00").replace("T", " ")
+        if style not in self.frames:
+            return read
         return lambda value: f"{before}{read(value)}{after}" if value else ""
 
     def read_sheet(self, sheet: Sheet, member: str) -> None:
@@ -460,7 +462,9 @@ def _without_copies(notes: Sequence[Note]) -> list[Note]:
 
 def _decode(text: str) -> str:
     """Return the text that XML stands for."""
-    return _clean(unescape(text) if "&" in text else text)
+    if "&" in text:
+        text = unescape(text)
+    return _clean(text) if "_x" in text else text.strip()
 
 
 def _clean(text: str) -> str:
