@@ -144,6 +144,25 @@ def odt(paragraphs: int = 5000) -> Sample:
     return told.sample(label, "text.odt", odf_maker.odf("".join(body)))
 
 
+def rtf(paragraphs: int = 5000) -> Sample:
+    """Return an RTF of headings, paragraphs, tables and notes."""
+    told = _Told(8)
+    head = r"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0\fcharset0 Arial;}}{\stylesheet{\s1 heading 1;}}"
+    body = [head]
+    for number in range(paragraphs):
+        style = r"\s1 " if number % 50 == 0 else r"\plain\f0\fs24 "
+        body.append(rf"\pard{style}{told.say(6)} {{\b {told.say(6)}}}")
+        if number % 20 == 5:
+            body.append(rf"{{\footnote\pard {told.say(8)}\par}}")
+        body.append("\\par\n")
+        if number % 20 == 15:
+            cells = "".join(rf"{told.say(2)}\cell " for _ in range(3))
+            body.append(rf"\trowd\pard\intbl {cells}\row" + "\n")
+    return told.sample(
+        f"RTF, {paragraphs:,} paragraphs", "text.rtf", "".join([*body, "}"]).encode()
+    )
+
+
 def epub(chapters: int = 60, paragraphs: int = 80) -> Sample:
     """Return an EPUB 3 with a page for each chapter."""
     told = _Told(3)

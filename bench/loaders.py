@@ -31,6 +31,7 @@ from bench.documents import (
     plain_docx,
     pptx,
     rich_docx,
+    rtf,
     workbook,
 )
 from bench.measure import cpu_seconds, medians
@@ -241,6 +242,7 @@ SAMPLES: tuple[Callable[[], Sample], ...] = (
     plain_docx,
     rich_docx,
     odt,
+    rtf,
     pptx,
     epub,
     html,

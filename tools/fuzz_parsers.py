@@ -35,6 +35,7 @@ FORMATS = {
     "docx": "docx",
     "pptx": "pptx",
     "odt": "odt",
+    "rtf": "rtf",
     "epub": "epub",
     "xlsx": "xlsx",
     "ods": "ods",
@@ -94,6 +95,8 @@ def _made(format: str, random: Random) -> bytes:
             return _archive(fuzz_seeds.pptx_members(), random)
         case "odt":
             return _archive(fuzz_seeds.odt_members(), random)
+        case "rtf":
+            return _changed(random.choice(_files(fuzz_seeds.rtf_files)), random)
         case "epub":
             return _archive(fuzz_seeds.epub_members(), random)
         case "xlsx" | "ods":

@@ -191,6 +191,20 @@ def odt_members() -> dict[str, bytes]:
     return unpack(make.odf(body, automatic=styles, meta="<dc:title>T</dc:title>", members=members))
 
 
+def rtf_files() -> list[bytes]:
+    """Return a text that has one of everything."""
+    return [
+        rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0\fcharset0 A;}{\f1\fcharset128 B;}"
+        rb"{\f2\fcharset2 Symbol;}}"
+        rb"{\stylesheet{\s1\outlinelevel0 heading 1;}}{\info{\title T}{\author A}}"
+        rb"\pard\s1 One\par\pard\plain a\'e9\u8364?{\b b}{\f1 \'83e\'83X}{\f2 a}\tab\line c\par"
+        rb"{\listtext 1.\tab}\pard\ls1 item{\footnote note\par}\par"
+        rb"{\field{\*\fldinst TOC}{\fldrslt in\tab 1\par}}"
+        rb"\trowd\trhdr\intbl x\cell y\cell\row\trowd\intbl z\nestcell\nestrow\cell\row"
+        rb"\pard\dropcapli2 D\par\pard rop{\*\shpinst{\shptxt box\par}}{\pict\bin3 {}}}\par}"
+    ]
+
+
 def unpack(data: bytes) -> dict[str, bytes]:
     """Return the members of an archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

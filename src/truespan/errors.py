@@ -509,7 +509,7 @@ class SourceUnsupported(SourceRefused):
     code = "source_unsupported"
     reason = "unsupported file type"
     advice = (
-        "Text, Markdown, HTML, DOCX, ODT, PPTX, ODP, EPUB, PDF, spreadsheets, CSV, JSON, "
+        "Text, Markdown, HTML, DOCX, ODT, RTF, PPTX, ODP, EPUB, PDF, spreadsheets, CSV, JSON, "
         "e-mail, notebooks, source code and ZIP can be ingested."
     )
 

@@ -69,6 +69,8 @@ def compound(*streams: str) -> bytes:
         ("a.zip", ODT.replace(b".text", b".presentation"), Format.ODP),
         ("a.ott", ZIP, Format.ODT),
         ("a.fodt", b"<?xml", Format.ODT),
+        ("a.doc", b"{\\rtf1 x}", Format.RTF),
+        ("a.rtf", b"no mark", Format.RTF),
         ("a.bin", XLSX, Format.XLSX),
         ("a.xlsx", XLSB, Format.XLSB),
         ("a.xlsx", ODS, Format.ODS),
@@ -132,6 +134,7 @@ def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
         "a.pptx",
         "a.odt",
         "a.odp",
+        "a.rtf",
     ],
 )
 def test_folders_are_searched_for_every_format(name: str) -> None:

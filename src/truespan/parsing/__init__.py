@@ -122,6 +122,10 @@ def _load(found: Format, shown: str, data: bytes, images: bool, hidden: bool, oc
             from truespan.parsing.odf import load_odf
 
             return load_odf(shown, data, images=images)
+        case Format.RTF:
+            from truespan.parsing.rtf import load_rtf
+
+            return load_rtf(shown, data)
         case Format.EPUB:
             from truespan.parsing.epub import load_epub
 

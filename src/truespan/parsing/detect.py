@@ -21,6 +21,7 @@ class Format(StrEnum):
     PPTX = "pptx"
     ODT = "odt"
     ODP = "odp"
+    RTF = "rtf"
     EPUB = "epub"
     PDF = "pdf"
     XLSX = "xlsx"
@@ -47,6 +48,7 @@ _ENDINGS = {
     **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), Format.PPTX),
     **dict.fromkeys((".odt", ".ott", ".fodt"), Format.ODT),
     **dict.fromkeys((".odp", ".otp", ".fodp"), Format.ODP),
+    ".rtf": Format.RTF,
     ".epub": Format.EPUB,
     ".pdf": Format.PDF,
     **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), Format.XLSX),
@@ -172,6 +174,8 @@ def format_of(name: str, data: bytes) -> Format | None:
         return named if named in _ZIPPED else None
     if _PDF.match(data) or (named is Format.PDF and _PDF.search(data, 0, _PDF_HEAD)):
         return Format.PDF
+    if data.startswith(b"{\\rtf"):
+        return Format.RTF
     if data.startswith(_OLD_OFFICE):
         return Format.XLS if _streams(data) & {"workbook", "book"} else None
     if named in _LOOSE and _HTML.match(data[:_HTML_HEAD]):
