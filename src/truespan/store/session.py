@@ -168,12 +168,13 @@ class Database(ABC):
     `WorldNotFound` when the world does not exist; a single statement then has no rows. With
     `shared`, the tables that belong to no world can be used too."""
 
-    def at(self, scope: Scope | str, *, shared: bool = False, **values: Any) -> Statements:
-        """Return what runs single statements with these values, each in one round trip.
+    def at(self, scope: Scope | str, **values: Any) -> Statements:
+        """Return what runs single statements with these values, each in one round trip."""
+        return _SingleStatements(self, scope, values)
 
-        With `shared`, they can also read the tables that belong to no world.
-        """
-        return _SingleStatements(self, scope, values, shared=shared)
+    def at_both(self, scope: Scope | str, **values: Any) -> Statements:
+        """Return the same for statements that also read tables that belong to no world."""
+        return _SingleStatements(self, scope, values, shared=True)
 
     @property
     def shared(self) -> Statements:

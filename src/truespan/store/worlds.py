@@ -154,7 +154,7 @@ class Worlds(Part):
         """Return a world with one statement; None if that is not enough to find or trust it."""
         if not authority.sees(world):
             return None
-        found = self._db.at(world, shared=True, number=number, aliased=False).one(
+        found = self._db.at_both(world, number=number, aliased=False).one(
             _WHOLE + (_DEFAULT if number is None else _NUMBERED)
         )
         if found is None or found[4] != world_checksum(*found[:4]):
