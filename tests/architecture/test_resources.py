@@ -22,6 +22,7 @@ HARMLESS = {
     "files/sources.py:_resolve": "looks at names, which needs no descriptor",
     "files/sources.py:exists": "looks at a name, and whatever is unknown exists",
     "files/sources.py:_add_file": "looks at a name; reading the file follows",
+    "files/watch.py:_begin": "waits and tries again, whatever it was",
     "http/server.py:_listen": "binds a socket that is open, with the reason in the message",
     "index/edge/channel.py:published": "a start of the process follows, which needs more",
     "index/edge/channel.py:_private_directory": "the next place is tried",
@@ -32,6 +33,7 @@ HARMLESS = {
     "jobs/queue.py:run": "waits and tries again, whatever it was",
     "mcp/stdio.py:_write": "writes to a pipe that is open",
     "parsing/child_process.py:_address_space": "an estimate; 0 means unknown",
+    "parsing/ocr.py:_read_frames": "reads from memory; any error means that the image is broken",
 }
 """Where nothing is asked, and why that is right."""
 

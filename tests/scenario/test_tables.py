@@ -55,6 +55,7 @@ def test_worlds_of_the_contract_keep_the_text_of_a_table_as_it_is(here: Place):
     assert world.documents.text("limits.md").endswith(CANONICAL)
 
 
+@proves("chunking.whole-tables")
 def test_an_unchanged_file_is_read_again_only_when_the_defaults_decide_otherwise(here: Place):
     world = add(here, "travel", "recommended")
     file = here.write("limits.md", MARKDOWN)
@@ -66,6 +67,7 @@ def test_an_unchanged_file_is_read_again_only_when_the_defaults_decide_otherwise
     assert world.ingest(file).unchanged == 1
 
 
+@proves("chunking.whole-tables")
 def test_context_has_markdown_tables_that_count_against_the_budget(here: Place):
     world = add(here, "travel", "recommended")
 
@@ -81,6 +83,7 @@ def test_context_has_markdown_tables_that_count_against_the_budget(here: Place):
     assert sum(chunk.token_count for chunk in bundle.retrieved_chunks) < bundle.total_tokens
 
 
+@proves("chunking.whole-tables")
 def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(here: Place):
     world = add(here, "travel", "contract")
 

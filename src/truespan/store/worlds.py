@@ -41,8 +41,10 @@ _NUMBERED: Final = """
 _DEFAULT_GENERATION: Final = f"SELECT {_CELLS} FROM worlds w {_DEFAULT}"
 _NUMBERED_GENERATION: Final = f"SELECT {_CELLS} FROM worlds w {_NUMBERED}"
 _WHOLE: Final = (
-    f"SELECT {_NAMED}, {_CELLS} FROM directory d JOIN worlds w ON w.world_id = d.world_id "
+    f"SELECT {_NAMED}, {_CELLS} FROM directory d JOIN worlds w ON w.world_id = d.world_id"
 )
+_WITH_DEFAULT: Final = f"{_WHOLE} {_DEFAULT}"
+_WITH_NUMBERED: Final = f"{_WHOLE} {_NUMBERED}"
 
 _WORLD_ALIAS: Final = ""
 """How the default of a world is named among the aliases that were moved."""
@@ -154,9 +156,8 @@ class Worlds(Part):
         """Return a world with one statement; None if that is not enough to find or trust it."""
         if not authority.sees(world):
             return None
-        found = self._db.at_both(world, number=number, aliased=False).one(
-            _WHOLE + (_DEFAULT if number is None else _NUMBERED)
-        )
+        statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
+        found = self._db.at_both(world, number=number, aliased=False).one(statement)
         if found is None or found[4] != world_checksum(*found[:4]):
             return None
         return _read_world(found[:4], found[5:], number)

@@ -125,7 +125,7 @@ def common_words() -> frozenset[str]:
         pieces = package.loader.get_data(
             package.loader.path.removesuffix("__init__.py") + _VOCABULARY
         )
-    except OSError:
+    except FileNotFoundError:
         return frozenset()
     words = pieces.decode("utf-8").split()
     return frozenset(word for word in words if len(word) > 2 and word.isalpha())
