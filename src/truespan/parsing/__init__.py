@@ -41,7 +41,7 @@ __all__ = [
     "usual_kind",
 ]
 
-LOADER_VERSION = 3
+LOADER_VERSION = 4
 """Increased whenever a source would give other blocks."""
 
 
