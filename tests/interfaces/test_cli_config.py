@@ -46,8 +46,8 @@ def test_every_setting_is_shown_with_its_source(
         "TRUESPAN_WORKER_TRIES": "5",
         "OLLAMA_BASE_URL": "http://a",
         "TRUESPAN_OLLAMA_BASE_URL": "http://b",
-        "TRUESPAN_STORE_OWNER_URL": "postgresql://ann:hidden@db/x",
-        "OPENAI_API_KEY": "sk-hidden",
+        "TRUESPAN_STORE_OWNER_URL": "postgresql://ann:unseen@db/x",
+        "OPENAI_API_KEY": "sk-unseen",
     }.items():
         monkeypatch.setenv(name, value)
 
@@ -75,7 +75,7 @@ def test_every_setting_is_shown_with_its_source(
     assert run(["config", "-L", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "OLLAMA_BASE_URL is given too; TRUESPAN_OLLAMA_BASE_URL wins" in out
-    assert "hidden" not in out
+    assert "unseen" not in out
     assert run(["config", "log_level", "-L", str(folder)]) == 0
     assert "One of: debug, info, warning, error." in capsys.readouterr().out
 

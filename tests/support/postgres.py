@@ -79,6 +79,8 @@ class Database:
                 admin.execute(
                     sql.SQL("DELETE FROM {}").format(sql.Identifier("truespan_shared", table))
                 )
+            # Their rows refer to no others, so they do not go with their world.
+            admin.execute("DELETE FROM truespan.words")
             admin.execute("SET search_path = truespan_queue")
             admin.execute("DELETE FROM truespan_queue.procrastinate_jobs")
             admin.execute("DELETE FROM truespan_queue.procrastinate_workers")

@@ -375,9 +375,9 @@ def test_command_prints_a_line_for_each_job_and_ends_by_a_signal(
         "ingested 2.txt, 3.txt, 4.txt and 2 more; 5 texts embedded",
         "1 unchanged; moved files/a.txt to files/b.txt; 0 texts embedded",
     ]
-    watching, missing = err.splitlines()
-    assert watching == "Watching. Ctrl-C stops it."
-    assert missing.endswith("Next attempt in 1 s.")
+    # On a slow machine there are lines of progress in between.
+    assert err.startswith("Watching. Ctrl-C stops it.\n")
+    assert err.endswith("Next attempt in 1 s.\n")
     assert signal.getsignal(signal.SIGTERM) is before
 
     scene.folder.mkdir()
