@@ -71,3 +71,14 @@ def test_in_separate_mode_the_overlap_stands_beside():
         ["ab"] * 5,
     ]
     assert [doc.text[span.context_start : span.start] for span in spans] == ["", *["ab ab ab "] * 2]
+
+
+@proves("reading.tail")
+def test_chunks_do_not_depend_on_the_characters_before_the_first():
+    profile = ChunkingProfile("seven", Strategy.TOKENS, size=7, overlap=3)
+    text = "0\n\u094d\n0\U0001f1e9\u200d00\u0300\u200d\U0001f1e9\u0300\n00\u094d\u093a"
+    whole = raw(text).chunk_spans(profile)
+
+    for index, first in enumerate(whole):
+        rest = raw(text[first.start :]).chunk_spans(profile)
+        assert [span.start + first.start for span in rest] == [span.start for span in whole[index:]]

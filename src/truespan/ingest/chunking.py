@@ -622,7 +622,9 @@ class _TokenChunker(Struct, frozen=True):
             return first
         width = widest(lambda wide: self.tokens.count(end - wide, end), end - first, self.overlap)
         # Forward, so that the overlap does not grow.
-        return next((at for at in range(end - width, end) if cut_before(self.text, at) == at), end)
+        return next(
+            (at for at in range(end - width, end) if cut_before(self.text, at, first) == at), end
+        )
 
     def _words(self, start: int, end: int) -> list[int]:
         """Return where words begin after `start` and before `end`."""
