@@ -429,10 +429,12 @@ on("ingested", () => {
 on("ask-selection", askSelection);
 on("moved", () => {
   if (!asReader()) return;
+  const before = thread.current();
   thread.limitTo(positionNow());
   // A question that is hidden leaves the address too.
   if (route().q && !thread.shown().some((turn) => turn.question === route().q)) go({ q: null }, { replace: true });
-  if (!thread.current() && context.shown()) {
+  // The context of a turn may still be loading: then nothing of it is shown yet.
+  if (!thread.current() && (before || context.shown())) {
     loading?.abort();
     context.forget();
     why.forget();
