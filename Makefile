@@ -13,7 +13,7 @@ OCR := .venv-ocr
 DOCS := .venv-docs
 
 .PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe lint format types \
-	bench bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve package lock clean
+	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve package lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -149,6 +149,9 @@ $(BENCH)/.installed: lock/bench.txt pyproject.toml
 
 bench: $(BENCH)/.installed ## compare with peers; BENCH_OPTIONS=--full for all of SciFact
 	$(BENCH)/bin/python -m bench $(BENCH_OPTIONS)
+
+bench-flame: $(BENCH)/.installed ## draw where the time of search, reading and ingest goes
+	PATH="$(CURDIR)/$(BENCH)/bin:$$PATH" $(BENCH)/bin/python -m bench.flame
 
 bench-growth: $(BENCH)/.installed ## measure cost up to a million chunks (about 45 minutes, 15 GB)
 	$(BENCH)/bin/python -m bench growth --full
