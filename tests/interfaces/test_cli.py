@@ -248,3 +248,21 @@ def test_help_and_version_come_without_the_engine() -> None:
         [sys.executable, "-m", "truespan", "--version"], capture_output=True, text=True
     )
     assert version.stdout == f"{truespan.__version__}\n"
+
+
+def test_rows_of_a_table_are_lines_on_a_terminal_and_one_line_in_a_pipe(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = (
+        "What a meal\nmay cost.\n\n| meal | limit |\n|---|---|\n| lunch | 25 |\n| dinner | 60 |\n"
+    )
+    terminal("init", "-w", "w")
+    terminal("ingest", terminal.write("limits.md", table), "-w", "w")
+    _, piped, _ = terminal("search", "limit for lunch", "-w", "w")
+    assert "What a meal may cost. meal | limit lunch | 25 dinner | 60\n" in piped
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    _, shown, _ = terminal("search", "limit for lunch", "-w", "w")
+    lines = [line.strip() for line in shown.splitlines()]
+    at = lines.index("What a meal may cost.")
+    assert lines[at + 1 : at + 4] == ["meal | limit", "lunch | 25", "dinner | 60"]

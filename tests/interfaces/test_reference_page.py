@@ -76,6 +76,15 @@ def test_page_needs_no_token_runs_no_script_and_names_no_other_host(
     assert {link[1:] for link in elements.links if link[0] == "#"} <= set(elements.ids)
 
 
+def test_page_accepts_any_query_string_and_an_endpoint_names_an_unknown_one(
+    client: Client,
+) -> None:
+    plain = client.json("GET", "/")
+    assert client.json("GET", "/?utm_source=mail&a=1&a=2").body == plain.body
+    refused = client.json("GET", "/v1/worlds?unknown=1")
+    assert (refused.status, refused.code) == (400, "invalid_settings")
+
+
 @proves("http.reference-page")
 def test_page_has_every_operation_with_parameters_body_example_and_errors(
     client: Client, page: Response

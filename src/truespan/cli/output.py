@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ from truespan.types.trust import FusedScore, RerankScore
 BAR_WIDTH = 12
 SCALE_WIDTH = 50
 _QUOTE_SHOWN = 80
+_CELL_SEPARATOR = " | "
 _SAID_BY_DOCTOR = frozenset({"floor_does_not_discriminate"})
 
 REASONS = {
@@ -142,6 +144,13 @@ def print_bundle(bundle: ContextBundle) -> None:
     _print_passages(passages, lines)
 
 
+def _join_lines(text: str) -> Iterator[str]:
+    """Return running text as one line, and each row of a table as a line of its own."""
+    for is_row, lines in groupby(text.split("\n"), lambda line: _CELL_SEPARATOR in line):
+        words = [" ".join(line.split()) for line in lines]
+        yield from words if is_row else filter(None, [" ".join(filter(None, words))])
+
+
 def _print_passages(
     passages: Iterable[tuple[float, str, str, str, str]],
     lines: Iterable[str],
@@ -151,7 +160,7 @@ def _print_passages(
         (
             (f"{place}. ", _draw_bar(score), f" {score:.3f}  {rank}"),
             name,
-            " ".join(text.split()),
+            text,
             f"✓ verified {receipt}",
         )
         for place, (score, rank, name, text, receipt) in enumerate(passages, 1)
@@ -159,7 +168,8 @@ def _print_passages(
     if not sys.stdout.isatty():
         # For scripts and pipes: one line each, neither wrapped nor padded.
         for head, title, text, receipt in rows:
-            echo(f"{''.join(head)}{title}\n   {text}\n   {receipt}\n")
+            one_line = " ".join(text.split())
+            echo(f"{''.join(head)}{title}\n   {one_line}\n   {receipt}\n")
         echo("\n".join(lines))
         return
     from rich.console import Console
@@ -169,7 +179,7 @@ def _print_passages(
     console = Console(highlight=False)
     for (place, bar, score), title, text, receipt in rows:
         console.print(Text.assemble((place, "bold"), (bar, "green"), score, (title, "bold")))
-        console.print(Padding(Text(text), (0, 0, 0, 3)))
+        console.print(Padding(Text("\n".join(_join_lines(text))), (0, 0, 0, 3)))
         console.print(Padding(Text(receipt, "dim"), (0, 0, 1, 3)))
     for line in lines:
         console.print(Text(line, "dim"))

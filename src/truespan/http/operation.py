@@ -112,6 +112,8 @@ class Operation:
     """Whether it needs no token even if the server requires tokens."""
     inline: bool = False
     """Whether it runs on the event loop because it does not use the library."""
+    ignores_query: bool = False
+    """Whether any query string is accepted: links to a page get some on their way."""
     check: Callable[[CallContext], None] | None = None
     """Runs before a large body is read, to refuse it early."""
     example: Mapping[str, Any] | None = None

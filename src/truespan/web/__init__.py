@@ -42,7 +42,7 @@ def _files_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
 _routes = Routes("Page", "The web page.")
 
 
-@_routes.get("/", public=True, inline=True)
+@_routes.get("/", public=True, inline=True, ignores_query=True)
 def page(_: CallContext) -> Reply[bytes]:
     """Get the page."""
     return _send_file("index.html")
