@@ -103,7 +103,7 @@ def test_points_that_name_one_chapter_are_found_beside_those_that_name_several(t
 
     def found(chapter: str, section: str | None = None) -> set[str]:
         where = conditions(scope.narrow(chapter=chapter, section=section))
-        return {hit[0] for hit in shard.search(Search(where, vector(*EAST), 10))[0]}
+        return {str(hit[0]) for hit in shard.search(Search(where, vector(*EAST), 10))[0]}
 
     both = {earlier.chunk_id, later.chunk_id}
     assert found(chapter="CAF\xc9") == found(chapter="cafe\u0301", section="Section") == both

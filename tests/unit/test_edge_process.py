@@ -1,5 +1,6 @@
 """An index process that is about to end begins nothing more, and says so."""
 
+import os
 from contextlib import closing
 from multiprocessing import Pipe
 from pathlib import Path
@@ -55,3 +56,32 @@ def test_what_was_sent_before_the_end_is_read_and_what_comes_later_cannot_be_sen
         with pytest.raises(BrokenPipeError):
             client.send_bytes(b"after")
         assert process.recv_bytes() == b"before"
+
+
+@pytest.mark.skipif(channel.WINDOWS, reason="messages of a pipe are never cut")
+def test_a_message_is_read_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPatch):
+    read = os.read
+    for most in (1, 3, 4, 5, 1000):
+        monkeypatch.setattr(os, "read", lambda file, size, most=most: read(file, min(size, most)))
+        for message in (b"", b"a", bytes(range(256)) * 20):
+            client, process = Pipe()
+            with client, process:
+                client.send_bytes(message)
+                assert channel.receive(process) == message, most
+
+
+@pytest.mark.skipif(channel.WINDOWS, reason="messages of a pipe have no length in front")
+def test_a_message_that_ends_early_or_announces_too_much_is_an_error():
+    for sent, error in (
+        (b"\0\0", EOFError),
+        (b"\0\0\0\5abc", EOFError),
+        (b"\xff\xff\xff\xff", OSError),
+        (b"\x7f\0\0\0abc", OSError),
+        (b"\0\0\0\1ab", OSError),
+    ):
+        client, process = Pipe()
+        with client, process:
+            os.write(client.fileno(), sent)
+            client.close()
+            with pytest.raises(error):
+                channel.receive(process)

@@ -41,6 +41,9 @@ _KEY = "key"
 _KEY_BYTES = 32
 _LONGEST_SOCKET_PATH = 100
 _WAITING_CLIENTS = 64
+_LENGTH_BYTES = 4
+_SHORT = 1 << 16
+_BLOCK = 1 << 20
 
 EXIT_FULL, EXIT_DESCRIPTORS = 3, 4
 """Exit codes of a process that could not start because the disk is full, or no file descriptor is
@@ -171,9 +174,31 @@ def admit(connection: Connection, key: bytes, seconds: float) -> None:
 
 def receive(connection: Connection, seconds: float | None = None) -> bytes:
     """Return the next message; OSError or EOFError if none arrives within `seconds`."""
-    if WINDOWS and seconds is not None and not connection.poll(seconds):
-        raise TimeoutError
-    return connection.recv_bytes(LARGEST_MESSAGE)
+    if WINDOWS:
+        if seconds is not None and not connection.poll(seconds):
+            raise TimeoutError
+        return connection.recv_bytes(LARGEST_MESSAGE)
+    # `recv_bytes` reads the length apart from the rest. Here a short message takes one read, after
+    # which no other thread has to give the interpreter back. Neither side sends a second message
+    # before the reply to the first.
+    message = _read(connection, _SHORT)
+    while len(message) < _LENGTH_BYTES:
+        message += _read(connection, _SHORT)
+    left = _LENGTH_BYTES + int.from_bytes(message[:_LENGTH_BYTES], signed=True) - len(message)
+    if not 0 <= left <= LARGEST_MESSAGE:
+        raise OSError("a message of this length is not expected")
+    parts = [message[_LENGTH_BYTES:]]
+    while left > 0:
+        parts.append(_read(connection, min(left, _BLOCK)))
+        left -= len(parts[-1])
+    return b"".join(parts)
+
+
+def _read(connection: Connection, most: int) -> bytes:
+    part = os.read(connection.fileno(), most)
+    if not part:
+        raise EOFError
+    return part
 
 
 def limit_waiting(connection: Connection, seconds: float) -> None:
