@@ -538,3 +538,18 @@ def test_pages_without_text_are_told():
     found = loaded(Page(column(FULL * 8)), Page(picture=True))
 
     assert found.warnings == ("1 of 2 pages hold pictures and hardly any text.",)
+
+
+def test_a_line_is_not_higher_because_more_of_its_words_go_below_it() -> None:
+    from truespan.parsing.pdf.lines import _join_words, _Word
+
+    def height(*words: float) -> float:
+        boxes = (
+            _Word(f"w{n}", n * 9.0, 0.0, n * 9.0 + 8, top, False) for n, top in enumerate(words)
+        )
+        (line,) = _join_words(list(boxes))
+        return line.height
+
+    assert height(9.3, 7.0, 9.3, 7.0) == height(7.0, 7.9, 7.0) == 7.0
+    # The mark of a note and a large initial are no measure.
+    assert height(10, 10, 6) == height(20, 10, 10) == 10

@@ -255,7 +255,10 @@ def _join_words(words: list[_Word]) -> list[Line]:
     if not text:
         return []
     text = _MARKED.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
-    usual = Counter(round(word.top - word.bottom, 1) for word in words).most_common(1)[0][0]
+    # In some fonts a word is higher if it begins or ends with a letter that goes below the line.
+    heights = Counter(round(word.top - word.bottom, 1) for word in words)
+    often = max(heights.values()) / 2
+    usual = min(height for height, count in heights.items() if count > often)
     first = next(word for word in words if round(word.top - word.bottom, 1) == usual)
     left, right = min(word.left for word in words), max(word.right for word in words)
     return [Line(text, left, right, first.bottom, first.top, words[0].right - words[0].left)]
