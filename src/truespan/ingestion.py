@@ -117,7 +117,7 @@ class IngestJobs:
             )
         if manifest is not None and options.within is not None:
             raise InvalidSettings("A manifest is confined to its own folder.")
-        self._components.preparation.chunking_for(options.declared)
+        self._components.preparation.check(options.declared)
         absolute = self._components.sources.absolute
         if options.within is not None:
             options = replace(options, within=tuple(map(absolute, options.within)))

@@ -359,9 +359,17 @@ class FolderWatcher(Protocol):
 class SourceParser(Protocol):
     """Parses sources and splits their text, apart from everything else, where neither harms."""
 
-    def parse(self, name: str, data: bytes, *, images: bool, hidden: bool = False) -> Loaded:
-        """Return what a source holds; the bytes of pictures only if `images` are wanted, and what
-        is hidden in a workbook only if that is.
+    def parse(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        images: bool,
+        hidden: bool = False,
+        quotes: bool = True,
+        ocr: bool = False,
+    ) -> Loaded:
+        """Return what a source holds; see `parsing.load` for the options.
 
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.

@@ -550,7 +550,7 @@ class World:
         declared = DocumentOptions.from_arguments(**options)
         checked = check_uploads(uploads)
         jobs = self._ingest_jobs(self.access.writable_scope())
-        components.preparation.chunking_for(declared)
+        components.preparation.check(declared)
         if components.uploads is None:
             raise NotAllowed("upload")
         with components.uploads.receive(jobs.scope.world, checked) as batch:
@@ -665,7 +665,7 @@ class World:
         declared = DocumentOptions.from_arguments(**options)
         checked = check_uploads(uploads)
         jobs = self._ingest_jobs(self.access.writable_scope())
-        components.preparation.chunking_for(declared)
+        components.preparation.check(declared)
         if components.uploads is None:
             raise NotAllowed("upload")
         with components.uploads.receive(jobs.scope.world, checked) as batch:

@@ -51,7 +51,9 @@ def text_of(loaded: Loaded) -> str:
 def test_an_image_is_read_in_a_child_process_with_its_limits():
     parser = ChildParser(ocr_cpu_seconds=300)
     try:
-        found = parser.parse("scan.png", saved(picture(tuple(FIRST)), "PNG"), images=False)
+        found = parser.parse(
+            "scan.png", saved(picture(tuple(FIRST)), "PNG"), images=False, ocr=True
+        )
     finally:
         parser.close()
 

@@ -168,9 +168,7 @@ PROBES: tuple[Callable[[str], object], ...] = (
 BY_NAME = {probe.__name__: probe for probe in PROBES}
 
 
-def probe(
-    name: str, document: bytes, *, images: bool, hidden: bool = False, ocr: bool = False
-) -> Loaded:
+def probe(name: str, document: bytes, **options: bool) -> Loaded:
     """Do what the name says, in the place of the loader."""
     try:
         said = str(BY_NAME[name](document.decode()))

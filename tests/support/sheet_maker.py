@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -124,6 +125,51 @@ def xlsx(
             "xl/strings.xml": f'<sst xmlns="{_MAIN}">{strings}</sst>',
             **{f"xl/worksheets/sheet{n}.xml": text for n, text in enumerate(sheets.values(), 1)},
             **(extra or {}),
+        }
+    )
+
+
+def xlsb(
+    sheets: Mapping[str, Sequence[Sequence[str | float]]], hidden: Sequence[str] = ()
+) -> bytes:
+    """Return an XLSB workbook, some of its sheets hidden."""
+
+    def record(number: int, content: bytes = b"") -> bytes:
+        low = bytes([number & 0x7F | 0x80, number >> 7]) if number > 0x7F else bytes([number])
+        return low + bytes([len(content) & 0x7F | 0x80, len(content) >> 7]) + content
+
+    def text(value: str) -> bytes:
+        return struct.pack("<I", len(value)) + value.encode("utf-16-le")
+
+    def cells(row: Sequence[str | float]) -> bytes:
+        return b"".join(
+            record(6, struct.pack("<II", column, 0) + text(value))
+            if isinstance(value, str)
+            else record(5, struct.pack("<IId", column, 0, value))
+            for column, value in enumerate(row)
+        )
+
+    entries, members = b"", dict[str, str | bytes]()
+    for number, (name, table) in enumerate(sheets.items(), 1):
+        state = struct.pack("<II", name in hidden, number)
+        entries += record(0x9C, state + text(f"s{number}") + text(name))
+        size = struct.pack("<IIII", 0, len(table) - 1, 0, max(map(len, table)) - 1)
+        data = b"".join(
+            record(0, struct.pack("<I", place) + bytes(13)) + cells(row)
+            for place, row in enumerate(table)
+        )
+        members[f"xl/worksheets/sheet{number}.bin"] = (
+            record(0x81) + record(0x94, size) + record(0x91) + data + record(0x92) + record(0x82)
+        )
+    targets = [
+        (f"s{n}", "worksheet", f"worksheets/sheet{n}.bin") for n in range(1, 1 + len(sheets))
+    ]
+    return zipped(
+        {
+            "[Content_Types].xml": "<Types/>",
+            "xl/workbook.bin": record(0x83) + record(0x8F) + entries + record(0x90) + record(0x84),
+            "xl/_rels/workbook.bin.rels": relations(*targets),
+            **members,
         }
     )
 

@@ -145,8 +145,17 @@ class HandClock:
 class DirectParser:
     """Parses in this very process, with the code that the child process runs."""
 
-    def parse(self, name: str, data: bytes, *, images: bool, hidden: bool = False) -> Loaded:
-        return load(name, data, images=images, hidden=hidden)
+    def parse(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        images: bool,
+        hidden: bool = False,
+        quotes: bool = True,
+        ocr: bool = False,
+    ) -> Loaded:
+        return load(name, data, images=images, hidden=hidden, quotes=quotes, ocr=ocr)
 
     def members(
         self, name: str, data: bytes, options: DocumentOptions, first: str | None = None

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import truespan
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.worlds import WordCounter
 from truespan.errors import InvalidConfiguration, SourceScanned, SourceUnsupported
 from truespan.ingest.draft import Preparation
-from truespan.parsing import can_recognise, load, supported
+from truespan.parsing import Traits, can_recognise, load, supported, traits_of
 from truespan.parsing.detect import Format, format_of
 from truespan.parsing.ocr import Recognised, describe, to_lines
 from truespan.parsing.pdf import is_garbled
@@ -132,9 +133,15 @@ def test_recognition_changes_the_recipe_of_what_may_be_scanned_alone():
     counter, declared = WordCounter(), DocumentOptions()
     off, on = Preparation(), Preparation(ocr=True)
 
-    assert on.recipe(declared, counter) == off.recipe(declared, counter)
-    assert on.recipe(declared, counter, scans=True) != off.recipe(declared, counter, scans=True)
-    assert off.recipe(declared, counter, scans=True) == off.recipe(declared, counter)
+    def recipe(preparation: Preparation, traits: Traits, ocr: bool | None = None) -> str:
+        chosen = replace(declared, ocr=ocr)
+        options = preparation.parse_options(chosen, traits)
+        return preparation.recipe(declared, counter, parse_options=options)
+
+    text, scan = traits_of("a.txt", b"words"), traits_of("a.png", PNG)
+    assert recipe(on, text) == recipe(off, text) == recipe(off, scan) == recipe(off, text, True)
+    assert recipe(on, scan) == recipe(off, scan, True) != recipe(off, scan)
+    assert recipe(on, scan, False) == recipe(off, scan)
 
 
 def test_a_pdf_with_text_reads_the_same_with_recognition():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.promises import proves
 from tests.support.rows import each_row
-from tests.support.sheet_maker import cell, ods, relations, rows, sheet, xlsx, zipped
+from tests.support.sheet_maker import cell, ods, relations, rows, sheet, xlsb, xlsx, zipped
 from truespan.errors import SourceBroken, SourceEmpty, SourceEncrypted, SourceUnsafe
 from truespan.parsing import load
 from truespan.parsing.sheets.number_format import compile_format, show_plain, text_format
@@ -228,6 +230,36 @@ def test_hidden_sheets_rows_and_columns_are_read_on_request() -> None:
     assert [block.text for block in everything.blocks][1:] == [
         "City | Sold | Share\nBergen | 12 | 0.25\nOslo | 36 | 0.75", "Closed", "secret | x",
     ]  # fmt: skip
+
+
+def test_old_and_binary_workbooks_are_read_with_values_as_they_are_stored() -> None:
+    ferries = "Quay | Leaves | Full | Passengers\nNorth | 2026-11-16 | 0.25 | 1234.5"
+    by_name = {
+        "a.xls": (Path(__file__).parents[1] / "fixtures/libreoffice.xls").read_bytes(),
+        "a.xlsb": xlsb(
+            {
+                "Ferries": [
+                    ["Quay", "Leaves", "Full", "Passengers"],
+                    ["North", "2026-11-16", 0.25, 1234.5],
+                    ["South", "2026-11-17", 0.5, 12.0],
+                ],
+                "Wages": [["Keeper", "Wage"], ["Ida", 900.0]],
+            },
+            hidden=["Wages"],
+        ),
+    }
+    for name, data in by_name.items():
+        shown, everything = read(data, name), read(data, name, hidden=True)
+
+        [heading, table] = shown.blocks
+        assert (heading.text, heading.chapter) == ("Ferries", "Ferries")
+        assert table.text == f"{ferries}\nSouth | 2026-11-17 | 0.5 | 12"
+        assert [start.unit for start in table.pages] == ["row A:D"] * 3
+        assert shown.warnings == ("Hidden sheets left out: 1.",)
+        assert [block.text for block in everything.blocks][2:] == [
+            "Wages",
+            "Keeper | Wage\nIda | 900",
+        ]
 
 
 def test_comments_boxes_and_chart_titles_are_kept() -> None:

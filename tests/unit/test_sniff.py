@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from truespan.errors import SourceEncrypted, SourceUnsupported
-from truespan.parsing import load, may_have_pictures, supported, usual_kind
+from truespan.parsing import load, supported, traits_of
 from truespan.parsing.detect import Format, format_of
 from truespan.types.source import DocumentKind
 
@@ -107,16 +107,16 @@ def test_an_office_document_with_a_password_says_so() -> None:
 
 
 def test_an_epub_is_a_book_whatever_it_is_called() -> None:
-    assert usual_kind("a.zip", EPUB) is DocumentKind.BOOK
-    assert usual_kind("a.docx", DOCX) is DocumentKind.DOCUMENT
+    assert traits_of("a.zip", EPUB).kind is DocumentKind.BOOK
+    assert traits_of("a.docx", DOCX).kind is DocumentKind.DOCUMENT
 
 
 def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
-    assert may_have_pictures("a.docx", DOCX)
-    assert may_have_pictures("a.pptx", PPTX)
-    assert may_have_pictures("a.html", b"<p>")
-    assert not may_have_pictures("a.pdf", PDF)
-    assert not may_have_pictures("a.txt", b"words")
+    assert traits_of("a.docx", DOCX).pictures
+    assert traits_of("a.pptx", PPTX).pictures
+    assert traits_of("a.html", b"<p>").pictures
+    assert not traits_of("a.pdf", PDF).pictures
+    assert not traits_of("a.txt", b"words").pictures
 
 
 @pytest.mark.parametrize(

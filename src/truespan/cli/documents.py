@@ -219,6 +219,18 @@ def ingest(
             "id=COLUMN, metadata=COLUMN, and so on; repeatable.",
         ),
     ] = None,
+    ocr: Annotated[
+        bool | None,
+        Option("--ocr/--no-ocr", help="Recognise the text of images and scanned pages."),
+    ] = None,
+    hidden_sheets: Annotated[
+        bool | None,
+        Option("--hidden-sheets/--no-hidden-sheets", help="Read hidden sheets of workbooks."),
+    ] = None,
+    mail_quotes: Annotated[
+        bool | None,
+        Option("--mail-quotes/--no-mail-quotes", help="Read what e-mails quote of others."),
+    ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Say what would be done and what it would cost.")
     ] = False,
@@ -268,6 +280,9 @@ def ingest(
         "metadata": _metadata_from(meta),
         "source_url": source_url,
         "fields": _fields_from(field),
+        "ocr": ocr,
+        "hidden_sheets": hidden_sheets,
+        "mail_quotes": mail_quotes,
         "prune": prune,
         "allow_empty": allow_empty,
     }

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,14 @@ from truespan.ingest.manifest import ANY_DEPTH, PathPattern, has_wildcard, quote
 from truespan.ingest.sidecar import SIDECAR_ENDINGS
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source
 
+IsSupported = Callable[..., bool]
+"""Takes a name, and the pattern that it was found by; see `parsing.supported`."""
+
+
+def _with_ocr(is_supported: IsSupported, declared: DocumentOptions) -> IsSupported:
+    """Return the same check, with images if their text is to be recognised, or without them."""
+    return is_supported if declared.ocr is None else partial(is_supported, ocr=declared.ocr)
+
 
 class _Claim(Struct, frozen=True):
     entry: Entry
@@ -41,7 +50,7 @@ class _Claim(Struct, frozen=True):
 @dataclass(slots=True)
 class _ManifestSearch:
     manifest: str
-    is_supported: Callable[[str, str], bool]
+    is_supported: IsSupported
     jail: Jail = field(init=False)
     claims: dict[tuple[int, int, str], _Claim] = field(default_factory=dict)
     passed_over: set[str] = field(default_factory=set)
@@ -116,7 +125,7 @@ class _ManifestSearch:
         # Each file once, however many links lead to it.
         files: dict[str, JailedPath] = {}
         for match in matches:
-            wanted = self.is_supported(match.name, parts[-1])
+            wanted = _with_ocr(self.is_supported, entry.declared)(match.name, parts[-1])
             admitted = self._admit(match) if wanted else None
             if admitted is None or admitted.is_folder:
                 self.passed_over.add(match.path)
@@ -164,7 +173,7 @@ class FileSources:
 
     def __init__(
         self,
-        is_supported: Callable[[str, str], bool],
+        is_supported: IsSupported,
         may_hold_members: Callable[[str], bool] = lambda _name: False,
         *,
         max_bytes: int = MAX_BYTES,
@@ -187,7 +196,8 @@ class FileSources:
         these folders are found, whatever paths and links say: others are refused if they are named,
         and skipped in folders. Raises `SourceOutside`: a path leads elsewhere."""
         jails = None if within is None else tuple(Jail.around(folder) for folder in within)
-        search = _PathSearch(self._is_supported, self._may_hold_members, declared, jails)
+        is_supported = _with_ocr(self._is_supported, declared)
+        search = _PathSearch(is_supported, self._may_hold_members, declared, jails)
         for path in paths:
             search.add(path)
         return FoundSources(
@@ -274,7 +284,7 @@ class FileSources:
 
 
 class _PathSearch(Struct):
-    is_supported: Callable[[str, str], bool]
+    is_supported: IsSupported
     may_hold_members: Callable[[str], bool]
     declared: DocumentOptions
     jails: tuple[Jail, ...] | None = None

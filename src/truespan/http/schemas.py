@@ -556,6 +556,7 @@ class PagesRequest(Arguments, frozen=True, kw_only=True):
     language: Label | None = None
     version: Label | None = None
     tags: list[Label] | None = None
+    ocr: Annotated[bool, Meta(description="Recognise the text of pictures.")] | None = None
 
 
 class DocumentDetail(Struct, frozen=True, kw_only=True):

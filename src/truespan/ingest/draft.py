@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -18,7 +19,7 @@ from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.ingest.language import SAMPLE, detect_language, detector_name, normal_language
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.parsing import LOADER_VERSION
+from truespan.parsing import LOADER_VERSION, Traits
 from truespan.parsing.clean import CLEANING_VERSION, clean
 from truespan.parsing.sentences import segmenter_name
 from truespan.protocols import SourceParser, TokenCounter
@@ -62,6 +63,17 @@ def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
     return tuple(unique.values())
 
 
+class ParseOptions(NamedTuple):
+    """What of a source is parsed, if its format has that; see `parsing.load`."""
+
+    hidden: bool = False
+    quotes: bool = True
+    ocr: bool = False
+
+
+DEFAULT_OPTIONS = ParseOptions()
+
+
 class Preparation(Struct, frozen=True):
     """How sources are processed, apart from what callers declare about them."""
 
@@ -71,8 +83,12 @@ class Preparation(Struct, frozen=True):
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
     hidden_sheets: bool = False
     """Whether hidden sheets, rows and columns of workbooks are read."""
+    mail_quotes: bool = True
+    """Whether the earlier messages that an e-mail quotes are read."""
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
+    can_recognise: bool = False
+    """Whether that is installed."""
     divides_tables: bool = False
     """Whether a long table becomes parts that begin with its header, and rows stay whole."""
 
@@ -82,6 +98,28 @@ class Preparation(Struct, frozen=True):
         With those of the contract, tables are text like any other.
         """
         return replace(self, divides_tables=defaults is not Defaults.CONTRACT)
+
+    def check(self, declared: DocumentOptions) -> None:
+        """Raise InvalidSettings if documents cannot be processed as is declared of them."""
+        self.chunking_for(declared)
+        if declared.ocr and not self.can_recognise:
+            raise InvalidSettings(
+                "Text recognition (ocr) is not installed.",
+                advice="Install it: pip install 'truespan[ocr]'.",
+            )
+
+    def parse_options(self, declared: DocumentOptions, traits: Traits) -> ParseOptions:
+        """Return what of a source is parsed: as is declared of it, else as the settings say."""
+
+        def choose(name: str) -> bool:
+            stated = getattr(declared, name)
+            return getattr(self, name) if stated is None else stated
+
+        return ParseOptions(
+            hidden=traits.sheets and choose("hidden_sheets"),
+            quotes=not traits.mail or choose("mail_quotes"),
+            ocr=traits.scans and choose("ocr"),
+        )
 
     def chunking_for(self, declared: DocumentOptions) -> ChunkingProfile:
         """Return the declared chunking profile, or the default for the kind of document."""
@@ -106,15 +144,12 @@ class Preparation(Struct, frozen=True):
         counter: TokenCounter,
         *,
         pictures: bool = True,
-        hidden: bool = False,
-        scans: bool = False,
+        parse_options: ParseOptions = DEFAULT_OPTIONS,
     ) -> str:
         """Return a digest of everything that is done to a source's bytes."""
         # The same bytes under the same recipe give the same revision, so nothing needs to be done
-        # again. `pictures` says whether the source can contain any, `hidden` whether it is a
-        # workbook that is read with its hidden sheets, `scans` whether its text may have to be
-        # recognised. The model's input limit is not part of the recipe: it belongs to a
-        # generation, not to a revision.
+        # again. `pictures` says whether the source can contain any. The model's input limit is not
+        # part of the recipe: it belongs to a generation, not to a revision.
         flags = self.figures
         steps = {
             "cleaning": CLEANING_VERSION,
@@ -130,9 +165,14 @@ class Preparation(Struct, frozen=True):
             "on_token_limit": self.on_token_limit,
             # A detected language decides where sentences end.
             "language": None if declared.language else detector_name(),
-            **({"hidden_sheets": True} if hidden else {}),
         }
-        if self.ocr and scans:
+        # Only what differs from the default, so that nothing is parsed again because of an option
+        # that is new.
+        if parse_options.hidden:
+            steps["hidden_sheets"] = True
+        if not parse_options.quotes:
+            steps["mail_quotes"] = False
+        if parse_options.ocr:
             steps["ocr"] = RECOGNITION_VERSION
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 

@@ -29,7 +29,7 @@ from truespan.errors import (
     SourceRefused,
     TruespanError,
 )
-from truespan.ingest.draft import DEFAULT_VERSION, make_draft
+from truespan.ingest.draft import DEFAULT_VERSION, ParseOptions, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.manifest import parse_manifest
@@ -53,7 +53,7 @@ from truespan.ingest.run import (
     Progress,
     RunLog,
 )
-from truespan.parsing import is_workbook, may_be_recognised, may_have_pictures, usual_kind
+from truespan.parsing import traits_of
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
@@ -109,7 +109,7 @@ class _DraftMaker:
         defaults = world.defaults if world else Defaults.CONTRACT
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
-        self._recipes: dict[tuple[DocumentOptions, bool, bool, bool], str] = {}
+        self._recipes: dict[tuple[DocumentOptions, bool, ParseOptions], str] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with all that is declared, and a draft unless nothing has changed."""
@@ -133,24 +133,24 @@ class _DraftMaker:
         if known is not None and (not source.origin or is_page(source.origin)):
             # A manifest line is complete; a command states only what changes.
             declared = declared.or_else(known.declared)
+        traits = traits_of(name, content)
         if declared.kind is None:
-            declared = replace(declared, kind=usual_kind(name, content))
+            declared = replace(declared, kind=traits.kind)
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         source_hash = sha256(content).hexdigest()
-        pictures, scans = may_have_pictures(name, content), may_be_recognised(name, content)
-        hidden = self._preparation.hidden_sheets and is_workbook(name, content)
-        recipe = self._recipes.get((declared, pictures, hidden, scans))
+        options = self._preparation.parse_options(declared, traits)
+        recipe = self._recipes.get((declared, traits.pictures, options))
         if recipe is None:
             recipe = self._preparation.recipe(
-                declared, deps.counter, pictures=pictures, hidden=hidden, scans=scans
+                declared, deps.counter, pictures=traits.pictures, parse_options=options
             )
-            self._recipes[declared, pictures, hidden, scans] = recipe
+            self._recipes[declared, traits.pictures, options] = recipe
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None
         with deps.trace.stage(Stage.BLOCKS):
             images = deps.preparation.figures.extract_images
-            loaded = deps.parser.parse(name, content, images=images, hidden=hidden)
+            loaded = deps.parser.parse(name, content, images=images, **options._asdict())
         draft = make_draft(
             source,
             loaded,

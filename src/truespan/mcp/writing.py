@@ -162,6 +162,9 @@ class FilesArguments(Arguments, frozen=True, kw_only=True):
         | None
     ) = None
     tags: Annotated[tuple[str, ...], Meta(description="Tags of these documents.")] = ()
+    ocr: (
+        Annotated[bool, Meta(description="Recognise the text of images and scanned pages.")] | None
+    ) = None
 
 
 def other_books(
@@ -292,7 +295,11 @@ def _add_files(caller: CallerContext, arguments: FilesArguments) -> AddedDocumen
     paths = [_absolute(caller.folders, path) for path in arguments.paths]
     try:
         report = world.ingest(
-            paths, kind=arguments.kind, tags=arguments.tags or None, within=caller.folders
+            paths,
+            kind=arguments.kind,
+            tags=arguments.tags or None,
+            ocr=arguments.ocr,
+            within=caller.folders,
         )
     except SourceOutside as error:
         error.advice = f"Files may be read below {', '.join(caller.folders)}."

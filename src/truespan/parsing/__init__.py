@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import PurePath
+from typing import NamedTuple
 
 from truespan.errors import OCR_ADVICE, SourceEmpty, SourceNotText, SourceUnsupported
 from truespan.parsing.clean import clean
@@ -31,14 +32,12 @@ from truespan.types.text import Loaded
 
 __all__ = [
     "LOADER_VERSION",
+    "Traits",
     "can_recognise",
-    "is_workbook",
     "load",
-    "may_be_recognised",
-    "may_have_pictures",
     "may_hold_members",
     "supported",
-    "usual_kind",
+    "traits_of",
 ]
 
 LOADER_VERSION = 4
@@ -51,13 +50,15 @@ def load(
     *,
     images: bool = False,
     hidden: bool = False,
+    quotes: bool = True,
     ocr: bool = False,
 ) -> Loaded:
     """Parse the source `name` with the content `data`.
 
     Pictures are always found and placed; their bytes are read only if `images` is true. Hidden
-    sheets, rows and columns of workbooks are read only if `hidden` is true. With `ocr` the text of
-    images and of scanned pages is recognised.
+    sheets, rows and columns of workbooks are read only if `hidden` is true, and the earlier
+    messages that an e-mail quotes only with `quotes`. With `ocr` the text of images and of scanned
+    pages is recognised.
 
     Raises:
         SourceRefused: the source cannot become a document; its kind says why.
@@ -66,7 +67,7 @@ def load(
     found = format_of(name, data)
     if found is None:
         raise explain_refusal(shown, data)
-    loaded = _load(found, shown, data, images, hidden, ocr)
+    loaded = _load(found, shown, data, images, hidden, quotes, ocr)
     # Whether the words of pictures are enough depends on settings that are not known here.
     if not any(
         clean(block.text).strip() or any(placed.figure.alt for placed in block.figures)
@@ -76,19 +77,27 @@ def load(
     return loaded
 
 
-def usual_kind(name: str, data: bytes) -> DocumentKind:
-    """Return the kind of a source by default: an EPUB is a book, read from front to back."""
-    return DocumentKind.BOOK if format_of(name, data) is Format.EPUB else DocumentKind.DOCUMENT
+class Traits(NamedTuple):
+    """What matters of the format of a source before it is parsed."""
+
+    kind: DocumentKind
+    """The kind of the document by default: an EPUB is a book, read from front to back."""
+    pictures: bool
+    """Whether pictures are looked for."""
+    sheets: bool
+    """Whether it has sheets, some of which may be hidden."""
+    mail: bool
+    """Whether it is a message, which may quote others."""
+    scans: bool
+    """Whether text may be recognised in its pictures."""
 
 
-def may_have_pictures(name: str, data: bytes) -> bool:
-    """Return whether pictures are looked for in a source of this format."""
-    return format_of(name, data) in PICTURED
-
-
-def is_workbook(name: str, data: bytes) -> bool:
-    """Return whether a source has sheets, some of which may be hidden."""
-    return format_of(name, data) in SHEETS
+def traits_of(name: str, data: bytes) -> Traits:
+    """Return what matters of the format of a source before it is parsed."""
+    found = format_of(name, data)
+    kind = DocumentKind.BOOK if found is Format.EPUB else DocumentKind.DOCUMENT
+    is_mail = found is Format.EMAIL
+    return Traits(kind, found in PICTURED, found in SHEETS, is_mail, found in RECOGNISED)
 
 
 def can_recognise() -> bool:
@@ -96,12 +105,9 @@ def can_recognise() -> bool:
     return find_spec("rapidocr") is not None and find_spec("PIL") is not None
 
 
-def may_be_recognised(name: str, data: bytes) -> bool:
-    """Return whether text may be recognised in pictures of a source of this format."""
-    return format_of(name, data) in RECOGNISED
-
-
-def _load(found: Format, shown: str, data: bytes, images: bool, hidden: bool, ocr: bool) -> Loaded:
+def _load(
+    found: Format, shown: str, data: bytes, images: bool, hidden: bool, quotes: bool, ocr: bool
+) -> Loaded:
     # Imported here, because most runs of the program parse nothing.
     match found:
         case Format.ZIP:
@@ -147,7 +153,7 @@ def _load(found: Format, shown: str, data: bytes, images: bool, hidden: bool, oc
         case Format.EMAIL:
             from truespan.parsing.mail import load_message
 
-            return load_message(shown, data)
+            return load_message(shown, data, quotes=quotes)
         case Format.MAILBOX:
             # Its messages are documents; it comes here if it has none.
             raise SourceEmpty(shown, advice="There is no message in it.")

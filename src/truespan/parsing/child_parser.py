@@ -40,6 +40,7 @@ from truespan.parsing.child_process import (
     OUT_OF_TIME,
     Limits,
     MembersRequest,
+    Options,
     Refusal,
     Task,
     in_bytes,
@@ -132,7 +133,14 @@ class ChildLink:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, task: Task, name: str, document: bytes, limits: Limits) -> Answer:
+    def ask(
+        self,
+        task: Task,
+        name: str,
+        document: bytes,
+        limits: Limits,
+        options: Options = Options.NONE,
+    ) -> Answer:
         """Return the child's answer. After an error the child cannot be used any more.
 
         Raises:
@@ -147,7 +155,7 @@ class ChildLink:
         with self._limit_time(limits.wall) as late:
             with contextlib.suppress(OSError):
                 # A child that does not read all of it may still have an answer.
-                send_request(requests, task, name, document, limits)
+                send_request(requests, task, name, document, limits, options)
             try:
                 if answers.read(len(BEGUN)) != BEGUN:
                     raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
@@ -242,8 +250,7 @@ class ChildParser:
     `output_bytes` and 8 times its size. At most `children` are parsed at once. On Windows the clock
     and the size of the answer are the only limits. A child runs `module`.
 
-    With `ocr_cpu_seconds`, the text of images and of scanned pages is recognised, and a document
-    that may have such pages gets these seconds and 3 GiB more.
+    A document whose text may have to be recognised gets `ocr_cpu_seconds` and 3 GiB more.
     """
 
     def __init__(
@@ -253,7 +260,7 @@ class ChildParser:
         cpu_seconds: float = 8.0,
         cpu_seconds_per_mb: float = 2.0,
         output_bytes: int = 64 << 20,
-        ocr_cpu_seconds: float = 0,
+        ocr_cpu_seconds: float = 3600,
         children: int = 2,
         start_seconds: float = START_SECONDS,
         module: str = "truespan.parsing.child_process",
@@ -270,20 +277,26 @@ class ChildParser:
         self._free: list[ChildLink] = []
         self._owner = os.getpid()
 
-    def parse(self, name: str, data: bytes, *, images: bool, hidden: bool = False) -> Loaded:
-        """Return what a source holds; the bytes of pictures only if `images` are wanted, and what
-        is hidden in a workbook only if that is.
+    def parse(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        images: bool,
+        hidden: bool = False,
+        quotes: bool = True,
+        ocr: bool = False,
+    ) -> Loaded:
+        """Return what a source holds; see `parsing.load` for the options.
 
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.
         """
-        if self._ocr_cpu_seconds and format_of(name, data) in RECOGNISED:
-            task = Task.RECOGNISE
-        elif hidden:
-            task = Task.PARSE_WITH_ALL if images else Task.PARSE_WITH_HIDDEN
-        else:
-            task = Task.PARSE_WITH_IMAGES if images else Task.PARSE
-        content = self._run(task, name, name, data)
+        chosen = {Options.IMAGES: images, Options.HIDDEN: hidden, Options.QUOTES: quotes}
+        options = Options(sum(option for option, is_chosen in chosen.items() if is_chosen))
+        if ocr and format_of(name, data) in RECOGNISED:
+            options |= Options.OCR
+        content = self._run(Task.PARSE, name, name, data, options)
         try:
             return msgspec.msgpack.decode(content, type=Loaded)
         except msgspec.DecodeError:
@@ -333,12 +346,19 @@ class ChildParser:
             raise LoaderCrashed(PurePath(name).name) from None
         return sentences
 
-    def _run(self, task: Task, name: str, subject: str, data: bytes) -> bytes:
+    def _run(
+        self,
+        task: Task,
+        name: str,
+        subject: str,
+        data: bytes,
+        options: Options = Options.NONE,
+    ) -> bytes:
         """Return what a child answers about the source `name`; raises SourceRefused."""
         shown, size = PurePath(name).name, len(data)
         cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
         memory = self._memory_bytes + _MEMORY_PER_BYTE * size
-        if task is Task.RECOGNISE:
+        if Options.OCR in options:
             cpu, memory = cpu + math.ceil(self._ocr_cpu_seconds), memory + RECOGNITION_MEMORY
         limits = Limits(
             memory=memory,
@@ -348,7 +368,7 @@ class ChildParser:
         )
         with self._turns:
             try:
-                answer = self._ask(task, subject, data, limits)
+                answer = self._ask(task, subject, data, limits, options)
                 if answer.complete:
                     return answer.content
                 refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
@@ -374,7 +394,9 @@ class ChildParser:
         for child in free:
             child.end()
 
-    def _ask(self, task: Task, subject: str, data: bytes, limits: Limits) -> Answer:
+    def _ask(
+        self, task: Task, subject: str, data: bytes, limits: Limits, options: Options
+    ) -> Answer:
         """Ask a child; one that ended while it waited says nothing about the document."""
         while True:
             with self._lock:
@@ -384,7 +406,7 @@ class ChildParser:
                 waiting = self._free.pop() if self._free else None
             child = waiting or ChildLink(self._module, self._start_seconds)
             try:
-                answer = child.ask(task, subject, data, limits)
+                answer = child.ask(task, subject, data, limits, options)
             except BaseException as error:
                 # It may still answer, and that would be taken for the answer to the next request.
                 child.kill()

@@ -19,7 +19,7 @@ import struct
 import sys
 import time
 from array import array
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import IO, NamedTuple
 
 import msgspec
@@ -44,7 +44,7 @@ ANSWER = struct.Struct(">??Q")
 length."""
 BOUNDS = "I"
 """The type of the offsets in an answer: where each sentence starts and ends."""
-_REQUEST = struct.Struct(">BIQQIdQ")
+_REQUEST = struct.Struct(">BBIQQIdQ")
 
 _DESCRIPTORS = 32
 _NEVER = (
@@ -72,12 +72,18 @@ class Task(IntEnum):
     """What to do with the bytes of a request."""
 
     PARSE = 0
-    PARSE_WITH_IMAGES = 1
-    SPLIT = 2
-    MEMBERS = 3
-    PARSE_WITH_HIDDEN = 4
-    PARSE_WITH_ALL = 5
-    RECOGNISE = 6
+    SPLIT = 1
+    MEMBERS = 2
+
+
+class Options(IntFlag):
+    """What of a document is parsed; the arguments of `load`."""
+
+    NONE = 0
+    IMAGES = 1
+    HIDDEN = 2
+    QUOTES = 4
+    OCR = 8
 
 
 class Limits(NamedTuple):
@@ -110,11 +116,18 @@ class Forbidden(PermissionError):
     """A parser tried what no parser may do."""
 
 
-def send_request(stream: IO[bytes], task: Task, name: str, document: bytes, limits: Limits) -> None:
+def send_request(
+    stream: IO[bytes],
+    task: Task,
+    name: str,
+    document: bytes,
+    limits: Limits,
+    options: Options = Options.NONE,
+) -> None:
     """Send a document with its name, or an encoded `CanonicalText` with its language, or a file
     with an encoded `MembersRequest`."""
     encoded = name.encode("utf-8", "surrogatepass")
-    stream.write(_REQUEST.pack(task, len(encoded), len(document), *limits) + encoded)
+    stream.write(_REQUEST.pack(task, options, len(encoded), len(document), *limits) + encoded)
     stream.write(document)
     stream.flush()
 
@@ -185,7 +198,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
     head = requests.read(_REQUEST.size)
     if len(head) < _REQUEST.size:
         return False
-    task, name_length, size, *values = _REQUEST.unpack(head)
+    task, options, name_length, size, *values = _REQUEST.unpack(head)
     limits = Limits(*values)
     answers.write(BEGUN)
     answers.flush()
@@ -193,7 +206,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
     content, loaded, out_of_memory = b"", False, False
     try:
         name = read_exactly(requests, name_length).decode("utf-8", "surrogatepass")
-        content, loaded = _run(task, name, read_exactly(requests, size))
+        content, loaded = _run(task, name, read_exactly(requests, size), Options(options))
     except MemoryError:
         out_of_memory = True
     _limit_document(None)
@@ -228,7 +241,7 @@ def _limit_document(limits: Limits | None) -> None:
             resource.setrlimit(what, (limit, hard))
 
 
-def _run(task: int, name: str, document: bytes) -> tuple[bytes, bool]:
+def _run(task: int, name: str, document: bytes, options: Options) -> tuple[bytes, bool]:
     """Return the bytes of the answer, and whether they hold what was asked for."""
     try:
         if task == Task.SPLIT:
@@ -248,12 +261,16 @@ def _run(task: int, name: str, document: bytes) -> tuple[bytes, bool]:
                 else read_members(*wanted, request.first)
             )
             return msgspec.msgpack.encode(found), True
-        images = task in (Task.PARSE_WITH_IMAGES, Task.PARSE_WITH_ALL)
-        hidden = task in (Task.PARSE_WITH_HIDDEN, Task.PARSE_WITH_ALL)
-        ocr = task == Task.RECOGNISE
-        if ocr:
+        if Options.OCR in options:
             _allowed.add("os.putenv")
-        loaded = load(name, document, images=images, hidden=hidden, ocr=ocr)
+        loaded = load(
+            name,
+            document,
+            images=Options.IMAGES in options,
+            hidden=Options.HIDDEN in options,
+            quotes=Options.QUOTES in options,
+            ocr=Options.OCR in options,
+        )
         return msgspec.msgpack.encode(loaded), True
     except SourceRefused as refusal:
         advice = refusal.advice if refusal.advice != type(refusal).advice else None

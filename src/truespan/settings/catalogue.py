@@ -106,6 +106,8 @@ class Settings:
 
     hidden_sheets: bool = False
     """Whether to read hidden sheets, rows and columns of workbooks."""
+    mail_quotes: bool = True
+    """Whether to read the earlier messages that e-mails quote."""
 
     docx_extract_images: bool = False
     """Whether to keep the images of documents."""

@@ -79,6 +79,12 @@ class DocumentArguments(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     fields: Mapping[str, Any] | None
     """The fields of a table or a JSON file that make each of its records a document."""
+    ocr: bool | None
+    """Whether the text of images and scanned pages is recognised."""
+    hidden_sheets: bool | None
+    """Whether hidden sheets, rows and columns of workbooks are read."""
+    mail_quotes: bool | None
+    """Whether the earlier messages that an e-mail quotes are read."""
 
 
 class LabelArguments(TypedDict, total=False):
@@ -119,6 +125,9 @@ class DocumentOptions(Struct, frozen=True):
     priority: int | None = None
     """From 0 to 10; sources with a higher priority are ingested first."""
     fields: RecordFields | None = None
+    ocr: bool | None = None
+    hidden_sheets: bool | None = None
+    mail_quotes: bool | None = None
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
@@ -271,6 +280,12 @@ def _check_names(value: Any) -> list[str]:
     return [check_label(LONGEST_LABEL, name) for name in check_type(list, value)]
 
 
+def _check_choice(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise FieldError("must be true or false")
+    return value
+
+
 FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "kind": _check_kind,
     "title": partial(check_label, LONGEST_TITLE),
@@ -282,6 +297,9 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "metadata": check_metadata,
     "priority": _check_priority,
     "fields": _check_record_fields,
+    "ocr": _check_choice,
+    "hidden_sheets": _check_choice,
+    "mail_quotes": _check_choice,
 }
 """The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 

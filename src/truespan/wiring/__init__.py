@@ -146,7 +146,7 @@ def open_library(
             parser=ChildParser(
                 memory_bytes=settings.loader_memory_mib * MEBIBYTE,
                 cpu_seconds=settings.loader_cpu_seconds,
-                ocr_cpu_seconds=settings.ocr_cpu_seconds if ocr else 0,
+                ocr_cpu_seconds=settings.ocr_cpu_seconds,
             ),
             assets=assets,
             golden=GoldenFolder(),
@@ -165,10 +165,12 @@ def open_library(
                     debug=settings.docx_image_debug,
                 ),
                 hidden_sheets=settings.hidden_sheets,
+                mail_quotes=settings.mail_quotes,
                 sanitizer=_sanitizer(folder, settings),
                 chunkings=settings.chunkings,
                 on_token_limit=OnTokenLimit(settings.on_token_limit),
                 ocr=ocr,
+                can_recognise=can_recognise(),
             ),
             price=price if price >= 0 else None,
             world_defaults=Defaults(settings.world_defaults),
@@ -182,7 +184,8 @@ def open_library(
             conversations=providers.conversation_rules(settings),
             find_leftovers=partial(find_leftovers, own_files),
             pages=_pages(settings, clock, max_bytes),
-            watch_folders=partial(_watch_folders, partial(supported, ocr=ocr)),
+            # A run may recognise text whatever the setting says; others find no image.
+            watch_folders=partial(_watch_folders, partial(supported, ocr=True)),
             uploads=UploadFolder(
                 folder / UPLOADS_FOLDER, reserve=settings.disk_reserve, max_bytes=max_bytes
             ),

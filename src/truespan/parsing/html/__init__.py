@@ -32,12 +32,20 @@ from truespan.types.text import (
 )
 
 
-def load_html(name: str, data: bytes, *, images: bool, whole: bool = False) -> Loaded:
+def load_html(
+    name: str,
+    data: bytes,
+    *,
+    images: bool,
+    whole: bool = False,
+    reader: PageReader | None = None,
+) -> Loaded:
     """Parse a page or raise `SourceRefused`. Nothing it refers to is fetched.
 
-    Only its main text is returned, unless `whole` is true.
+    Only its main text is returned, unless `whole` is true. A `reader` of its own can leave out
+    elements.
     """
-    reader = PageReader()
+    reader = reader or PageReader()
     read_page(name, data, reader)
     pieces = reader.close() if whole else select_main_text(reader.close())
     pictures = Pictures(wanted=images)
