@@ -182,10 +182,10 @@ class IngestJobs:
         self._other_generations(self.scope)
         scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
         if job.parent is not None:
-            sources = pipeline.share_from_json(job.request)
+            sources, prune = pipeline.share_from_json(job.request)
             if not self._claim(job, sources, log):
                 return WorkOutcome.TAKEN
-            pipeline.ingest_sources(deps, scope, sources, log)
+            pipeline.ingest_share(deps, scope, sources, log, prune=prune)
             return WorkOutcome.DONE
         request = IngestRequest.from_json(job.request)
         if job.shares:
@@ -203,7 +203,8 @@ class IngestJobs:
             removed = pipeline.find_removed(deps, scope, request, found)
             pipeline.move_documents(deps, scope, found, removed, log)
             own, owner = self._components.processes.own(), self._components.job_owner
-            stored = [pipeline.share_to_json(sources) for sources in shares]
+            prune = request.options.prune
+            stored = [pipeline.share_to_json(sources, prune=prune) for sources in shares]
             self._components.store.spread_job(scope, job.id, own, owner=owner, shares=stored)
             log.leave_open()
             return WorkOutcome.SPREAD

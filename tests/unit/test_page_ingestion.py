@@ -15,8 +15,16 @@ from tests.support.sample_texts import story
 from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import Place, place
 from truespan.errors import InvalidSettings, ManifestInvalid, SourceTooLarge, SourceUnsupported
+from truespan.ingest.pipeline import (
+    find_sources,
+    ingest_share,
+    share_from_json,
+    share_to_json,
+)
+from truespan.ingest.run import RunLog
 from truespan.providers.web import WebPages
 from truespan.types.job import JobState
+from truespan.types.source import IngestOptions
 from truespan.world import World
 
 
@@ -112,6 +120,28 @@ def test_gone_page_is_removed_only_with_prune_and_other_failures_keep_it(
     )
     assert [failure.code for failure in report.failures] == ["page_unavailable"]
     assert (gone, report.removed) == (["b"], [server.url("/b").removeprefix("http://")])
+    assert [document.name for document in world.documents.list()] == ["a"]
+
+
+@proves("pages.in-step")
+def test_gone_page_is_removed_by_the_share_of_a_job_that_has_it(
+    world: World, server: WebServer
+) -> None:
+    server.pages |= {"/a": page(html(story(5))), "/b": page(html(story(4)))}
+    both = [server.url("/a"), server.url("/b")]
+    world.ingest(both)
+    server.pages |= {"/a": page("", status="503 Later"), "/b": page("", status="404 Not Found")}
+    jobs = world._ingest_jobs(world.access.writable_scope())
+    found = find_sources(jobs.deps, jobs.scope, jobs.request(both, None, IngestOptions()))
+
+    def run(prune: bool) -> list[str]:
+        sources, stored = share_from_json(share_to_json(found.sources, prune=prune).request)
+        report = ingest_share(jobs.deps, jobs.scope, sources, RunLog(), prune=stored)
+        return [failure.code for failure in report.failures]
+
+    assert run(prune=False) == ["page_unavailable", "source_missing"]
+    assert len(world.documents.list()) == 2
+    assert run(prune=True) == ["page_unavailable"]
     assert [document.name for document in world.documents.list()] == ["a"]
 
 

@@ -714,10 +714,10 @@ def run_request(
 
 
 def _gone_pages(
-    deps: IngestDeps, scope: Scope, found: FoundSources, report: IngestReport
+    deps: IngestDeps, scope: Scope, sources: Iterable[Source], report: IngestReport
 ) -> list[Document]:
     """Return the documents of pages that no longer exist, which are then no failures."""
-    pages = {source.doc_id for source in found if source.is_page}
+    pages = {source.doc_id for source in sources if source.is_page}
     failed = {each.doc_id for each in report.failures if each.code == SourceMissing.code}
     gone = deps.store.documents(scope, named=pages & failed) if pages & failed else []
     removed = {document.doc_id for document in gone}
@@ -754,14 +754,26 @@ def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     return [tuple(share) for share in shares]
 
 
-def share_to_json(sources: Sequence[Source]) -> JobShare:
-    """Return a share as it is stored with its job."""
-    request = json.dumps({"sources": [to_builtins(source) for source in sources]}, sort_keys=True)
+def share_to_json(sources: Sequence[Source], *, prune: bool) -> JobShare:
+    """Return a share as it is stored with its job; `prune` is that of the request."""
+    share = {"sources": [to_builtins(source) for source in sources], "prune": prune}
+    request = json.dumps(share, sort_keys=True)
     # An empty file counts too: no share has the size 0.
     size = sum(max(source.size, 1) for source in sources)
     return JobShare(request, len(sources), size)
 
 
-def share_from_json(stored: str) -> tuple[Source, ...]:
-    """Return the sources of a share that `share_to_json` wrote."""
-    return msgspec.convert(json.loads(stored)["sources"], tuple[Source, ...])
+def share_from_json(stored: str) -> tuple[tuple[Source, ...], bool]:
+    """Return the sources of a share that `share_to_json` wrote, and its `prune`."""
+    share = json.loads(stored)
+    return msgspec.convert(share["sources"], tuple[Source, ...]), share.get("prune", False)
+
+
+def ingest_share(
+    deps: IngestDeps, scope: Scope, sources: Sequence[Source], log: RunLog, *, prune: bool
+) -> IngestReport:
+    """Ingest the sources of a share, and with `prune` remove the pages among them that are gone."""
+    report = ingest_sources(deps, scope, sources, log)
+    if prune:
+        remove_documents(deps, scope, _gone_pages(deps, scope, sources, report), log)
+    return report
