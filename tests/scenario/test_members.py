@@ -257,6 +257,34 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -
     assert [(f.name, f.code) for f in report.failures] == [("T-7", "source_missing")]
 
 
+@proves("ingest.records-are-documents")
+def test_records_without_an_id_have_their_line_as_their_place(here: Place) -> None:
+    world = here.world()
+    rows = ["The lamp of the quay is out.", '"The ferry rings\n\nno bell."', "The buoy is adrift."]
+
+    def write() -> str:
+        return here.write("desk/tickets.csv", "\n".join(["body", *rows]))
+
+    def places() -> dict[str, str | None]:
+        found = world.search("lamp ferry buoy bell", top_k=9).results
+        return {result.text.split()[1]: result.location for result in found}
+
+    world.ingest(table := write(), fields={"text": "body"})
+    assert places() == {"lamp": "line 2", "ferry": "line 3", "buoy": "line 6"}
+
+    # Records that have moved are read again, and nothing is embedded.
+    rows.insert(0, "The bell is cracked.")
+    report = world.ingest(write(), fields={"text": "body"}, prune=True)
+    assert (len(report.ingested), report.embedded, report.removed) == (4, 1, [])
+    assert places() == {"bell": "line 2", "lamp": "line 3", "ferry": "line 4", "buoy": "line 7"}
+
+    lines = ['{"body": "The lamp is lit."}', "", '{"body": "The buoy is red."}']
+    world.ingest(here.write("desk/lamps.jsonl", "\n".join(lines)), fields={"text": "body"})
+    world.ingest(table, fields={"text": "body"}, prune=True)
+    found = world.search("buoy red", top_k=1).results[0]
+    assert (found.text, found.location) == ("The buoy is red.", "line 3")
+
+
 @proves("ingest.members-are-documents")
 def test_messages_and_their_attachments_are_documents_with_their_headers(here: Place) -> None:
     world = here.world()

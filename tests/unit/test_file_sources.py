@@ -50,6 +50,34 @@ def test_files_of_other_kinds_are_passed_over_and_counted(tmp_path: Path) -> Non
     assert found.roots == (Root(os.path.realpath(tmp_path), 2),)
 
 
+def test_a_manifest_in_a_folder_is_no_document(tmp_path: Path) -> None:
+    tree(tmp_path, "a.txt")
+    manifests = {
+        "path.jsonl": '\ufeff\n{"path": "a.txt", "profile": "mine"}\n{"path": "b"}\n',
+        "pattern.jsonl": '{"path": "deep/*.txt"}',
+        "page.ndjson": '{"url": "https://docs.example/guide", "title": "Guide"}',
+    }
+    records = {
+        # What is named is not there, a field is none of a manifest, or it is no JSON.
+        "elsewhere.jsonl": '{"path": "no/such.txt"}',
+        "links.jsonl": '{"url": "https://docs.example/guide", "text": "Words"}',
+        "empty.jsonl": "",
+        "words.jsonl": "words",
+    }
+    for name, content in {**manifests, **records}.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+
+    found = find(tmp_path)
+    confined = FileSources(supported).find(
+        [str(tmp_path)], DocumentOptions(), within=[str(tmp_path)]
+    )
+
+    assert names(found, tmp_path) == names(confined, tmp_path) == sorted(["a.txt", *records])
+    assert found.passed_over == len(manifests)
+    # Named by itself, it is taken for what its name says.
+    assert len(find(tmp_path / "path.jsonl")) == 1
+
+
 def test_a_file_named_by_itself_is_taken_whatever_it_is(tmp_path: Path) -> None:
     tree(tmp_path, "photo.png", ".hidden.txt")
 

@@ -208,6 +208,16 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
         raise resource_error(error) or refusal from None
 
 
+def read_head(path: str, length: int, *, jailed: bool) -> bytes:
+    """Return the first bytes of a regular file, as `read_file` opens it; none if it cannot be."""
+    try:
+        opened = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
+        with os.fdopen(opened, "rb", buffering=0) as file:
+            return file.read(length)
+    except (OSError, ValueError, _NotPlain):
+        return b""
+
+
 class _NotPlain(Exception):
     """It is not a regular file, or a link leads to it where none is allowed."""
 

@@ -24,11 +24,20 @@ from truespan.files.jail import (
     list_folder,
     make_source,
     read_file,
+    read_head,
     walk,
 )
-from truespan.ingest.manifest import ANY_DEPTH, PathPattern, has_wildcard, quote, split_path
+from truespan.ingest.manifest import (
+    ANY_DEPTH,
+    LONGEST_LINE,
+    PathPattern,
+    first_entry,
+    has_wildcard,
+    quote,
+    split_path,
+)
 from truespan.ingest.sidecar import SIDECAR_ENDINGS
-from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source
+from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source, is_page
 
 IsSupported = Callable[..., bool]
 """Takes a name, and the pattern that it was found by; see `parsing.supported`."""
@@ -166,6 +175,7 @@ class _ManifestSearch:
 MAX_BYTES = 512 << 20
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_SIDECAR_BYTES = 1 << 20
+_MANIFEST_ENDINGS = (".jsonl", ".ndjson")
 
 
 class FileSources:
@@ -337,7 +347,7 @@ class _PathSearch(Struct):
             with suppress(OSError, SourceOutside):
                 if self.is_supported(entry.name, last) and entry.is_file():
                     file = entry.path if self.jails is None else self._resolve(entry.path)
-            if file is not None:
+            if file is not None and not _is_manifest(file, jailed=self.jails is not None):
                 self._add_file(file, folder)
                 added += 1
             else:
@@ -357,6 +367,18 @@ class _PathSearch(Struct):
             size = 0
         source = make_source(path, size, self.declared, root=root)
         self.sources[key] = replace(source, confined=self.jails is not None, member=member)
+
+
+def _is_manifest(path: str, *, jailed: bool) -> bool:
+    """Return whether a file found in a folder is a manifest: its first line, with no other fields
+    than a manifest has, names a page or something that is there."""
+    if not path.lower().endswith(_MANIFEST_ENDINGS):
+        return False
+    entry = first_entry(read_head(path, LONGEST_LINE, jailed=jailed))
+    if entry is None:
+        return False
+    named = os.path.join(os.path.dirname(path), entry.path)
+    return is_page(entry.path) or has_wildcard(entry.path) or os.path.lexists(named)
 
 
 def _resolve(path: str) -> str | None:

@@ -145,6 +145,7 @@ class Preparation(Struct, frozen=True):
         *,
         pictures: bool = True,
         parse_options: ParseOptions = DEFAULT_OPTIONS,
+        line: int = 0,
     ) -> str:
         """Return a digest of everything that is done to a source's bytes."""
         # The same bytes under the same recipe give the same revision, so nothing needs to be done
@@ -174,6 +175,9 @@ class Preparation(Struct, frozen=True):
             steps["mail_quotes"] = False
         if parse_options.ocr:
             steps["ocr"] = RECOGNITION_VERSION
+        if line:
+            # The place of a record; one that has moved is parsed again, and nothing is embedded.
+            steps["line"] = line
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 
 

@@ -225,6 +225,18 @@ def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tupl
     return tuple(entries)
 
 
+def first_entry(head: bytes) -> Entry | None:
+    """Return the first entry of a file that begins like a manifest; None if it does not."""
+    lines = head.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    line = next((line for line in lines if line.strip(_BLANK)), b"")
+    try:
+        # Which profiles there are does not matter here.
+        profile = _parse_line(line).get("profile")
+        return parse_manifest("", line, profiles=[str(profile)])[0]
+    except (FieldError, ManifestInvalid):
+        return None
+
+
 def _suggest(name: str, known: Collection[str]) -> str:
     """Return which field was probably meant, as a remark; empty if none is near."""
     plain = re.sub(r"[^a-z]+", "_", name.lower()[:40]).strip("_")

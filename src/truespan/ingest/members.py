@@ -7,7 +7,7 @@ While members are read, the bytes of one file and a piece of its members are kep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -142,6 +142,15 @@ def _make_source(
     )
 
 
+class ReadSource(NamedTuple):
+    """The bytes of a source, and the name to parse it by."""
+
+    name: str
+    content: bytes
+    line: int = 0
+    """Where a record without an id begins in its file, counted from 1."""
+
+
 class MemberReader:
     """Reads sources; of a file with members, a piece of them at a time."""
 
@@ -150,12 +159,12 @@ class MemberReader:
         self._opened = _OpenedFile("", "", "")
         self._members: dict[str, Member] = {}
 
-    def read(self, source: Source) -> tuple[str, bytes]:
-        """Return the name to parse a source by, and its bytes; raises SourceRefused."""
+    def read(self, source: Source) -> ReadSource:
+        """Read a source; raises SourceRefused."""
         if source.refusal is not None:
             raise source_refusal(source.refusal.kind, source.name, source.refusal.advice)
         if not source.member:
-            return source.name, self._deps.read(source)
+            return ReadSource(source.name, self._deps.read(source))
         opened = self._open(source)
         member = self._members.pop(source.member, None)
         if member is None and opened.missing < _MOST_MISSING:
@@ -169,7 +178,10 @@ class MemberReader:
             raise SourceMissing(source.name)
         if member.refusal is not None:
             raise source_refusal(member.refusal.kind, source.name, member.refusal.advice)
-        return f"{source.name}{member.ending}", member.data
+        fields = source.declared.fields
+        # A record with an id is known by that wherever it is in its file.
+        line = member.line if fields is not None and fields.id is None else 0
+        return ReadSource(f"{source.name}{member.ending}", member.data, line)
 
     def _open(self, source: Source) -> _OpenedFile:
         opened = self._opened

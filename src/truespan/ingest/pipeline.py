@@ -69,7 +69,7 @@ from truespan.types.source import (
     tell_apart,
 )
 from truespan.types.telemetry import CounterName, Stage
-from truespan.types.text import Validators
+from truespan.types.text import PageStart, Validators
 
 GROUP_CHUNKS = 4096
 """Documents are indexed together up to this many chunks, because a flush is expensive."""
@@ -109,12 +109,12 @@ class _DraftMaker:
         defaults = world.defaults if world else Defaults.CONTRACT
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
-        self._recipes: dict[tuple[DocumentOptions, bool, ParseOptions], str] = {}
+        self._recipes: dict[tuple[DocumentOptions, bool, ParseOptions, int], str] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with all that is declared, and a draft unless nothing has changed."""
         deps, scope = self._deps, self._scope
-        page = None
+        page, line = None, 0
         if source.is_page and known is not None and not source.origin and is_page(known.origin):
             # Named by itself now, it still belongs to its sitemap.
             source = replace(source, origin=known.origin)
@@ -126,7 +126,7 @@ class _DraftMaker:
                 name = name_to_parse(source.name, page.content_type)
                 content = with_encoding(page.content, page.content_type)
             else:
-                name, content = self._reader.read(source)
+                name, content, line = self._reader.read(source)
         declared = source.declared if page else declared_with_sidecar(deps, source)
         if page is not None and declared.source_url is None:
             declared = replace(declared, source_url=page.url)
@@ -139,18 +139,22 @@ class _DraftMaker:
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         source_hash = sha256(content).hexdigest()
         options = self._preparation.parse_options(declared, traits)
-        recipe = self._recipes.get((declared, traits.pictures, options))
+        recipe = self._recipes.get((declared, traits.pictures, options, line))
         if recipe is None:
             recipe = self._preparation.recipe(
-                declared, deps.counter, pictures=traits.pictures, parse_options=options
+                declared, deps.counter, pictures=traits.pictures, parse_options=options, line=line
             )
-            self._recipes[declared, traits.pictures, options] = recipe
+            self._recipes[declared, traits.pictures, options, line] = recipe
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None
         with deps.trace.stage(Stage.BLOCKS):
             images = deps.preparation.figures.extract_images
             loaded = deps.parser.parse(name, content, images=images, **options._asdict())
+            if line:
+                first, *others = loaded.blocks
+                first = replace(first, pages=(PageStart(0, line, "line"),))
+                loaded = replace(loaded, blocks=(first, *others))
         draft = make_draft(
             source,
             loaded,
@@ -611,7 +615,7 @@ def find_moves(
         # What cannot be read is refused later, as a source.
         with suppress(SourceRefused):
             if source.doc_id not in known and not source.is_page:
-                digest = sha256(reader.read(source)[1]).hexdigest()
+                digest = sha256(reader.read(source).content).hexdigest()
                 same = lost.get(digest, [])
                 place = next((i for i, doc in enumerate(same) if doc.name == source.name), None)
                 if place is not None:
