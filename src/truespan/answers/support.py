@@ -185,10 +185,8 @@ def check_support(
 def guess_language(text: str) -> str | None:
     """Return the language whose function words a text has most of; None if it has too few."""
     own = Counter(words(text[:4000]))
-    counts = {
-        name: sum(own[word] for word in stops if len(word) > 1)
-        for name, stops in STOP_WORDS.items()
-    }
+    long = {word for word in own if len(word) > 1}
+    counts = {name: sum(own[word] for word in long & stops) for name, stops in STOP_WORDS.items()}
     best = max(counts, key=lambda name: counts[name])
     return best if counts[best] >= 2 else None
 
