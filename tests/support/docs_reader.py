@@ -108,6 +108,8 @@ class Newcomer:
         """Return what is wrong with a page; most of them begin where the README ends."""
         if page == README:
             return self._at_readme
+        if not {"python", "console", "sh"} & {block.language for block in blocks_of(page)}:
+            return []
         place = self._folder / page.name
         # The index makes the library itself, with the lines that the other pages refer to.
         if page == INDEX:

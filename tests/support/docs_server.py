@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 
-from tests.support.http_server import TIMEOUT, Served, served
+from tests.support.http_server import NO_TLS, TIMEOUT, Served, served
 
 SHOWN = "127.0.0.1:8700"
 """Where pages show a server to be."""
@@ -68,7 +68,9 @@ def curl(command: str) -> str:
         else:
             body.setdefault("data", {})[name] = value
     method = told.request or ("POST" if body else "GET")
-    reply = httpx2.request(method, told.url, headers=headers, timeout=TIMEOUT, **body)
+    reply = httpx2.request(
+        method, told.url, headers=headers, timeout=TIMEOUT, verify=NO_TLS, **body
+    )
     told_of = [f"{name}: {value}" for name, value in reply.headers.items()] if told.include else []
     status = [f"HTTP/1.1 {reply.status_code} {reply.reason_phrase}"] if told.include else []
     return "\n".join([*status, *told_of, reply.text]) + "\n"

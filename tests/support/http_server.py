@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ import httpx2
 from tests.support.forked_process import ForkedProcess
 
 TIMEOUT = 60.0
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Without it, each request would read the certificates of the machine, which takes longer than the
+request itself."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Served:
         if self.token is not None:
             headers.setdefault("authorization", f"Bearer {self.token}")
         url = self.address + path.removeprefix("/")
-        return httpx2.request(method, url, headers=headers, timeout=TIMEOUT, **given)
+        return httpx2.request(method, url, headers=headers, timeout=TIMEOUT, verify=NO_TLS, **given)
 
     def get(self, path: str, **given: Any) -> httpx2.Response:
         """Get something."""
