@@ -175,6 +175,8 @@ def main() -> int:
     sys.addaudithook(_refuse)
     # What is loaded by now stays: looking through it again and again would find nothing to free.
     gc.freeze()
+    # Parsers make hundreds of thousands of objects and hardly any circles of them.
+    gc.set_threshold(200_000, 20, 100)
     answers.write(GREETING)
     answers.flush()
     with contextlib.suppress(EOFError, BrokenPipeError):  # The parent has gone.

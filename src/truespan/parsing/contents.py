@@ -87,7 +87,8 @@ def announced_list(text: str) -> str | None:
     """Return what a heading announces: a list of "chapters" or "pictures"; None if neither."""
     if len(text) > _LONGEST_ANNOUNCEMENT:
         return None
-    words = normalize("NFC", text).strip(_DECORATION).casefold().split()
+    name = text if text.isascii() else normalize("NFC", text)
+    words = name.strip(_DECORATION).casefold().split()
     if len(words) > 3 and all(len(word) == 1 for word in words):
         words = ["".join(words)]  # Spaced letters.
     name = " ".join(words)
@@ -219,6 +220,8 @@ def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool
     Those of an `announced` list may be titles. In the `first` paragraph after what announces it,
     they only need to begin like titles.
     """
+    if text.count("\n") < _FEWEST_LINES - 1:
+        return False
     lines = [line.strip() for line in text.strip().split("\n")]
     if len(lines) < _FEWEST_LINES or any(len(line) > _LONGEST_LINE for line in lines):
         return False

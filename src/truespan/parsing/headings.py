@@ -141,14 +141,14 @@ def recognise(paragraph: str) -> Heading | None:
     text = paragraph.strip()
     if len(text) > _LONGEST or text.count("\n") >= _MOST_LINES:
         return None
-    label, heading = " ".join(text.split()), None
+    heading = None
     if (found := _NUMBERED.match(text)) and (title := _read_title(found["rest"])) is not None:
         kind, number = found["kind"].lower(), found["number"]
         rank = "part" if _PART.fullmatch(kind) else "chapter"
         value = int(number) if number.isdigit() else parse_roman(number)
         if value is None:
             value = number.lower().removeprefix("the ").replace(" ", "-")
-        short = text[: found.end("number")]
+        short, label = text[: found.end("number")], " ".join(text.split())
         heading = Heading(rank, kind, value, short, label, bare=not title)
     # A Roman number alone, or before a title in capitals: other ones number paragraphs.
     elif (
@@ -156,12 +156,15 @@ def recognise(paragraph: str) -> Heading | None:
         and (found := _NUMERAL.match(text))
         and (title := _read_title(found["rest"])) is not None
     ):
-        number = found["number"]
+        number, label = found["number"], " ".join(text.split())
         heading = Heading("numeral", "", parse_roman(number) or 0, number, label, bare=not title)
     elif (found := _NAMED.match(text)) and "\n" not in text:
         rest, name = found["rest"].strip(), found["name"].lower()
         if not rest.strip(".:") or rest[0] in '.:—–“"(' or text.isupper():
+            label = " ".join(text.split())
             return Heading("named", name, name, label, label)
+    if heading is None or "\n" not in text:
+        return heading
     is_list = any(_NUMBERED.match(line.strip()) for line in text.split("\n")[1:])
     return None if is_list else heading
 

@@ -22,9 +22,12 @@ class Passage(NamedTuple):
     @property
     def blank(self) -> bool:
         """Return whether there is neither a word nor a figure."""
-        return not self.figures and not self.text.strip()
+        return not self.figures and (not self.text or self.text.isspace())
 
     def strip(self) -> Passage:
+        if not self.figures:
+            text = self.text.strip()
+            return self if text is self.text else Passage(text)
         return self._cut(len(self.text) - len(self.text.lstrip()), self.text.strip())
 
     def trim(self) -> Passage:
@@ -33,8 +36,10 @@ class Passage(NamedTuple):
         The indentation of the first line stays (it matters in code), unless a figure precedes the
         first word.
         """
+        if not self.text[:1].isspace():
+            return self.strip()
         margin = len(self.text) - len(self.text.lstrip())
-        if not margin or (self.figures and self.figures[0].offset <= margin):
+        if self.figures and self.figures[0].offset <= margin:
             return self.strip()
         begin = self.text.rfind("\n", 0, margin) + 1
         return self._cut(begin, self.text[begin:].rstrip())
@@ -79,6 +84,8 @@ class PassageParts(Struct):
     """Each with the index of the part that it precedes."""
 
     def passage(self) -> Passage:
+        if not self.figures:
+            return Passage("".join(self.parts)).trim()
         figures: list[PlacedFigure] = []
         length = start = 0
         for index, figure in self.figures:

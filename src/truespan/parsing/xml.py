@@ -11,6 +11,7 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from html.entities import html5
 
@@ -138,8 +139,9 @@ def local(element: etree._Element) -> str:
     return tag[tag.rfind("}") + 1 :] if tag[:1] == "{" else tag[tag.rfind(":") + 1 :]
 
 
-def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Element:
-    parser = etree.XMLParser(
+@cache
+def _xml_parser(encoding: str | None) -> etree.XMLParser:
+    return etree.XMLParser(
         encoding=encoding,
         resolve_entities=False,
         load_dtd=False,
@@ -150,7 +152,10 @@ def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Ele
         remove_pis=True,
         collect_ids=False,
     )
-    root = _run(name, data, parser)
+
+
+def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Element:
+    root = _run(name, data, _xml_parser(encoding))
     # An encoding that hides the letters of the declaration hides it from the check above as well.
     if root.getroottree().docinfo.doctype:
         raise SourceUnsafe(name)

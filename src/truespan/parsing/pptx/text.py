@@ -13,6 +13,7 @@ from truespan.parsing.ooxml import ALTERNATIVES, A, M, first_child, parse_count,
 
 _PARAGRAPH, _TEXT, _BREAK = f"{A}p", f"{A}t", f"{A}br"
 _PROPERTIES = f"{A}pPr"
+_READ = (_TEXT, _BREAK, _PROPERTIES, ALTERNATIVES, f"{M}oMath")
 _SKIPPED = frozenset({_PROPERTIES, f"{A}rPr", f"{A}endParaRPr", f"{M}ctrlPr"})
 _BULLETS = frozenset({f"{A}buNone", f"{A}buChar", f"{A}buAutoNum", f"{A}buBlip"})
 _LEVELS = 9
@@ -31,18 +32,32 @@ class Line(NamedTuple):
 
 def read_text(element: etree._Element) -> str:
     """Return the text of a paragraph, with its line breaks."""
+    return _read_paragraph(element)[0]
+
+
+def _read_paragraph(element: etree._Element) -> tuple[str, etree._Element | None]:
+    """Return the text of a paragraph, and its properties, in one pass."""
     parts: list[str] = []
-    for found in element.iter(_TEXT, _BREAK, ALTERNATIVES, f"{M}oMath"):
-        if found.tag == _TEXT:
-            parts.append(found.text or "")
-        elif found.tag == _BREAK:
+    properties: etree._Element | None = None
+    for found in element.iter(*_READ):
+        tag = found.tag
+        if tag == _TEXT:
+            text = found.text
+            if text:
+                parts.append(_clean(text) if "\n" in text or "_x00" in text else text)
+        elif tag == _BREAK:
             parts.append("\n")
+        elif tag == _PROPERTIES:
+            # A field has properties of its own.
+            if properties is None and found.getparent() is element:
+                properties = found
         else:
             # Few paragraphs have formulas, and the search above is much faster.
             parts.clear()
             _collect(element, parts)
-            break
-    return "".join(map(_clean, parts))
+            properties = first_child(element, _PROPERTIES)
+            return "".join(map(_clean, parts)), properties
+    return "".join(parts), properties
 
 
 def _collect(element: etree._Element, parts: list[str]) -> None:
@@ -82,14 +97,16 @@ def read_lines(body: etree._Element, styles: Sequence[etree._Element] = ()) -> I
     counts: list[int] = []
     schemes: list[str] = []
     for paragraph in body.iterchildren(_PARAGRAPH):
-        text = read_text(paragraph).strip()
+        text, properties = _read_paragraph(paragraph)
+        text = text.strip()
         if not text:
             continue
-        properties = first_child(paragraph, _PROPERTIES)
         level, bullet = 0, None
         if properties is not None:
-            level = min(parse_count(properties.get("lvl"), 0) or 0, _LEVELS - 1)
-            bullet = _find_bullet(properties)
+            if stated := properties.get("lvl"):
+                level = min(parse_count(stated, 0) or 0, _LEVELS - 1)
+            if len(properties):
+                bullet = _find_bullet(properties)
         if bullet is None:
             if level not in known:
                 known[level] = _find_inherited(chain, level)
