@@ -136,6 +136,10 @@ class Library:
             return self.create_world(reference, defaults=defaults)
         return self._open(self._record(reference).id)
 
+    def refer_to(self, reference: str) -> World:
+        """Return the world with this id or name without looking it up; each of its methods does."""
+        return self._open(reference)
+
     def domain(self, key: str, *, world: str | None = None) -> World:
         """Return the world of a domain; its requests use the domain's generation.
 

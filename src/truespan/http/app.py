@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
-from starlette.routing import Route, Router
+from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan import errors
@@ -35,6 +35,7 @@ from truespan.http.operation import (
     Reply,
     Result,
 )
+from truespan.http.paths import PathRouter
 from truespan.http.pool import Pool
 from truespan.http.routes import OPERATIONS
 from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from truespan.library import Library
 
 THREADS = 16
+CALLS_AT_ONCE = 4
+"""One call at a time holds the interpreter; others meanwhile wait for the index or the store."""
 STREAMS = 64
 WAITING = 256
 _NEVER_CANCELLED = CancelToken()
@@ -81,9 +84,21 @@ class Request(Struct, frozen=True):
     scope: Scope
     operation: Operation
     authorizations: list[bytes]
-    body: Any = None
     query: Any = None
-    fingerprint: Callable[[], bytes] = bytes
+    content: bytes = b""
+    form: bodies.Form | None = None
+
+    def body(self) -> Any:
+        """Return the body as the type that the operation takes; None if it takes none."""
+        kind = self.operation.body_type
+        return self.form if kind is None else bodies.parse_json(kind, self.scope, self.content)
+
+    def fingerprint(self) -> bytes:
+        """Return a digest of method, path, query string and body."""
+        scope, form = self.scope, self.form
+        body = self.content if form is None else form.fingerprint()
+        parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
+        return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()
 
     def header(self, name: bytes) -> str | None:
         """Return the value of a header that may be sent once."""
@@ -129,26 +144,20 @@ class Endpoint(Struct, frozen=True):
             await replies.send_reply(result, send)
 
     async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
-        query_string = b"" if operation.ignores_query else scope["query_string"]
-        query = bodies.parse_query(operation.query_type, query_string)
-        authorizations = bodies.header(scope, b"authorization")
+        query = bodies.parse_query(operation.query_type, scope["query_string"])
+        request = Request(scope, operation, bodies.header(scope, b"authorization"), query=query)
         if operation.takes_form:
-            request = Request(scope, operation, authorizations, query=query)
             return await self._handle_upload(request, receive)
-        limits, authenticator = self.app.limits, self.app.authenticator
+        limits, pool = self.app.limits, self.app.pool
         has_body = operation.body_type is not None
-        if authenticator.policy.needs_token and not operation.public and has_body:
-            # No body is read before the caller is known.
-            await self.app.pool.run(partial(authenticator.identify, authorizations))
+        if self.app.authenticator.policy.needs_token and not operation.public and has_body:
+            await self._check_caller(request)
         content = await bodies.read_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
         if not has_body and content.strip():
             raise errors.InvalidSettings("This address takes no body.")
-        body = bodies.parse_json(operation.body_type, scope, content) if has_body else None
-        request = Request(
-            scope, operation, authorizations, body, query, partial(_fingerprint, scope, content)
-        )
+        request = replace(request, content=content)
         if operation.inline:
             return self._run(request, _NEVER_CANCELLED)
         if operation.streams:
@@ -156,9 +165,14 @@ class Endpoint(Struct, frozen=True):
         # A request that reads is cancelled when its time is over. One that writes runs to its end.
         token = _NEVER_CANCELLED if operation.writes else CancelToken()
         cancel = None if operation.writes else token.cancel
-        return await self.app.pool.run(
-            partial(self._run, request, token), seconds=limits.seconds, cancel=cancel
-        )
+        work = partial(self._run, request, token)
+        return await pool.run(work, seconds=limits.seconds, cancel=cancel)
+
+    async def _check_caller(self, request: Request) -> None:
+        """Refuse an unknown caller before a body is read that the server does not hold already."""
+        authenticator, authorizations = self.app.authenticator, request.authorizations
+        if not authorizations or not bodies.is_short(request.scope):
+            await self.app.pool.run(partial(authenticator.identify, authorizations))
 
     async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
         """Run an operation that may wait for a model, on threads of their own.
@@ -189,7 +203,8 @@ class Endpoint(Struct, frozen=True):
         limits, pool = self.app.limits, self.app.pool
 
         def check() -> Principal:
-            principal = self._admit(request)
+            principal = self.app.authenticator.identify(request.authorizations)
+            self._admit(request, principal)
             if request.operation.check is not None:
                 request.operation.check(self._context(request, principal, _NEVER_CANCELLED))
             return principal
@@ -201,21 +216,20 @@ class Endpoint(Struct, frozen=True):
 
         def ingest() -> Result:
             with bodies.open_form(parts) as form:
-                complete = replace(
-                    request,
-                    body=form,
-                    fingerprint=lambda: _fingerprint(request.scope, form.fingerprint()),
-                )
-                return self._run_as(complete, principal, _NEVER_CANCELLED)
+                return self._run_as(replace(request, form=form), form, principal, _NEVER_CANCELLED)
 
         return await pool.run(ingest, seconds=limits.seconds)
 
     def _run(self, request: Request, token: CancelToken) -> Result:
         """Authenticate the caller and run the operation, on a thread of the pool."""
         if request.operation.public:
-            return self._run_as(request, LOCAL, token)
+            return self._run_as(request, request.body(), LOCAL, token)
         authenticator, authorizations = self.app.authenticator, request.authorizations
-        result = self._run_as(request, self._admit(request), token)
+        principal = authenticator.identify(authorizations)
+        # An unknown caller learns nothing about the body, and a body that is wrong is not counted.
+        body = request.body()
+        self._admit(request, principal)
+        result = self._run_as(request, body, principal, token)
         if not isinstance(result, JobStream):
             return result
 
@@ -226,19 +240,20 @@ class Endpoint(Struct, frozen=True):
 
         return replace(result, poll=poll)
 
-    def _admit(self, request: Request) -> Principal:
-        principal = self.app.authenticator.admit(request.authorizations)
+    def _admit(self, request: Request, principal: Principal) -> None:
+        self.app.authenticator.count(principal)
         # For the log of requests.
         request.scope["truespan.token"] = principal.name
-        return principal
 
-    def _run_as(self, request: Request, principal: Principal, token: CancelToken) -> Result:
+    def _run_as(
+        self, request: Request, body: Any, principal: Principal, token: CancelToken
+    ) -> Result:
         operation, context = request.operation, self._context(request, principal, token)
         key = request.header(b"idempotency-key") if operation.writes else None
         if key is not None:
-            return _run_once(context, key, request)
+            return _run_once(context, key, request, body)
         with use_cancel_token(token):
-            result = operation.run(context, request.body, request.query)
+            result = operation.run(context, body, request.query)
         # Encoding is done here because it would block the event loop.
         return replies.encode_reply(result) if isinstance(result, Reply) else result
 
@@ -287,11 +302,11 @@ class AuthenticatedApp(Struct, frozen=True):
             await replies.send_reply(replies.problem_reply(error), send)
 
 
-def _run_once(context: CallContext, key: str, request: Request) -> Reply[bytes]:
+def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Reply[bytes]:
     """Run an operation with an idempotency key, or return the reply stored under that key."""
 
     def work() -> bytes:
-        result = request.operation.run(context, request.body, request.query)
+        result = request.operation.run(context, body, request.query)
         if not isinstance(result, Reply) or result.media_type != JSON:
             raise errors.InvalidSettings("This operation takes no idempotency key.")
         reply = replies.encode_reply(result)
@@ -301,12 +316,6 @@ def _run_once(context: CallContext, key: str, request: Request) -> Reply[bytes]:
     data = context.library.run_idempotent(replay_key, request.fingerprint(), work)
     status, headers, media_type, body = msgspec.msgpack.decode(data, type=_StoredReply)
     return Reply(body, status, headers, media_type)
-
-
-def _fingerprint(scope: Scope, body: bytes) -> bytes:
-    """Return a digest of a request's method, path, query string and body."""
-    parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
-    return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()
 
 
 class ServerOptions(Struct, frozen=True):
@@ -339,7 +348,7 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
     context = AppContext(
         library=library,
         authenticator=Authenticator(library, options.auth, time.monotonic),
-        pool=Pool(THREADS, waiting=WAITING, name="truespan-call"),
+        pool=Pool(THREADS, waiting=WAITING, name="truespan-call", at_once=CALLS_AT_ONCE),
         streams=Pool(STREAMS, waiting=0, name="truespan-stream"),
         limits=options.limits,
         ending=ending,
@@ -354,9 +363,9 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in (*OPERATIONS, document, reference, *PAGE_OPERATIONS):
         by_path.setdefault(operation.path, {})[operation.method] = operation
-    # Routes are tried in order; those with POST are used most.
-    paths = sorted(by_path, key=lambda path: "POST" not in by_path[path])
-    routes = [Route(path, Endpoint(context, by_path[path])) for path in paths]
+    apps: dict[str, ASGIApp] = {
+        path: Endpoint(context, operations) for path, operations in by_path.items()
+    }
     anonymous = AnonymousAccess(options.world, options.mcp_reader, options.mcp_owner)
     mcp = McpApp(
         library,
@@ -366,7 +375,7 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
         permissions=options.mcp_permissions,
     )
     authenticated = AuthenticatedApp(context, mcp)
-    routes += [Route(path, authenticated) for path in ("/mcp", "/mcp/{place:path}")]
+    apps |= {"/mcp": authenticated, "/mcp/{place:path}": authenticated}
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
@@ -375,16 +384,15 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
         context.pool.close()
         context.streams.close()
 
-    router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
+    router = PathRouter(apps, _not_found, Router(lifespan=lifespan))
     if options.log_requests:
         logging.getLogger(ACCESS).setLevel(logging.INFO)
     gateway = Gateway(router, options.auth, time.monotonic, options.log_requests)
     return Application(gateway, lambda: context.pool.idle and context.streams.idle and mcp.idle)
 
 
-async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
-    if scope["type"] == "http":
-        await replies.send_reply(replies.problem_reply(errors.RouteNotFound()), send)
+async def _not_found(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await replies.send_reply(replies.problem_reply(errors.RouteNotFound()), send)
 
 
 def report_bug(library: Library, place: str, error: Exception) -> errors.TruespanError:

@@ -107,6 +107,11 @@ class Authenticator(Struct):
     def admit(self, authorizations: list[bytes]) -> Principal:
         """Return the caller, and count the request."""
         principal = self.identify(authorizations)
+        self.count(principal)
+        return principal
+
+    def count(self, principal: Principal) -> None:
+        """Count a request of a caller, or refuse it if there were too many."""
         per_minute = self.policy.per_minute
         if principal.token is not None and per_minute and self.policy.shared:
             wait = self.library.count_request(principal.token, per_minute)
@@ -114,7 +119,6 @@ class Authenticator(Struct):
                 raise errors.TooManyRequests(wait)
         elif principal.token is not None and per_minute:
             self._count(principal.token)
-        return principal
 
     def identify(self, authorizations: list[bytes]) -> Principal:
         """Return the caller, without counting the request."""

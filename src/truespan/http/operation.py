@@ -50,7 +50,16 @@ class CallContext(Struct, frozen=True):
         """Return the world in the path, at this generation, or at that of the request's domain."""
         if self.domain is None:
             return self.library.world(self.path["world"], generation=generation)
-        world = self.library.domain(self.domain, world=self.path["world"])
+        return self._domain_world(self.domain, generation)
+
+    def asked_world(self, generation: int | None = None) -> World:
+        """Return the same world for one question, which looks the world up itself."""
+        if self.domain is None and generation is None:
+            return self.library.refer_to(self.path["world"])
+        return self.world(generation)
+
+    def _domain_world(self, domain: str, generation: int | None) -> World:
+        world = self.library.domain(domain, world=self.path["world"])
         if generation is not None:
             raise InvalidSettings("Give a generation or a domain, not both.")
         return world
@@ -122,6 +131,8 @@ class Operation:
     """The events of a stream by name, besides `problem`; None for those of an answer."""
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
     """Operations that take their parameters from the reply, for the OpenAPI document."""
+    name: str = field(init=False)
+    """The operation's id, from which clients are generated."""
     body_type: Any = field(init=False)
     """The type of a JSON body; None for no body or a form."""
     query_type: Any = field(init=False)
@@ -131,6 +142,7 @@ class Operation:
     """Whether the reply may be sent as events."""
 
     def __post_init__(self) -> None:
+        self.name = re.sub(r"_(\w)", lambda found: found[1].upper(), self.handler.__name__)
         hints = typing.get_type_hints(self.handler, include_extras=True)
         returns = hints["return"]
         is_union = typing.get_origin(returns) is typing.Union
@@ -144,11 +156,6 @@ class Operation:
         self.takes_form = hints.get("body") is Form
         self.body_type = None if self.takes_form else hints.get("body")
         self.query_type = hints.get("query")
-
-    @property
-    def name(self) -> str:
-        """The operation's id, from which clients are generated."""
-        return re.sub(r"_(\w)", lambda found: found[1].upper(), self.handler.__name__)
 
     @property
     def summary(self) -> str:

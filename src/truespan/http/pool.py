@@ -1,13 +1,18 @@
 """A thread pool for the library's blocking calls.
 
 It exists because every request pays for the hand-over: the pools of the standard library use three
-futures, a condition and two callbacks to return one result.
+futures, a condition and two callbacks to return one result. It also runs few calls at once:
+threads that compete for the interpreter make every call slower and some of them much slower, and
+each thread has a connection to the store with a cache of its own. A call that takes longer than
+most waits for a provider, a disk or another process rather than for the interpreter. Further calls
+are started beside it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,22 +25,35 @@ Value = TypeVar("Value")
 _Job: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any]]"
 _Inbox: TypeAlias = "SimpleQueue[_Job | None]"
 """Where an idle thread receives its next job; None ends it."""
+_Cancel: TypeAlias = "Callable[[], None] | None"
+PATIENCE = 0.02
+"""Seconds after which a call no longer counts as one that needs the interpreter."""
 
 
 class Pool:
-    """Runs calls on a bounded number of threads with a bounded queue."""
+    """Runs calls on a bounded number of threads with a bounded queue.
 
-    def __init__(self, threads: int, *, waiting: int, name: str) -> None:
+    At most `at_once` of those that run have begun within the last `PATIENCE` seconds.
+    """
+
+    def __init__(
+        self, threads: int, *, waiting: int, name: str, at_once: int | None = None
+    ) -> None:
         self._threads = threads
         self._most = threads + waiting
+        self._at_once = at_once or threads
         self._name = name
         self._busy = 0
-        self._started = 0
         self._closed = False
         self._idle: list[_Inbox] = []
+        self._begun: dict[_Inbox, float] = {}
+        """When the running jobs began, by thread."""
         self._waiting: deque[_Job] = deque()
         self._lock = threading.Lock()
-        """Protects the queue and the idle threads; not held while a job runs."""
+        """Protects the queue and the threads' states; not held while a job runs."""
+        self._deadlines: dict[asyncio.Future[Any], tuple[float, float, _Cancel]] = {}
+        self._next_deadline: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
 
     async def run(
         self,
@@ -55,22 +73,42 @@ class Pool:
             raise Overloaded
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Value] = loop.create_future()
-        self._submit((work, future))
+        with self._lock:
+            self._waiting.append((work, future))
+            self._start_waiting()
+            must_look = bool(self._waiting) and self._next_look is None
         self._busy += 1
+        if must_look:
+            self._next_look = loop.call_later(PATIENCE, self._look, loop)
         if seconds is None:
             return await future
-
-        def time_out() -> None:
-            if not future.done():
-                future.set_exception(DeadlineExceeded(seconds))
-                if cancel is not None:
-                    cancel()
-
-        timer = loop.call_later(seconds, time_out)
+        end = loop.time() + seconds
+        self._deadlines[future] = (end, seconds, cancel)
+        if self._next_deadline is None or end < self._next_deadline.when():
+            self._watch_deadlines(loop, end)
         try:
             return await future
         finally:
-            timer.cancel()
+            del self._deadlines[future]
+
+    def _watch_deadlines(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
+        """Have the requests that are late at `end` told so. One timer serves all requests."""
+        if self._next_deadline is not None:
+            self._next_deadline.cancel()
+        self._next_deadline = loop.call_at(end, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next_deadline, now = None, loop.time()
+        left: list[float] = []
+        for future, (end, seconds, cancel) in list(self._deadlines.items()):
+            if end > now:
+                left.append(end)
+            elif not future.done():
+                future.set_exception(DeadlineExceeded(seconds))
+                if cancel is not None:
+                    cancel()
+        if left:
+            self._watch_deadlines(loop, min(left))
 
     @property
     def idle(self) -> bool:
@@ -90,23 +128,47 @@ class Pool:
             self._busy -= 1
             future.cancel()
 
-    def _submit(self, job: _Job) -> None:
-        """Give a job to the thread that worked last, whose caches are warm; or queue it."""
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start what waits, if those that run have taken long."""
         with self._lock:
-            if self._idle:
-                self._idle.pop().put(job)
-                return
-            if self._started == self._threads:
-                self._waiting.append(job)
-                return
-            self._started += 1
-        # Daemon threads end with the process; `Application.is_idle` says whether any still works.
-        name = f"{self._name}-{self._started}"
-        threading.Thread(target=self._serve, args=(job,), name=name, daemon=True).start()
+            self._start_waiting()
+            waits = bool(self._waiting)
+        self._next_look = loop.call_later(PATIENCE, self._look, loop) if waits else None
 
-    def _serve(self, first: _Job) -> None:
-        inbox: _Inbox = SimpleQueue()
-        job: _Job | None = first
+    def _start_waiting(self) -> None:
+        """Start as many queued jobs as may run, oldest first. The caller holds the lock.
+
+        A job is given to the thread that worked last, whose caches are warm.
+        """
+        while self._waiting and self._may_start():
+            if self._idle:
+                inbox = self._idle.pop()
+            else:
+                inbox = SimpleQueue[Any]()
+                # Daemon threads end with the process; `Application.is_idle` says whether any still
+                # works.
+                name = f"{self._name}-{len(self._begun) + 1}"
+                thread = threading.Thread(target=self._serve, args=(inbox,), name=name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # The system has no thread to give. One of ours takes the job later.
+                    if self._begun:
+                        return
+                    self._waiting.popleft()
+                    raise
+            self._begun[inbox] = time.monotonic()
+            inbox.put(self._waiting.popleft())
+
+    def _may_start(self) -> bool:
+        running = len(self._begun)
+        if running < self._at_once or running >= self._threads:
+            return running < self._threads
+        recently = time.monotonic() - PATIENCE
+        return sum(begun > recently for begun in self._begun.values()) < self._at_once
+
+    def _serve(self, inbox: _Inbox) -> None:
+        job = inbox.get()
         while job is not None:
             work, future = job
             value: Any = None
@@ -130,9 +192,11 @@ class Pool:
                 job = inbox.get()
 
     def _next(self, inbox: _Inbox) -> _Job | None:
-        """Return the oldest queued job; if there is none, become idle and return None."""
+        """Return the oldest queued job if it may run now; if not, become idle and return None."""
         with self._lock:
-            if self._waiting:
+            del self._begun[inbox]
+            if self._waiting and self._may_start():
+                self._begun[inbox] = time.monotonic()
                 return self._waiting.popleft()
             if self._closed:
                 inbox.put(None)

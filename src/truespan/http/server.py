@@ -65,10 +65,12 @@ class BoundedConnection(HttpToolsProtocol):
                 return
             self._head += len(data)
         super().data_received(data)
+        if self._reading_head and self._head_timer is None:
+            self._start_timer()
 
     def on_message_begin(self) -> None:
         if not self._reading_head:
-            self._start_timer()
+            self._head, self._reading_head = 0, True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -76,7 +78,6 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _start_timer(self) -> None:
-        self._head, self._reading_head = 0, True
         loop: Any = self.loop
         timeout = errors.DeadlineExceeded(HEAD_SECONDS, "head")
         self._head_timer = loop.call_later(HEAD_SECONDS, self._refuse, timeout, 408)

@@ -70,7 +70,7 @@ def search(
     Returns passages ordered by similarity, each verified when it was read, and the number of
     candidates left after each stage.
     """
-    world = context.world(query.generation)
+    world = context.asked_world(query.generation)
     return world.search(**asdict(body), highlight=query.highlight)
 
 
@@ -89,7 +89,7 @@ def retrieve(
     was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
     the bundle.
     """
-    world = context.world(query.generation)
+    world = context.asked_world(query.generation)
     return bundle_reply(world.retrieve(**arguments_of(body), highlight=query.highlight))
 
 
@@ -102,7 +102,7 @@ def why_not(
     Returns why the same request to retrieve does not return the chunk, and the chunk's similarity
     if it is known.
     """
-    return context.world(query.generation).why_not(**arguments_of(body))
+    return context.asked_world(query.generation).why_not(**arguments_of(body))
 
 
 @asking.post(_WORLD + "/answer", **_ANSWER)
@@ -115,7 +115,7 @@ def answer(
     answer is based on the documents. With `stream` the answer is sent as events: `started`, then
     `piece` events, then `finished` with the whole answer, or `problem`.
     """
-    world = context.world(query.generation)
+    world = context.asked_world(query.generation)
     return answer_reply(context, world.answer_stream, asdict(body))
 
 
@@ -231,12 +231,12 @@ def _select_world(context: CallContext, name: str | None) -> World:
 
 
 def _reader(context: CallContext) -> Reader:
-    return context.world().reader(context.path["reader"])
+    return context.asked_world().reader(context.path["reader"])
 
 
 def _reader_at(context: CallContext, query: schemas.ReaderQuery, book: str | None) -> Reader:
     """Return the reader in the path, in a generation and at a position if the request has them."""
-    reader = context.world(query.generation).reader(context.path["reader"])
+    reader = context.asked_world(query.generation).reader(context.path["reader"])
     return reader if query.sid is None else reader.at(book, query.sid)
 
 
