@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,8 @@ from truespan.errors import DeadlineExceeded, Overloaded
 from truespan.http.pool import Pool
 
 
-def pool(threads: int = 1, waiting: int = 0) -> Pool:
-    return Pool(threads, waiting=waiting, name="try")
+def pool(threads: int = 1, waiting: int = 0, **options: Any) -> Pool:
+    return Pool(threads, waiting=waiting, name="try", **options)
 
 
 async def settled(tried: Pool) -> None:
@@ -70,6 +71,79 @@ def test_no_more_run_or_wait_than_may_and_the_rest_is_refused() -> None:
 
     assert asyncio.run(asked()) == ["done"] * 4
     assert len(names) == 2
+
+
+def test_few_calls_run_at_once_and_the_others_follow_in_order() -> None:
+    began: list[int] = []
+    go_on = [threading.Semaphore(0) for _ in range(5)]
+    started = threading.Semaphore(0)
+
+    def work(number: int) -> None:
+        began.append(number)
+        started.release()
+        assert go_on[number].acquire(timeout=30)
+
+    async def asked() -> None:
+        tried = pool(8, at_once=2, patience=3600)
+        tasks = [asyncio.ensure_future(tried.run(lambda n=n: work(n))) for n in range(5)]
+        await asyncio.sleep(0)
+        for _ in range(2):
+            assert await asyncio.to_thread(started.acquire, timeout=30)
+        assert sorted(began) == [0, 1]
+        for ended, following in ((1, 2), (2, 3), (0, 4)):
+            go_on[ended].release()
+            assert await asyncio.to_thread(started.acquire, timeout=30)
+            assert began[2:] == [*range(2, following + 1)]
+        for number in (3, 4):
+            go_on[number].release()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(asked())
+
+
+def test_calls_that_wait_for_something_do_not_hold_up_the_others() -> None:
+    go_on, beside = threading.Event(), threading.Event()
+
+    async def asked() -> None:
+        tried = pool(3, waiting=2, at_once=1, patience=0.01)
+        blocked = [asyncio.ensure_future(tried.run(lambda: go_on.wait(30))) for _ in range(2)]
+        await asyncio.sleep(0)
+        # Nothing ends meanwhile, so this runs only if further threads are started.
+        await tried.run(beside.set)
+        last = asyncio.ensure_future(tried.run(lambda: go_on.wait(30)))
+        over = asyncio.ensure_future(tried.run(lambda: "over"))
+        go_on.set()
+        assert await asyncio.gather(*blocked, last, over) == [True, True, True, "over"]
+
+    asyncio.run(asked())
+    assert beside.is_set()
+
+
+def test_a_call_waits_for_a_thread_if_the_system_gives_no_further_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on = threading.Event()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def asked() -> list[bool | str]:
+        tried = pool(4, patience=3600)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="new thread"):
+                await tried.run(lambda: "never")
+            assert tried.idle
+        first = asyncio.ensure_future(tried.run(lambda: go_on.wait(30)))
+        await asyncio.sleep(0)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            second = asyncio.ensure_future(tried.run(lambda: "second"))
+            await asyncio.sleep(0)
+        go_on.set()
+        return [await first, await second]
+
+    assert asyncio.run(asked()) == [True, "second"]
 
 
 def test_one_request_after_another_is_done_by_one_thread() -> None:

@@ -33,15 +33,22 @@ PATIENCE = 0.02
 class Pool:
     """Runs calls on a bounded number of threads with a bounded queue.
 
-    At most `at_once` of those that run have begun within the last `PATIENCE` seconds.
+    At most `at_once` of those that run have begun within the last `patience` seconds.
     """
 
     def __init__(
-        self, threads: int, *, waiting: int, name: str, at_once: int | None = None
+        self,
+        threads: int,
+        *,
+        waiting: int,
+        name: str,
+        at_once: int | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self._threads = threads
         self._most = threads + waiting
         self._at_once = at_once or threads
+        self._patience = patience
         self._name = name
         self._busy = 0
         self._closed = False
@@ -79,7 +86,7 @@ class Pool:
             must_look = bool(self._waiting) and self._next_look is None
         self._busy += 1
         if must_look:
-            self._next_look = loop.call_later(PATIENCE, self._look, loop)
+            self._next_look = loop.call_later(self._patience, self._look, loop)
         if seconds is None:
             return await future
         end = loop.time() + seconds
@@ -133,7 +140,7 @@ class Pool:
         with self._lock:
             self._start_waiting()
             waits = bool(self._waiting)
-        self._next_look = loop.call_later(PATIENCE, self._look, loop) if waits else None
+        self._next_look = loop.call_later(self._patience, self._look, loop) if waits else None
 
     def _start_waiting(self) -> None:
         """Start as many queued jobs as may run, oldest first. The caller holds the lock.
@@ -164,7 +171,7 @@ class Pool:
         running = len(self._begun)
         if running < self._at_once or running >= self._threads:
             return running < self._threads
-        recently = time.monotonic() - PATIENCE
+        recently = time.monotonic() - self._patience
         return sum(begun > recently for begun in self._begun.values()) < self._at_once
 
     def _serve(self, inbox: _Inbox) -> None:
