@@ -4,20 +4,17 @@ A retrieval of 20 chunks whose query is cached is asked of a server, and of the 
 process of its own, which waits for each call as the server does; the difference in CPU time is the
 door's, thread crossing and encoding included. The peer is uvicorn alone with an application that
 sends the same bytes. They take turns in short blocks, of which the quietest quarter counts: what
-neighbours on the machine push out of the caches is nobody's cost. Load comes from wrk where that is
-installed, else from threads. Run it with `python -m bench.serving`.
+neighbours on the machine push out of the caches is nobody's cost. Load comes from one process, with
+one server process and with two. Run it with `python -m bench.serving`.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import re
-import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,8 +26,8 @@ from typing import Any
 import truespan
 from bench.free import end_index_process
 from bench.material import Prose
-from bench.measure import cpu_of, percentile
-from bench.report import Figure, Options, at_most, run, say
+from bench.measure import apart, cpu_of, percentile
+from bench.report import Figure, Options, at_least, at_most, run, say
 
 SENTENCES = 900
 BLOCKS, CALLS = 100, 10
@@ -40,6 +37,7 @@ STARTS = 7
 CONNECTIONS, LOAD_SECONDS = 32, 10
 INGEST_PARAGRAPHS = 150
 BEYOND_TARGET = 0.4
+RATE_TARGET, P99_TARGET = 600.0, 100.0
 BUSY_TARGET = 300.0
 START_TARGET = 2.0
 PAGE_TARGET = 150.0
@@ -82,13 +80,16 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
         started = percentile([start(folder) for _ in range(STARTS)], 0.5)
         beyond, bare = take_turns(folder)
         with served(folder) as (_, port):
-            errors, rate, p99 = loaded(folder, port)
+            errors, rate, p99 = loaded(port)
+        with served(folder, "--workers=2") as (_, port):
+            errors_of_two, rate_of_two, p99_of_two = loaded(port)
         with served(folder) as (_, port):
             busy = while_ingesting(folder, port)
         with truespan.open(folder / "library") as library:
             library.world("bench").retrieve(**ASKED)
             end_index_process(library)
-    say(f"{CONNECTIONS} connections: {rate:.0f} requests a second, p99 {p99:.0f} ms")
+    many = f"{CONNECTIONS} connections"
+    say(f"{many}, two processes: {rate_of_two:.0f} requests a second, p99 {p99_of_two:.0f} ms")
     return [
         Figure(
             "retrieval over HTTP, CPU beyond the library, 20 chunks",
@@ -98,8 +99,16 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
             bare,
             target=at_most(BEYOND_TARGET),
         ),
-        Figure(f"{CONNECTIONS} connections, errors", errors, "", target=at_most(0)),
-        Figure(f"{CONNECTIONS} connections, requests a second", rate, "1/s"),
+        Figure(f"{many}, errors", errors + errors_of_two, "", target=at_most(0)),
+        Figure(
+            f"{many}, requests a second",
+            rate,
+            "1/s",
+            "two processes",
+            rate_of_two,
+            target=at_least(RATE_TARGET),
+        ),
+        Figure(f"{many}, p99", p99, "ms", target=at_most(P99_TARGET)),
         Figure("p99 while an ingest runs", busy, "ms", target=at_most(BUSY_TARGET)),
         Figure("truespan serve, until it listens, p50", started, "s", target=at_most(START_TARGET)),
         Figure("files of the page", page_kilobytes(), "KB", target=at_most(PAGE_TARGET)),
@@ -138,9 +147,10 @@ def process(module: str, *arguments: str) -> Iterator[tuple[int, int]]:
             running.communicate()
 
 
-def served(folder: Path) -> Any:
+def served(folder: Path, *options: str) -> Any:
     """Give our own server."""
-    return process("truespan", "serve", "--library", str(folder / "library"), "--port=0", "--json")
+    library = str(folder / "library")
+    return process("truespan", "serve", "--library", library, "--port=0", "--json", *options)
 
 
 def start(folder: Path) -> float:
@@ -212,57 +222,16 @@ def _told(twin: subprocess.Popen[str], calls: int) -> None:
     twin.stdout.readline()
 
 
-def loaded(folder: Path, port: int) -> tuple[float, float, float]:
+def loaded(port: int) -> tuple[float, float, float]:
     """Return errors, requests a second and p99 in milliseconds under many connections."""
     Client(port).ask()
-    wrk = shutil.which("wrk")
-    if wrk is None:
-        say("wrk is not installed: the load comes from threads of this process")
-        return by_threads(port)
-    script = folder / "ask.lua"
-    script.write_text(
-        'wrk.method = "POST"\n'
-        f"wrk.body = {json.dumps(BODY.decode())}\n"
-        'wrk.headers["Content-Type"] = "application/json"\n'
+    return tuple(
+        apart(
+            "bench.serving_load",
+            *(str(port), str(CONNECTIONS), str(LOAD_SECONDS)),
+            *(PATH, BODY.decode()),
+        )
     )
-    command = [wrk, "-t1", f"-c{CONNECTIONS}", f"-d{LOAD_SECONDS}s", "--latency", "-s", str(script)]
-    said = subprocess.run(
-        [*command, f"http://127.0.0.1:{port}{PATH}"], capture_output=True, text=True, check=True
-    ).stdout
-    return read_wrk(said)
-
-
-def read_wrk(said: str) -> tuple[float, float, float]:
-    """Return what wrk printed: failures of any kind, requests a second, p99 in milliseconds."""
-    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])  # type: ignore[index]
-    number, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", said).groups()  # type: ignore[union-attr]
-    failed = re.findall(r"(?:connect|read|write|timeout|responses:) (\d+)", said)
-    scale = {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit]
-    return float(sum(map(int, failed))), rate, float(number) * scale
-
-
-def by_threads(port: int) -> tuple[float, float, float]:
-    """Return the same from threads, which share this process's time."""
-    taken: list[float] = []
-    errors: list[Exception] = []
-    until = time.monotonic() + LOAD_SECONDS
-
-    def ask() -> None:
-        try:
-            client = Client(port)
-            while time.monotonic() < until:
-                began = time.perf_counter()
-                client.ask()
-                taken.append((time.perf_counter() - began) * 1000)
-        except (OSError, http.client.HTTPException) as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=ask) for _ in range(CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return float(len(errors)), len(taken) / LOAD_SECONDS, percentile(taken, 0.99)
 
 
 def while_ingesting(folder: Path, port: int) -> float:

@@ -56,6 +56,20 @@ def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = 
         return read_reply(connection)[0]
 
 
+def test_an_unknown_caller_is_refused_before_a_body_comes(here: Place) -> None:
+    options = ServerOptions(auth=AuthPolicy(needs_token=True))
+    with serve_library(here.library, options) as client:
+        for lines in (
+            ["content-length: 50"],
+            ["content-length: 10000", "authorization: Bearer ts_wrong"],
+            ["transfer-encoding: chunked", "authorization: Bearer ts_wrong"],
+        ):
+            with client.connect() as connection:
+                connection.sendall(head(client, SEARCH, "application/json", *lines))
+                response, _ = read_reply(connection)
+            assert (response.status, response.code) == (401, "unauthorized"), lines
+
+
 @pytest.mark.parametrize("length", [1001, 10**9, 10**30])
 def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
     here: Place, length: int
