@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
 from truespan.cli import make_commands
-from truespan.http import app, bodies, replies, server
+from truespan.http import app, bodies, pool, replies, server
 from truespan.http.openapi import HEADERS, document_operation
 from truespan.http.operation import EVENTS, Operation
 from truespan.http.routes import OPERATIONS, ROUTES
@@ -108,10 +108,12 @@ def test_the_limits_are_those_that_hold() -> None:
         (f"{limits.upload_seconds:g} seconds", ""),
         ("any number", "http_requests_per_minute"),
         (f"{app.THREADS}", ""),
+        (f"{app.CALLS_AT_ONCE}", ""),
         (f"{app.WAITING}", ""),
         (f"{app.STREAMS}", ""),
         (f"{replay.KEPT_SECONDS // 3600} hours", ""),
     ]
+    assert rows[13][0] == f"of these, begun within the last {pool.PATIENCE * 1000:g} ms"
     assert settings.http_requests_per_minute == 0
 
 

@@ -144,7 +144,8 @@ class Endpoint(Struct, frozen=True):
             await replies.send_reply(result, send)
 
     async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
-        query = bodies.parse_query(operation.query_type, scope["query_string"])
+        query_string = b"" if operation.ignores_query else scope["query_string"]
+        query = bodies.parse_query(operation.query_type, query_string)
         request = Request(scope, operation, bodies.header(scope, b"authorization"), query=query)
         if operation.takes_form:
             return await self._handle_upload(request, receive)
