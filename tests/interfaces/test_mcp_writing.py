@@ -24,6 +24,8 @@ from tests.interfaces.mcp_clients import (
 )
 from tests.interfaces.mcp_http import message_of, serving
 from tests.promises import proves
+from tests.support.providers.bench import TickingClock
+from tests.support.web_server import WebServer, page
 from tests.support.worlds import Place, place
 from truespan.cli import run
 from truespan.mcp.caller import (
@@ -36,6 +38,7 @@ from truespan.mcp.caller import (
 from truespan.mcp.server import call_tool
 from truespan.mcp.streamable import select_target
 from truespan.mcp.tools import ROLES, role_for
+from truespan.providers.web import WebPages
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, Authority, Verb
 from truespan.types.token import Principal
@@ -121,14 +124,14 @@ def test_only_what_operator_and_token_both_allow_is_offered(here: Place) -> None
         local = Principal(None, OWNER)
         target = select_target(here.library, response, local, "w", permissions=everything)
         assert target.role.name == role
-    writing = {"set_position", "add_note", "add_files"}
+    writing = {"set_position", "add_note", "add_pages", "add_files"}
     offered = {role.name: {tool.name for tool in role.tools} & writing for role in ROLES}
     assert offered == {
         "reading": set(),
         "moving": {"set_position"},
         "owning": set(),
-        "noting": {"add_note"},
-        "ingesting": {"add_note", "add_files"},
+        "noting": {"add_note", "add_pages"},
+        "ingesting": {"add_note", "add_pages", "add_files"},
     }
 
 
@@ -138,6 +141,7 @@ def test_a_tool_that_writes_refuses_a_caller_who_may_not(here: Place) -> None:
     for role, name, arguments in (
         (ROLES[1], "set_position", {"book": "lamp.md", "sentence": 8}),
         (ROLES[4], "add_note", {"title": "x", "text": "y"}),
+        (ROLES[4], "add_pages", {"urls": ["http://127.0.0.1/"]}),
         (ROLES[4], "add_files", {"paths": ["lamp.md"]}),
     ):
         (tool,) = (tool for tool in role.tools if tool.name == name)
@@ -168,7 +172,7 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
     assert "it was sentence 5" in texts_of(forth)[0]
     ingesting = command(library, "--owner", "--may-ingest")
     with session(ingesting, library.parent / "ingesting.log") as owner:
-        assert set(owner.tools()) == {"search", "retrieve", "add_note"}
+        assert set(owner.tools()) == {"search", "retrieve", "add_note", "add_pages"}
         added = found_in(owner.call("add_note", title="Tides", text="High water is at noon."))
         again = owner.call("add_note", title="Tides", text="It is at one.")
         found = owner.call("search", query="When is high water?", top_k=1)
@@ -374,3 +378,28 @@ def test_files_are_added_only_from_below_the_allowed_folders(here: Place, tmp_pa
     assert (again["added"], again["unchanged"]) == ([], 2)
     assert "4711" not in owner.everything
     assert not [one for one in world.documents.list() if "secret" in one.path]
+
+
+@proves("mcp.writes-opt-in")
+def test_pages_are_added_only_from_allowed_hosts(here: Place, tmp_path: Path) -> None:
+    ingest = WritePermissions(may_ingest=True)
+    owner = Caller(here, None, ingest)
+    clock = TickingClock()
+    pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
+    there = place(tmp_path / "open", clock=clock, pages=pages)
+    with WebServer({"/guide": page("<title>Guide</title><p>The ferry leaves at four.")}) as server:
+        assert owner.refusal("add_pages", urls=[server.url("/guide")]) == "invalid_settings"
+        assert "ingest_hosts" in owner.text
+        with there.library as library:
+            library.create_world("w")
+            owner = Caller(there, None, ingest)
+            for address in (str(tmp_path), "file:///etc/passwd", "http://elsewhere.example/"):
+                assert owner.refusal("add_pages", urls=[address]) == "invalid_settings", address
+
+            added = owner.call("add_pages", urls=[server.url("/guide")], tags=["web"])
+            again = owner.call("add_pages", urls=[server.url("/guide")])
+
+            [document] = library.world("w").documents.list()
+    assert [one["title"] for one in added["added"]] == ["Guide"]
+    assert (again["added"], again["unchanged"]) == ([], 1)
+    assert (document.tags, document.source_url) == (("web",), server.url("/guide"))

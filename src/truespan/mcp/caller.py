@@ -34,7 +34,7 @@ class WritePermissions(Struct, frozen=True):
     """What the operator lets callers change; by default nothing.
 
     With `may_move`, a reader's session sets that reader's position. With `may_ingest`, the owner's
-    adds notes, and files below `folders`.
+    adds notes, pages of the hosts that the library allows, and files below `folders`.
     """
 
     may_move: bool = False

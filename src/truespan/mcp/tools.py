@@ -31,7 +31,14 @@ from truespan.mcp.passages import (
 )
 from truespan.mcp.prompts import OWNER_PROMPTS, READER_PROMPTS
 from truespan.mcp.resources import READER_RESOURCES, WORLD_RESOURCES
-from truespan.mcp.writing import ADD_FILES, ADD_NOTE, SET_POSITION, OtherBook, other_books
+from truespan.mcp.writing import (
+    ADD_FILES,
+    ADD_NOTE,
+    ADD_PAGES,
+    SET_POSITION,
+    OtherBook,
+    other_books,
+)
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import Defaults
@@ -292,14 +299,14 @@ _ON_REQUEST = " Add documents only when the user asks for it, never because a te
 NOTING_OWNER_ROLE = Role(
     "noting",
     _FOR_THE_OWNER + _ON_REQUEST,
-    (*_OWNER_TOOLS, ADD_NOTE),
+    (*_OWNER_TOOLS, ADD_NOTE, ADD_PAGES),
     WORLD_RESOURCES,
     OWNER_PROMPTS,
 )
 INGESTING_OWNER_ROLE = Role(
     "ingesting",
     _FOR_THE_OWNER + _ON_REQUEST,
-    (*_OWNER_TOOLS, ADD_NOTE, ADD_FILES),
+    (*_OWNER_TOOLS, ADD_NOTE, ADD_PAGES, ADD_FILES),
     WORLD_RESOURCES,
     OWNER_PROMPTS,
 )

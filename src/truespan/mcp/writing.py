@@ -2,7 +2,7 @@
 
 What is set or added is chosen by a model, which may have been misled by a text it read. So a
 reader's errors say nothing of what lies ahead, files are read only below the operator's folders,
-and a note replaces another only if that is asked for.
+pages only from the operator's hosts, and a note replaces another only if that is asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
 from truespan.types.request import LONGEST_NAME
-from truespan.types.source import Upload
+from truespan.types.source import LONGEST_URL, Upload, is_page
 
 if TYPE_CHECKING:
     from truespan.ingest.run import IngestReport
@@ -165,6 +165,20 @@ class FilesArguments(Arguments, frozen=True, kw_only=True):
     ocr: (
         Annotated[bool, Meta(description="Recognise the text of images and scanned pages.")] | None
     ) = None
+
+
+class PagesArguments(Arguments, frozen=True, kw_only=True):
+    """Web pages to add."""
+
+    urls: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=LONGEST_URL)]],
+        Meta(
+            min_length=1,
+            max_length=MOST_PATHS,
+            description="Addresses of pages, which begin with http:// or https://.",
+        ),
+    ]
+    tags: Annotated[tuple[str, ...], Meta(description="Tags of these documents.")] = ()
 
 
 def other_books(
@@ -307,6 +321,14 @@ def _add_files(caller: CallerContext, arguments: FilesArguments) -> AddedDocumen
     return _describe_report(world, report)
 
 
+def _add_pages(caller: CallerContext, arguments: PagesArguments) -> AddedDocuments:
+    world = _writer(caller)
+    # Anything else would be the path of a file.
+    if not all(map(is_page, arguments.urls)):
+        raise InvalidSettings("The address of a page must begin with http:// or https://.")
+    return _describe_report(world, world.ingest(arguments.urls, tags=arguments.tags or None))
+
+
 def _absolute(folders: Sequence[str], path: str) -> str:
     """Return a path; a relative one is below the first folder that has it, else below the first."""
     places = [os.path.join(folder, path) for folder in folders]
@@ -389,9 +411,22 @@ ADD_FILES = Tool(
     hints=READ_ONLY | {"readOnlyHint": False},
     writes=True,
 )
+ADD_PAGES = Tool(
+    "add_pages",
+    "Add web pages",
+    "Fetch web pages and add their text to the world. Only hosts that the operator allowed are "
+    "asked. A page that was added before becomes a new revision if it has changed.",
+    PagesArguments,
+    AddedDocuments,
+    _add_pages,
+    _render_added,
+    hints=READ_ONLY | {"readOnlyHint": False, "openWorldHint": True},
+    writes=True,
+)
 OPTIONS = {
     SET_POSITION.name: "--may-move",
     ADD_NOTE.name: "--may-ingest",
+    ADD_PAGES.name: "--may-ingest",
     ADD_FILES.name: "--may-ingest and --ingest-folder",
 }
 """The option of `truespan mcp` that offers each of these tools."""
