@@ -196,6 +196,29 @@ def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_
     assert position.chunking == STANDARD_CHUNKING["sentences"]
 
 
+def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
+    here = place(tmp_path, store="sqlite")
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.txt", story(40)), kind="book")
+    reader = world.reader("ann")
+    reader.set("book.txt", sid=20)
+    compiled: list[str | None] = []
+
+    def note(_action: int, *names: str | None) -> int:
+        compiled.append(names[0])
+        return apsw.SQLITE_OK
+
+    # SQLite asks for leave while it compiles a statement.
+    here.store._db.connection.authorizer = note  # type: ignore[attr-defined]
+    for ask in (world, reader):
+        ask.retrieve("who lit the lamp?", mode="auto")
+        assert compiled
+        compiled.clear()
+        ask.retrieve("where was the harbour?", mode="auto")
+        compiled_again = {name for name in compiled if name not in (None, "")}
+        assert compiled_again <= {"BEGIN", "ROLLBACK", "COMMIT", "query_cache"}
+
+
 class TestContract(StoreContract):
     """The suite that every store passes, on SQLite."""
 
