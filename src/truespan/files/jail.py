@@ -214,7 +214,9 @@ def read_head(path: str, length: int, *, jailed: bool) -> bytes:
         opened = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
         with os.fdopen(opened, "rb", buffering=0) as file:
             return file.read(length)
-    except (OSError, ValueError, _NotPlain):
+    except (OSError, ValueError, _NotPlain) as error:
+        if isinstance(error, OSError) and (known := resource_error(error)):
+            raise known from None
         return b""
 
 
