@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,19 @@ SOURCES = Path(__file__).parents[2] / "src" / "truespan"
 COMMAND = re.compile(r"'truespan ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?([^']*)'")
 
 
-def advised() -> Iterator[tuple[str, str, str, str]]:
-    """Give every command that a text of the program quotes: where, command, word, rest."""
-    for path in sorted(SOURCES.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+@cache
+def advised() -> set[tuple[str, str, str, str]]:
+    """Return every command that a text of the program quotes: where, command, word, rest."""
+    quoted: set[tuple[str, str, str, str]] = set()
+    for path in SOURCES.rglob("*.py"):
+        text = path.read_text("utf-8")
+        if "'truespan" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 for found in COMMAND.finditer(node.value):
-                    yield path.stem, found[1], found[2] or "", found[3]
+                    quoted.add((path.stem, found[1], found[2] or "", found[3]))
+    return quoted
 
 
 def test_every_command_that_a_message_names_exists_with_its_options() -> None:
@@ -31,7 +37,7 @@ def test_every_command_that_a_message_names_exists_with_its_options() -> None:
     assert run(["--version"]) == 0
     known = getattr(typer.main.get_command(app), "commands", {})
 
-    assert [quoted for quoted in sorted(set(advised())) if not exists(known, *quoted)] == []
+    assert [quoted for quoted in sorted(advised()) if not exists(known, *quoted)] == []
 
 
 def exists(known: dict[str, Any], _: str, name: str, word: str, rest: str) -> bool:
@@ -49,4 +55,4 @@ def exists(known: dict[str, Any], _: str, name: str, word: str, rest: str) -> bo
 
 
 def test_there_are_such_messages() -> None:
-    assert len(set(advised())) > 20
+    assert len(advised()) > 20

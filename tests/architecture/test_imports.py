@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "truespan"
@@ -156,12 +157,18 @@ def part(name: str) -> str:
     return "truespan"
 
 
+@cache
+def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports(path: Path) -> Iterator[str]:
     """Give the dotted name of every module that a file imports, wherever in the file it does."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             assert node.level == 0, f"{relative(path)} uses a relative import"
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
@@ -171,7 +178,7 @@ def own_parts(path: Path) -> set[str]:
     """Return the parts of the package that a file imports."""
     found = {
         part("/".join(node.module.split(".")[1:]))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in import_statements(path)
         if isinstance(node, ast.ImportFrom)
         and node.module
         and node.module.split(".")[0] == "truespan"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.examples import examples
+from tests.laws.examples import examples, in_test_or_prove
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
@@ -28,7 +28,7 @@ REQUESTS = 60
 
 
 @proves("decision.explain-logged", "decision.used-among-retrieved", "decision.metadata-sorted")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(in_test_or_prove(3, 6)))
 def test_every_record_leads_to_the_decision_it_records(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     room = study(tmp_path, primary=Scripted(""), fallback=Scripted(""))

@@ -240,6 +240,6 @@ HOSTILE = [
 @each_row("unit", HOSTILE)
 def test_four_times_the_text_takes_no_more_than_four_times_the_steps(unit: str) -> None:
     find(unit, PROFILE, phones=True)
-    few, many = calls_made(unit * (2000 // len(unit))), calls_made(unit * (8000 // len(unit)))
+    few, many = calls_made(unit * (1000 // len(unit))), calls_made(unit * (4000 // len(unit)))
 
     assert many <= 4.5 * few + 200

@@ -62,7 +62,7 @@ def test_an_answer_is_the_same_whatever_the_unread_part_says(
     tmp_path: Path, chunking: str, seed: int
 ) -> None:
     counts = AnsweringTrial(tmp_path, seed, chunking=chunking).run(
-        1, 3, near=in_test_or_prove(2, 4)
+        1, in_test_or_prove(1, 3), near=in_test_or_prove(2, 4)
     )
 
     assert counts.findings == []
