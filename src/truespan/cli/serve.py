@@ -58,6 +58,10 @@ def serve(
     mcp_ingest_folder: Annotated[
         list[Path] | None, Option(help="Let them add files from this folder too; repeatable.")
     ] = None,
+    watch: Annotated[
+        list[str] | None,
+        Option(help="Keep the world in step with this folder, like 'ingest --watch'; repeatable."),
+    ] = None,
     log_requests: Annotated[
         bool, Option("--log-requests", help="Log each request with its path and token name.")
     ] = False,
@@ -85,7 +89,8 @@ def serve(
         sys.stderr.flush()
         echo(f"Truespan serves {folder} at {startup.address}")
 
-    return run(Service(folder, host, port, workers, require_token, options), on_ready)
+    watched = tuple(watch or ())
+    return run(Service(folder, host, port, workers, require_token, options, watched), on_ready)
 
 
 def describe_startup(startup: "Startup") -> str:
@@ -125,6 +130,7 @@ def describe_startup(startup: "Startup") -> str:
         "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'",
         "workers": f"{processes}; {jobs}",
         "API": f"{startup.address}docs",
+        **({"watched": ", ".join(startup.watched)} if startup.watched else {}),
     }
     lines = [f"  {name:<15} {value}\n" for name, value in rows.items()]
     return "".join([f"Truespan {startup.version}\n", *lines])

@@ -123,6 +123,8 @@ class Service(Struct, frozen=True):
     workers: int = 1
     require_token: bool = False
     options: ServerOptions = field(default_factory=ServerOptions)
+    watched: tuple[str, ...] = ()
+    """Folders that the documents of the world are kept in step with."""
 
 
 class Startup(Struct, frozen=True):
@@ -139,6 +141,7 @@ class Startup(Struct, frozen=True):
     """Whether jobs wait for workers; otherwise the server runs them."""
     workers_running: bool | None
     log_format: str = "text"
+    watched: tuple[str, ...] = ()
 
 
 def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
@@ -188,6 +191,7 @@ def _startup(
         if worlds
         else None,
         log_format=settings.log_format,
+        watched=service.watched,
     )
 
 
@@ -202,6 +206,11 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
         raise errors.InvalidSettings(
             "MCP can serve a reader or the owner, not both.",
             advice="Give either --mcp-reader or --mcp-owner.",
+        )
+    if service.watched and service.workers > 1:
+        raise errors.InvalidSettings(
+            "Folders are watched by a server with one process only.",
+            advice="Run 'truespan ingest --watch' beside it.",
         )
     check_names(settings)
     is_local = is_loopback(service.host)
@@ -305,14 +314,43 @@ def _serve_here(
     ending = asyncio.Event()
     application = make_app(library, service.options, ending)
     library.resume_waiting()
-    _Server(uvicorn_config(application), ending, on_started).run(sockets=[listener])
-    if not application.is_idle():
+    with watch_folders(library, service.options.world, service.watched) as thread:
+        _Server(uvicorn_config(application), ending, on_started).run(sockets=[listener])
+    if not application.is_idle() or (thread is not None and thread.is_alive()):
         # A call is still running and cannot be interrupted. What was committed stays.
         library.close()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
     return 0
+
+
+@contextlib.contextmanager
+def watch_folders(
+    library: Library, world: str | None, folders: Sequence[str]
+) -> Iterator[threading.Thread | None]:
+    """Keep the documents of a world in step with folders, on a thread that ends with the block.
+
+    Raises:
+        SourceMissing, InvalidSettings, WorldNotFound: before the block, if they cannot be watched.
+    """
+    if not folders:
+        yield None
+        return
+    watch = library.world(world).watch(folders)
+
+    def follow() -> None:
+        # Each step is a job, with its own log; errors are logged by the watch, which survives them.
+        for _ in watch:
+            pass
+
+    thread = threading.Thread(target=follow, name="truespan-watch", daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        watch.stop()
+        thread.join(SHUTDOWN_SECONDS)
 
 
 def uvicorn_config(application: Application) -> uvicorn.Config:

@@ -1,0 +1,76 @@
+"""Folders that a server watches: in step while it runs, and left alone once it has stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.http_client import Client, serve_library, until
+from tests.promises import proves
+from tests.support.worlds import Place, place
+from truespan.cli import run
+from truespan.errors import InvalidSettings, SourceMissing
+from truespan.files.watch import FolderWatcher
+from truespan.http.app import ServerOptions
+from truespan.http.server import watch_folders
+from truespan.parsing import supported
+from truespan.world import World
+
+NIGHT = "The lamp went out at midnight."
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    (tmp_path / "files").mkdir()
+    watcher = FolderWatcher([str(tmp_path / "files")], supported)
+    return place(tmp_path / "library", watcher=watcher)
+
+
+def has(world: World, *names: str) -> Callable[[], bool]:
+    return lambda: sorted(one.name for one in world.documents.list() if one.active) == [*names]
+
+
+def states(client: Client) -> list[str]:
+    return [job["state"] for job in client.json("GET", "/v1/worlds/w/jobs").content["jobs"]]
+
+
+@proves("watch.in-step")
+def test_a_folder_is_kept_in_step_while_the_server_runs(here: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    (folder / "a.txt").write_text(NIGHT)
+    world = here.library.create_world("w")
+
+    with serve_library(here.library, ServerOptions()) as client:
+        with watch_folders(here.library, "w", [str(folder)]) as thread:
+            until(has(world, "a.txt"))
+            (folder / "b.txt").write_text("The keeper slept.")
+            until(has(world, "a.txt", "b.txt"))
+            until(lambda: states(client) == ["done", "done"])
+        assert thread is not None
+        assert not thread.is_alive()
+    with watch_folders(here.library, "w", []) as thread:
+        assert thread is None
+    here.library.close()
+
+
+def test_what_cannot_be_watched_is_refused_before_the_server_starts(
+    here: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here.library.create_world("w")
+    (tmp_path / "a.txt").write_text(NIGHT)
+    for path, error in (
+        (tmp_path / "absent", SourceMissing),
+        (tmp_path / "a.txt", InvalidSettings),
+    ):
+        with pytest.raises(error), watch_folders(here.library, "w", [str(path)]):
+            pass
+    here.library.close()
+
+    made = str(tmp_path / "made")
+    assert run(["init", "--library", made, "--world", "w"]) == 0
+    capsys.readouterr()
+    several = ["serve", "--library", made, "--port", "0", "--workers", "2", "--watch", made]
+    assert run(several) == 2
+    assert "truespan ingest --watch" in capsys.readouterr().err
