@@ -11,12 +11,12 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import Any, TextIO
 
 from truespan.errors import CallerError
-from truespan.observer import failure_of
+from truespan.observer import NULL_OBSERVER, failure_of
 from truespan.types.telemetry import (
     ACCESS,
     FIELDS,
@@ -46,36 +46,32 @@ _log.addHandler(logging.NullHandler())
 class LogObserver:
     """Writes a line at the end of a request; at level debug also one for each stage."""
 
-    @contextmanager
-    def request(self, name: Request, /) -> Iterator[_LoggedRequest]:
-        trace, start = _LoggedRequest(name), perf_counter()
-        level, event, outcome = _describe_end(None)
-        try:
-            yield trace
-        except BaseException as error:
-            level, event, outcome = _describe_end(error)
-            raise
-        finally:
-            seconds = round(perf_counter() - start, 6)
-            _write(level, event, {"request": name, "seconds": seconds, **trace.counts, **outcome})
+    def request(self, name: Request, /) -> _LoggedRequest:
+        return _LoggedRequest(name)
 
 
 class _LoggedRequest:
-    __slots__ = ("_name", "counts")
+    __slots__ = ("_name", "_start", "counts")
 
     def __init__(self, name: Request) -> None:
         self._name = name
+        self._start = 0.0
         self.counts: dict[str, int] = {}
 
-    @contextmanager
-    def stage(self, name: Stage, /) -> Iterator[None]:
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            seconds = round(perf_counter() - start, 6)
-            fields = {"request": self._name, "stage": name, "seconds": seconds}
-            _write(logging.DEBUG, Event.STAGE_FINISHED, fields)
+    def __enter__(self) -> _LoggedRequest:
+        self._start = perf_counter()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        level, event, outcome = _describe_end(error)
+        if _log.isEnabledFor(level):
+            seconds = round(perf_counter() - self._start, 6)
+            fields = {"request": self._name, "seconds": seconds, **self.counts, **outcome}
+            _log.log(level, event.value, extra={FIELDS: fields})
+
+    def stage(self, name: Stage, /) -> AbstractContextManager[object]:
+        # Stages are many, and hardly ever logged.
+        return _log_stage(self._name, name) if _log.isEnabledFor(logging.DEBUG) else NULL_OBSERVER
 
     def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
         code = known_code(counter, code)
@@ -97,9 +93,15 @@ def _describe_end(error: BaseException | None) -> tuple[int, Event, dict[str, An
     return level, Event.REQUEST_FAILED, {"code": known_code(counter, code)}
 
 
-def _write(level: int, event: Event, fields: dict[str, Any]) -> None:
-    if _log.isEnabledFor(level):
-        _log.log(level, event.value, extra={FIELDS: fields})
+@contextmanager
+def _log_stage(request: Request, stage: Stage) -> Iterator[None]:
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        seconds = round(perf_counter() - start, 6)
+        fields = {"request": request, "stage": stage, "seconds": seconds}
+        _log.debug(Event.STAGE_FINISHED.value, extra={FIELDS: fields})
 
 
 class Lines(logging.Formatter):
