@@ -123,7 +123,7 @@ THIRD_PARTY = {
 
 WORLDLY = {"os", "time", "random", "datetime", "secrets", "socket", "subprocess", "pathlib.Path"}
 CALENDAR = {
-    *("parsing/mail.py", "parsing/pptx/charts.py"),
+    *("parsing/mail.py", "parsing/charts.py"),
     *("types/metadata.py", "types/timestamp.py"),
     *("parsing/sheets/binary.py", "parsing/sheets/number_format.py"),
 }

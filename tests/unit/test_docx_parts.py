@@ -67,6 +67,41 @@ def test_the_words_of_a_diagram_are_read() -> None:
     assert texts(body, members=members, relations=relations) == ["a", "plan", "do"]
 
 
+CHART = """<c:chartSpace xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" {names}>
+<c:chart><c:title><c:tx><c:rich><a:p><a:r><a:t>Sales</a:t></a:r></a:p></c:rich></c:tx></c:title>
+<c:plotArea><c:barChart><c:ser><c:tx><c:v>North</c:v></c:tx><c:cat><c:strLit><c:pt idx="0">
+<c:v>Spring</c:v></c:pt></c:strLit></c:cat><c:val><c:numLit><c:pt idx="0"><c:v>7</c:v></c:pt>
+</c:numLit></c:val></c:ser></c:barChart></c:plotArea></c:chart></c:chartSpace>"""
+
+
+def test_the_titles_and_values_of_a_chart_are_read_after_its_paragraph() -> None:
+    chart = "<c:chart xmlns:c='http://schemas.openxmlformats.org/drawingml/2006/chart' r:id='c1'/>"
+    extended = f"<mc:Choice Requires='cx1'>{chart.replace('c1', 'c2')}</mc:Choice>"
+    drawn = (
+        f"<w:drawing><wp:inline><a:graphic><a:graphicData>{part}</a:graphicData></a:graphic>"
+        "</wp:inline></w:drawing>"
+        for part in (chart, f"<mc:AlternateContent>{extended}</mc:AlternateContent>", chart)
+    )
+    body = p(r("a") + "".join(map(r, drawn)) + r("b")) + p("c")
+    second = CHART.replace("Sales", "Costs").replace("North", "South")
+    members = {
+        "word/charts/chart1.xml": CHART.format(names=NAMES),
+        "word/charts/chart2.xml": second.format(names=NAMES),
+    }
+    relations = [("c1", "chart", "charts/chart1.xml"), ("c2", "chart", "charts/chart2.xml")]
+
+    found = loaded(body, members=members, relations=relations).blocks
+
+    assert [(block.text, str(block.kind), block.header_rows) for block in found] == [
+        ("ab", "paragraph", 0),
+        ("Sales", "paragraph", 0),
+        (" | North\nSpring | 7", "table", 1),
+        ("Costs", "paragraph", 0),
+        (" | South\nSpring | 7", "table", 1),
+        ("c", "paragraph", 0),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["footnote", "endnote"])
 def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) -> None:
     notes = note(-1, "line", kind, "separator") + note(2, p("Note.") + p("More."), kind)

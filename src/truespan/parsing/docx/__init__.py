@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter
+from truespan.parsing.charts import is_chart, write_chart
 from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, lists_ahead
 from truespan.parsing.docx.package import (
     DROPPED,
@@ -331,8 +332,11 @@ class Body(Struct):
                 if note := self.notes.pop(self._pending_notes.popleft(), None):
                     self.read(*note)
             self.writer.in_note = False
-        for box in line.boxes:
-            self.read(*box)
+        for root, part in line.boxes:
+            if is_chart(root):
+                write_chart(root, self.writer)
+            else:
+                self.read(root, part)
 
     def _plain_format(self, paragraph: etree._Element) -> _Format:
         """Return the format of a paragraph without direct formatting, from a cache by style."""

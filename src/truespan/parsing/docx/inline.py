@@ -9,6 +9,7 @@ from collections.abc import Callable
 import lxml.etree as etree
 from msgspec import Struct, field
 
+from truespan.parsing.charts import CHARTS
 from truespan.parsing.docx.package import (
     DROPPED,
     PROPERTIES,
@@ -255,12 +256,13 @@ class Inline:
         line.notes.append((kind, element.get(f"{W}id", "")))
 
     def _read_alternatives(self, element: etree._Element, line: Line) -> None:
-        for option in select_alternative(element):
+        for option in select_alternative(element, *CHARTS):
             self._read_children(option, line)
 
-    def _add_diagram(self, element: etree._Element, line: Line) -> None:
-        """Add the text of a diagram, which is in a part of its own."""
-        relation = self.part.relations.get(element.get(f"{R}dm", ""))
+    def _add_part(self, element: etree._Element, line: Line) -> None:
+        """Add the text of a diagram or a chart, which is in a part of its own."""
+        reference = element.get(f"{R}id" if element.tag in CHARTS else f"{R}dm", "")
+        relation = self.part.relations.get(reference)
         if relation is None or relation.external:
             return
         part = self.package.read_new_part(relation.target)
@@ -321,7 +323,7 @@ _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     **dict.fromkeys(
         (Tag.TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append((e, inline.part))
     ),
-    f"{DIAGRAM}relIds": Inline._add_diagram,
+    **dict.fromkeys((f"{DIAGRAM}relIds", *CHARTS), Inline._add_part),
     **dict.fromkeys((f"{WP}inline", f"{WP}anchor"), Inline._read_frame),
     f"{PIC}pic": Inline._read_picture,
     f"{A}blip": Inline._add_blip,

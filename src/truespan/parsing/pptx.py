@@ -15,6 +15,8 @@ from msgspec import Struct, field
 from truespan.errors import SourceBroken, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.blocks import BlockWriter
+from truespan.parsing.charts import CHARTS, C, write_chart
+from truespan.parsing.drawing_text import Line, read_lines, read_text
 from truespan.parsing.ooxml import (
     ALTERNATIVES,
     DIAGRAM,
@@ -31,8 +33,6 @@ from truespan.parsing.ooxml import (
     select_alternative,
 )
 from truespan.parsing.passage import Passage
-from truespan.parsing.pptx.charts import CX, C, read_chart
-from truespan.parsing.pptx.text import Line, read_lines, read_text
 from truespan.types.text import BlockKind, Figure, Loaded, PlacedFigure
 
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -92,9 +92,8 @@ def _list_slides(root: etree._Element) -> Iterator[tuple[str, str | None]]:
 _TITLES = ("title", "ctrTitle")
 _REPEATED = frozenset({"dt", "ftr", "sldNum", "hdr", "sldImg"})
 """Placeholders that show the same on each slide, or an image of the slide."""
-_CHART, _EXTENDED_CHART = f"{C}chart", f"{CX}chart"
 _SHAPE, _PICTURE, _BODY = f"{P}sp", f"{P}pic", f"{P}txBody"
-_DRAWN = (f"{A}tbl", _CHART, _EXTENDED_CHART, f"{DIAGRAM}relIds", _PICTURE)
+_DRAWN = (f"{A}tbl", *CHARTS, f"{DIAGRAM}relIds", _PICTURE)
 
 
 class _Layout(Struct):
@@ -171,7 +170,7 @@ class Slides(Struct):
         for shape in group:
             tag = shape.tag
             if tag == ALTERNATIVES:
-                for option in select_alternative(shape, _CHART, _EXTENDED_CHART):
+                for option in select_alternative(shape, *CHARTS):
                     self._read_shapes(option, part, layout, skipped)
             elif _is_hidden(shape) or shape is skipped:
                 continue
@@ -244,12 +243,7 @@ class Slides(Struct):
         self.writer.add_table(Passage("\n".join(rows)), int(first_row and len(rows) > 1))
 
     def _add_chart(self, part: Part) -> None:
-        chart = read_chart(part.root)
-        for title in chart.titles:
-            self._add(BlockKind.PARAGRAPH, title)
-        rows = [" | ".join(row).rstrip(" |") for row in chart.rows]
-        has_header = bool(chart.rows) and len(rows) > 1 and not chart.rows[0][0]
-        self.writer.add_table(Passage("\n".join(rows)), int(has_header))
+        write_chart(part.root, self.writer)
         for shapes in part.root.iterchildren(f"{C}userShapes"):
             relation = part.relations.get(shapes.get(f"{R}id", ""))
             drawing = self._read_linked(part, relation.target if relation else None)

@@ -1,4 +1,4 @@
-"""The paragraphs of a shape: their text, and the markers of lists."""
+"""The paragraphs of a shape or a chart: their text, and the markers of lists."""
 
 from __future__ import annotations
 

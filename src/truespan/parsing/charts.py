@@ -1,4 +1,4 @@
-"""Charts as tables: a row for each category and a column for each series.
+"""Charts of Office files as tables: a row for each category and a column for each series.
 
 The file of a chart keeps the values that it shows, so the workbook behind it is not opened.
 """
@@ -12,11 +12,15 @@ from typing import NamedTuple
 
 import lxml.etree as etree
 
+from truespan.parsing.blocks import BlockWriter
+from truespan.parsing.drawing_text import read_text
 from truespan.parsing.ooxml import A, first_child, parse_count
-from truespan.parsing.pptx.text import read_text
+from truespan.parsing.passage import Passage
 
 C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 CX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+CHARTS = (f"{C}chart", f"{CX}chart")
+"""The elements that show a chart, which is in a part of its own."""
 
 _SPARSE = 4
 """A table may have this many cells for each value; of a chart with more, each series is a row."""
@@ -36,6 +40,21 @@ class _Series(NamedTuple):
     name: str
     labels: dict[int, str]
     values: dict[int, str]
+
+
+def is_chart(root: etree._Element) -> bool:
+    """Return whether a part is that of a chart."""
+    return root.tag in (f"{C}chartSpace", f"{CX}chartSpace")
+
+
+def write_chart(root: etree._Element, writer: BlockWriter) -> None:
+    """Add the titles of a chart, and its values as a table."""
+    chart = read_chart(root)
+    for title in chart.titles:
+        writer.add(Passage(title))
+    rows = [" | ".join(row).rstrip(" |") for row in chart.rows]
+    has_header = bool(chart.rows) and len(rows) > 1 and not chart.rows[0][0]
+    writer.add_table(Passage("\n".join(rows)), int(has_header))
 
 
 def read_chart(root: etree._Element) -> Chart:
