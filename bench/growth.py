@@ -2,9 +2,11 @@
 
 All of them in one world, and spread over 1,000 worlds, on a store in a file and on PostgreSQL
 (there 1,000 worlds to 100,000 chunks only), and with the index on the Qdrant server that QDRANT_URL
-names. Documents of about ten chunks are made up by seed, and so are the vectors, by an embedder
-that asks no model (`bench.synthetic`); all else is the library's own way in and out. A library
-grows from each size to the next and is measured at each, in a process of its own. What is printed
+names. In the largest library with one world and an embedded index, approximate search is measured
+too (`bench.approximate`). Documents of about ten chunks are made up by seed, and so are the
+vectors, by an embedder that asks no model (`bench.synthetic`); all else is the library's own way in
+and out. A library grows from each size to the next and is measured at each, in a process of its
+own. What is printed
 is written to `bench/results/growth.json`, `.md` and `.svg` as well, beside what is there of
 libraries that were not measured this time.
 
@@ -28,7 +30,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.growth_plot import plotted
-from bench.report import RESULTS, Figure, Options, run, say, write
+from bench.measure import apart
+from bench.report import RESULTS, Figure, Options, at_least, at_most, run, say, write
 
 Row = dict[str, Any]
 
@@ -60,6 +63,10 @@ class Column:
         return " / ".join(f"{_value(row, name):,.{self.digits}f}" for name in self.names)
 
 
+def _times(way: str) -> Iterator[str]:
+    return (f"{way}.{name}" for name in ("p50", "p95", "cpu"))
+
+
 CHUNKS = Column("chunks", 0, ("chunks",))
 TIMES = (
     CHUNKS,
@@ -81,6 +88,19 @@ SPACES = (
     Column("of the index process, MB", 0, ("index_memory",)),
     Column("of the database, MB", 0, ("store_memory",)),
 )
+APPROXIMATE = (
+    CHUNKS,
+    Column("exact search of the index, p50 / p95 / CPU, ms", 1, tuple(_times("exact"))),
+    Column("approximate search, p50 / p95 / CPU, ms", 1, tuple(_times("approximate"))),
+    Column("approximate retrieval, p50 / p95, ms", 1, ("retrieval.p50", "retrieval.p95")),
+    Column("recall@20, mean / least", 4, ("recall", "least_recall")),
+    Column("index, bytes a chunk", 0, ("index_bytes",)),
+    Column("memory of the index process, MB", 0, ("index_memory",)),
+    Column("conversion, s", 0, ("converted_seconds",)),
+    Column("load", 1, ("load",)),
+)
+MILLION, FAST, FOUND = 1_000_000, 40, 0.995
+"""In a world of so many chunks an approximate retrieval takes this long and finds this much."""
 
 
 def _value(row: Row, name: str) -> float:
@@ -98,8 +118,9 @@ def measure(options: Options, kinds: Sequence[str] = ()) -> list[Figure]:
     return figures(rows)
 
 
-def grown(kind: str, sizes: Sequence[int]) -> Iterator[Row]:
-    """Grow one library in a process of its own, and give a row for each size."""
+def grown(kind: str, sizes: Sequence[int]) -> list[Row]:
+    """Grow one library in a process of its own, and return a row for each size."""
+    rows: list[Row] = []
     store, _, shape = kind.partition("-")
     began, date = time.monotonic(), f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
     with TemporaryDirectory(prefix="truespan-bench-") as folder:
@@ -109,10 +130,13 @@ def grown(kind: str, sizes: Sequence[int]) -> Iterator[Row]:
             for line in process.stdout:
                 row = {**json.loads(line), "began": date}
                 say(f"{STORES[store]}, {SHAPES[shape]}: {', '.join(cells(row))}")
-                yield row
+                rows.append(row)
         if process.returncode:
             raise SystemExit(f"bench.grown {shape} {store} failed")
+        if kind == "sqlite-one":
+            rows[-1]["approximate"] = apart("bench.approximate", folder)
     say(f"{STORES[store]}, {SHAPES[shape]}: {time.monotonic() - began:.0f} s in all")
+    return rows
 
 
 def cells(row: Row, columns: Sequence[Column] = (*TIMES, *SPACES[1:])) -> list[str]:
@@ -138,8 +162,11 @@ def _kind(row: Row) -> str:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return the tables for pages of the documentation: what it takes in time, and in space."""
-    return f"{_table(rows, TIMES)}\n\n{_table(rows, SPACES)}"
+    """Return the tables for pages of the documentation: what it takes in time, in space, and what
+    approximate search does."""
+    searched = [row | row["approximate"] for row in rows if "approximate" in row]
+    tables = (rows, TIMES), (rows, SPACES), (searched, APPROXIMATE)
+    return "\n\n".join(_table(*table) for table in tables)
 
 
 def _table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
@@ -164,6 +191,24 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
                     ("one more document, CPU", "alone_cpu", "ms"),
                     ("retrieval, p50", "retrieval.p50", "ms"),
                 )
+            ]
+        if approximate := large.get("approximate"):
+            counts = large["chunks"] >= MILLION
+            found += [
+                Figure(
+                    f"growth, {name}: approximate retrieval, p50",
+                    approximate["retrieval"]["p50"],
+                    "ms",
+                    "exact",
+                    large["retrieval"]["p50"],
+                    target=at_most(FAST) if counts else None,
+                ),
+                Figure(
+                    f"growth, {name}: recall@20",
+                    approximate["recall"],
+                    "",
+                    target=at_least(FOUND) if counts else None,
+                ),
             ]
     return found
 

@@ -25,7 +25,13 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.ingest.indexing import Indexer, clear_retired, cut_again, embed_pending
+from truespan.ingest.indexing import (
+    Indexer,
+    clear_retired,
+    cut_again,
+    embed_pending,
+    prepare_index,
+)
 from truespan.ingest.run import Progress
 from truespan.ingestion import IngestJobs, OnProgress
 from truespan.jobs.world_jobs import open_orders
@@ -378,12 +384,14 @@ def repair_world(
     access: WorldAccess, on_progress: OnProgress | None, trace: RequestTrace
 ) -> RepairReport:
     """Apply the queued repairs of every generation, and finish erasures of earlier deletions. In a
-    generation other than the default, chunks whose model is not configured stay pending."""
+    generation other than the default, chunks whose model is not configured stay pending. The index
+    of a world that is now to be searched approximately is converted."""
     report, scope, components = RepairReport(), access.readable_scope(), access.components
     if scope is None:
         return report
     for kept in components.store.kept_generations(scope):
         generation = replace(scope, generation=kept.generation)
+        prepare_index(components.store, components.index, generation)
         repaired = apply_observed_repairs(components.store, components.index, generation, trace)
         deps = replace(IngestJobs(components, generation).deps, trace=trace)
         try:

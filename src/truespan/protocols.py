@@ -264,7 +264,7 @@ class VectorIndex(Protocol):
     def approximate(self, scope: Scope) -> bool:
         """Say whether a search in this scope may miss what lies close, as the operator chose.
 
-        It never is for a reader. Nothing is asked of the index.
+        It never is for a reader. The index is asked only about worlds that the operator named.
         """
         ...
 

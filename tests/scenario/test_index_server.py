@@ -142,6 +142,31 @@ def test_each_response_of_a_world_that_is_searched_approximately_says_so(
     assert all(APPROXIMATE not in codes(warnings) for warnings in beside.values())
 
 
+@proves("search.non-interference")
+def test_an_embedded_world_is_searched_approximately_once_it_is_converted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        world, other = filled(library, tmp_path), filled(library, tmp_path, "other")
+        before = world.search("otter by night", floor=0.0).results
+    monkeypatch.setenv("TRUESPAN_INDEX_APPROXIMATE_WORLDS", world.id)
+    with opened(tmp_path) as library:
+        world = library.world("harbour")
+        unconverted = world.search("otter by night").warnings
+        world.repair()
+        after = ask_everything(world)
+        beside = ask_everything(library.world(other.name))
+        found = world.search("otter by night", floor=0.0).results
+        index = library._components.index
+        assert isinstance(index, EdgeIndex)
+        index.retire()
+
+    assert APPROXIMATE not in codes(unconverted)
+    assert all(codes(warnings).count(APPROXIMATE) == 1 for warnings in after.values())
+    assert all(APPROXIMATE not in codes(warnings) for warnings in beside.values())
+    assert found == before
+
+
 class Approximate(MemoryIndex):
     """An index that is approximate wherever nobody reads."""
 

@@ -36,11 +36,13 @@ def test_the_index_is_embedded_unless_a_server_is_named(
         ) as library:
             return library._components.index
 
+    monkeypatch.setenv("TRUESPAN_INDEX_APPROXIMATE_WORLDS", WORLD.upper())
     embedded = index_of(tmp_path / "one")
     monkeypatch.setenv("TRUESPAN_INDEX_URL", "http://127.0.0.1:1")
     served = index_of(tmp_path / "other")
 
     assert isinstance(embedded, EdgeIndex)
+    assert embedded._approximate == {WORLD}
     # Nobody listens there: opening a library asks the server nothing.
     assert isinstance(served, QdrantServerIndex)
     assert not (tmp_path / "other" / "index").exists()

@@ -20,7 +20,7 @@ from truespan.index.filters import (
     threshold,
 )
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
@@ -40,8 +40,10 @@ class QdrantIndex(ABC):
     _fate_of_erased = FileFate.GONE
     _check_new = staticmethod(check_length)
 
-    def __init__(self) -> None:
-        self._prepared: set[tuple[int, str]] = set()
+    def __init__(self, approximate: frozenset[WorldId] = frozenset()) -> None:
+        """`approximate` are the worlds that are searched approximately, except for readers."""
+        self._approximate = approximate
+        self._prepared: set[tuple[int, str, bool]] = set()
 
     @abstractmethod
     def _calls(self) -> AbstractContextManager[IndexCalls]:
@@ -51,20 +53,30 @@ class QdrantIndex(ABC):
         """Return a number that changes when another process answers the calls."""
         return 0
 
-    @abstractmethod
-    def approximate(self, scope: Scope) -> bool: ...
+    def approximate(self, scope: Scope) -> bool:
+        """Return whether the scope is searched approximately: the operator named its world, and the
+        collection was made for it. Searches of readers are exact."""
+        if scope.position is not None or scope.world not in self._approximate:
+            return False
+        with self._calls() as calls:
+            return calls.can_approximate(collection_of(scope.profile))
 
     def prepare(self, scope: Scope) -> bool:
         """Create what is missing of the profile's collection; return whether it is empty.
 
-        Each process is asked once: what it has prepared stays prepared.
+        Each process is asked once: what it has prepared stays prepared. The collection of a world
+        that is to be searched approximately is converted for that, in steps: the embedded index
+        answers other clients between two of them.
         """
-        profile = scope.profile.id
-        if (self._process_id(), profile) in self._prepared:
+        profile, approximate = scope.profile.id, scope.world in self._approximate
+        if (self._process_id(), profile, approximate) in self._prepared:
             return False
+        collection = collection_of(scope.profile)
         with self._calls() as calls:
-            empty = calls.prepare(collection_of(scope.profile))
-        self._prepared.add((self._process_id(), profile))
+            empty = calls.prepare(collection)
+            while approximate and not calls.convert(collection, self._reserve):
+                pass
+        self._prepared.add((self._process_id(), profile, approximate))
         return empty
 
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
@@ -181,6 +193,7 @@ class QdrantIndex(ABC):
 
         For files that cannot be opened any more; the points are written again from the store.
         """
+        self._prepared.clear()
         with self._calls() as calls:
             calls.reset(collection_of(scope.profile))
 

@@ -37,7 +37,7 @@ class Collection(Struct, frozen=True, array_like=True):
 class Search(Struct, frozen=True, array_like=True):
     """A search for the nearest points, and for the nearest among `ids`, under the same conditions.
 
-    `threshold` is on Qdrant's own scale. The embedded index is always exact.
+    `threshold` is on Qdrant's own scale. The search among `ids` is always exact.
     """
 
     where: Where
@@ -56,6 +56,13 @@ class IndexCalls(Protocol):
 
     # Create what is missing of the collection; return whether it has no points.
     def prepare(self, collection: Collection) -> bool: ...
+
+    # Advance the conversion of the collection for approximate searches; return whether it is done.
+    # The embedded index keeps `reserve` bytes of its disk free.
+    def convert(self, collection: Collection, reserve: int) -> bool: ...
+
+    # Return whether worlds of the collection can be searched approximately.
+    def can_approximate(self, collection: Collection) -> bool: ...
 
     # Write all points or none; the embedded index requires `room` free bytes on its disk.
     def upsert(

@@ -67,7 +67,7 @@ class Settings:
     index_url: OptionalUrls = ""
     """The Qdrant server of the index; blank for the embedded index."""
     index_approximate_worlds: CommaSeparated = ""
-    """Ids of worlds that are searched approximately on a server."""
+    """Ids of worlds that are searched approximately."""
     qdrant_grpc: bool = False
     """Whether to use gRPC instead of REST."""
     qdrant_grpc_port: Annotated[int, Meta(ge=1, le=65535)] = 6334

@@ -286,6 +286,7 @@ def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> Vect
     return EdgeIndex(
         folder / INDEX_FOLDER,
         reserve=settings.disk_reserve,
+        approximate=storage.approximate_worlds(settings),
         idle_seconds=settings.index_idle_seconds,
     )
 

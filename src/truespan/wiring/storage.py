@@ -144,14 +144,6 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
             "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
         )
     server_targets(settings.index_url)
-    worlds = split_list(settings.index_approximate_worlds)
-    try:
-        approximate = frozenset(WorldId(str(UUID(world))) for world in worlds)
-    except ValueError:
-        raise InvalidConfiguration(
-            "The setting index_approximate_worlds must be ids of worlds.",
-            advice="'truespan status --json' shows them.",
-        ) from None
     usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
     return ServerOptions(
         url=settings.index_url,
@@ -166,8 +158,20 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
         write_factor=settings.qdrant_write_factor,
         read_consistency=settings.qdrant_read_consistency,
         write_ordering=settings.qdrant_write_ordering,
-        approximate=approximate,
+        approximate=approximate_worlds(settings),
     )
+
+
+def approximate_worlds(settings: Settings) -> frozenset[WorldId]:
+    """Return the worlds that are searched approximately, if the setting is a list of ids."""
+    worlds = split_list(settings.index_approximate_worlds)
+    try:
+        return frozenset(WorldId(str(UUID(world))) for world in worlds)
+    except ValueError:
+        raise InvalidConfiguration(
+            "The setting index_approximate_worlds must be ids of worlds.",
+            advice="'truespan status --json' shows them.",
+        ) from None
 
 
 def backup_writer(

@@ -43,7 +43,7 @@ from truespan.index.edge.messages import (
     error_from,
     result_decoder,
 )
-from truespan.types.scope import Scope
+from truespan.types.ids import WorldId
 
 _ATTEMPTS = 3
 _FIRST_PAUSE = 0.002
@@ -252,8 +252,15 @@ class EdgeIndex(QdrantIndex):
     Nothing is opened or started before the first call. `seconds` are the limits of `EdgeLink`.
     """
 
-    def __init__(self, folder: Path, *, reserve: int, **seconds: float) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        reserve: int,
+        approximate: frozenset[WorldId] = frozenset(),
+        **seconds: float,
+    ) -> None:
+        super().__init__(approximate)
         self._folder = folder
         self._reserve = reserve
         self._link = EdgeLink(folder, **seconds)
@@ -263,11 +270,6 @@ class EdgeIndex(QdrantIndex):
 
     def _process_id(self) -> int:
         return self._link.server
-
-    def approximate(self, scope: Scope) -> bool:
-        """Return False: each search compares with every point that its scope allows."""
-        del scope
-        return False
 
     def retire(self) -> None:
         """End the shared process cleanly if it runs; the next client starts another."""

@@ -24,7 +24,7 @@ from truespan.errors import (
 )
 from truespan.index.calls import IndexCalls
 
-VERSION = 6
+VERSION = 7
 """Changes whenever a call does. The greeting and its replies are the same in every version."""
 
 LARGEST_MESSAGE = 256 << 20

@@ -20,6 +20,7 @@ from truespan.errors import (
     IndexRefused,
     IndexSchemaMismatch,
     IndexUnavailable,
+    StorageFull,
     TruespanError,
     resource_error,
     resource_error_of,
@@ -38,7 +39,14 @@ from truespan.index.filters import (
 from truespan.types.chunk import Holdings, IndexedPoint, Point, numbers_of
 
 _DISTANCES = {"cosine": edge.Distance.Cosine, "dot": edge.Distance.Dot}
-_EXACT = edge.SearchParams(exact=True)
+_EXACT = edge.SearchParams(exact=True, quantization=edge.QuantizationSearchParams(ignore=True))
+_APPROXIMATE = edge.SearchParams(
+    exact=False, quantization=edge.QuantizationSearchParams(rescore=True, oversampling=3.0)
+)
+_NEW_POINTS = 20_000
+"""So many points are without int8 numbers before they get some. Meanwhile, searches are exact."""
+_SEGMENT_KB = 150_000
+"""The largest segment that is merged from smaller ones. No call is answered during a merge."""
 _HASH_ONLY = [Field.TEXT_HASH.value]
 _INDEXES = {
     Field.TENANT: edge.KeywordIndexParams(is_tenant=True),
@@ -94,22 +102,38 @@ def _resource_error(error: BaseException) -> TruespanError | None:
     return resource_error_of(int(number[1])) if number else None
 
 
-def create_files(path: Path, collection: Collection) -> None:
+def create_files(path: Path, collection: Collection, *, quantized: bool = False) -> None:
     """Create the files of an empty collection, with every payload index."""
     with edge_errors("make a collection"):
         path.mkdir()
-        shard = edge.EdgeShard.create(str(path), _config(collection))
+        shard = edge.EdgeShard.create(str(path), _config(collection, quantized=quantized))
         _add_indexes(shard)
         shard.flush()
         shard.close()
 
 
-def _config(collection: Collection) -> edge.EdgeConfig:
+def _config(collection: Collection, *, quantized: bool = False) -> edge.EdgeConfig:
     distance = _DISTANCES[collection.distance]
     vectors = edge.EdgeVectorParams(size=collection.size, distance=distance)
-    # All points are in one segment, which one thread searches. To wake another of eight for each
-    # search would cost more than the search of a thousand points.
-    return edge.EdgeConfig(vectors=vectors, max_search_threads=1)
+    if not quantized:
+        # All points are in one segment, which one thread searches. To wake another of eight for
+        # each search would cost more than the search of a thousand points.
+        return edge.EdgeConfig(vectors=vectors, max_search_threads=1)
+    # No graph: the engine holds the interpreter for the minutes or hours that building one takes.
+    no_graph = edge.HnswIndexConfig(
+        m=0, payload_m=0, ef_construct=1, full_scan_threshold=1_000_000_000
+    )
+    return edge.EdgeConfig(
+        vectors=vectors,
+        hnsw_config=no_graph,
+        quantization_config=edge.ScalarQuantizationConfig(
+            type=edge.ScalarType.Int8, memory=edge.Memory.Cached
+        ),
+        # Several threads search them in parallel.
+        optimizers=edge.EdgeOptimizersConfig(
+            default_segment_number=4, max_segment_size=_SEGMENT_KB, indexing_threshold=1
+        ),
+    )
 
 
 def _add_indexes(shard: edge.EdgeShard) -> None:
@@ -126,14 +150,19 @@ class Shard:
     def __init__(self, path: Path, collection: Collection) -> None:
         """Open the files of a collection, or refuse those of another size or distance."""
         self.collection = collection
+        self._path = path
         with edge_errors("read its own settings"):
             settings = msgspec.json.decode((path / "edge_config.json").read_bytes())
             vectors = settings["vectors"][""]
             found = Collection(collection.name, vectors["size"], str(vectors["distance"]).lower())
+            self.quantized = settings.get("quantization_config") is not None
         if found != collection:
             raise IndexSchemaMismatch(str(collection), str(found))
         with edge_errors("open a collection"):
-            self._edge = edge.EdgeShard.load(str(path), _config(collection))
+            config = _config(collection, quantized=self.quantized)
+            self._edge = edge.EdgeShard.load(str(path), config)
+            info = self._edge.info()
+            self._new_points = info.points_count - info.indexed_vectors_count
 
     @edge_errors("make its payload indexes")
     def prepare(self) -> bool:
@@ -149,7 +178,22 @@ class Shard:
             edge.Point(point.chunk_id, self._numbers(point.vector), payload_of(tenant, point))
             for point in points
         ]
-        self._edge.update(edge.UpdateOperation.upsert_points(new))
+        self._write(new)
+
+    def _write(self, points: list[edge.Point]) -> None:
+        """Write points; from time to time, those of a quantized collection get int8 numbers."""
+        self._edge.update(edge.UpdateOperation.upsert_points(points))
+        self._new_points += len(points)
+        if self.quantized and self._new_points >= _NEW_POINTS:
+            try:
+                require_space(self._path, 3 * 1024 * _SEGMENT_KB)
+            except StorageFull:
+                return  # The points can be searched without, and the caller has written them.
+            self._edge.optimize()
+            self._new_points = 0
+
+    def can_approximate(self) -> bool:
+        return self.quantized
 
     @edge_errors("delete points")
     def delete(self, where: Where) -> None:
@@ -162,25 +206,31 @@ class Shard:
 
     @edge_errors("search")
     def search(self, search: Search) -> tuple[list[RawHit], list[RawHit]]:
-        """Compare with every point that meets the conditions; the result is always exact."""
+        """Compare with every point that meets the conditions.
+
+        An approximate search compares int8 numbers, of those points that have some, and then the
+        vectors of the best; so its scores are exact.
+        """
         nearest = edge.Query.Nearest(self._numbers(search.vector))
 
-        def find(where: Where, limit: int) -> list[tuple[Any, float, str]]:
+        def find(
+            where: Where, limit: int, params: edge.SearchParams
+        ) -> list[tuple[Any, float, str]]:
             query = edge.QueryRequest(
                 limit=limit,
                 query=nearest,
                 filter=build(where, edge),
                 score_threshold=search.threshold,
                 with_payload=_HASH_ONLY,
-                params=_EXACT,
+                params=params,
             )
             hits = self._edge.query(query)
             # The id is a UUID, which is spelled out as text faster when the reply is encoded.
             return [(hit.id, hit.score, text_hash_of(hit.payload) or "") for hit in hits]
 
-        ids = search.ids
-        found = find(search.where, search.limit) if search.limit > 0 else []
-        return found, find((*search.where, HasId(ids)), len(ids)) if ids else []
+        ids, params = search.ids, _APPROXIMATE if search.approximate else _EXACT
+        found = find(search.where, search.limit, params) if search.limit > 0 else []
+        return found, find((*search.where, HasId(ids)), len(ids), _EXACT) if ids else []
 
     @edge_errors("read points")
     def scan(
@@ -211,7 +261,7 @@ class Shard:
             if isinstance(record.vector, list)
         ]
         if points:
-            target._edge.update(edge.UpdateOperation.upsert_points(points))
+            target._write(points)
         return following
 
     @edge_errors("count points")
@@ -257,11 +307,11 @@ _POINTS_PER_STEP = 256
 class Rewrite:
     """One rewrite of a collection from its live points, until the new files replace the old."""
 
-    def __init__(self, path: Path, collection: Collection) -> None:
+    def __init__(self, path: Path, collection: Collection, *, quantized: bool) -> None:
         self._path = path
         self.fresh = path.with_suffix(_FRESH)
         _remove(self.fresh)
-        create_files(self.fresh, collection)
+        create_files(self.fresh, collection, quantized=quantized)
         self.shard = Shard(self.fresh, collection)
         self.next: str | None = None
         """The id that starts the next page of points to copy."""
@@ -323,6 +373,13 @@ class Collections:
         if not self._path(collection.name).is_dir():
             self._create(collection)
         return self.shard(collection).prepare()
+
+    def convert(self, collection: Collection, reserve: int) -> bool:
+        """Advance a rewrite that quantizes the collection, unless it is quantized."""
+        if self.shard(collection).quantized:
+            return True
+        self._rewrite(collection, reserve, quantized=True)
+        return self.shard(collection).quantized
 
     def upsert(self, collection: Collection, tenant: str, points: list[Point], room: int) -> None:
         require_space(self._folder, room)
@@ -420,12 +477,13 @@ class Collections:
             path.rename(removed)
         return removed
 
-    def _rewrite(self, collection: Collection, reserve: int) -> None:
+    def _rewrite(self, collection: Collection, reserve: int, *, quantized: bool = False) -> None:
         name, shard = collection.name, self.shard(collection)
         if name not in self._rewrites:
-            size = shard.points() * (4 * collection.size + BYTES_PER_PAYLOAD)
+            quantized = quantized or shard.quantized
+            size = shard.points() * ((5 if quantized else 4) * collection.size + BYTES_PER_PAYLOAD)
             require_space(self._folder, reserve + 2 * size)
-            self._rewrites[name] = Rewrite(self._path(name), collection)
+            self._rewrites[name] = Rewrite(self._path(name), collection, quantized=quantized)
         rewrite = self._rewrites[name]
         try:
             rewrite.next = shard.copy_page(rewrite.shard, rewrite.next, _POINTS_PER_STEP)

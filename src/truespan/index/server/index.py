@@ -12,12 +12,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.base import QdrantIndex, collection_of
+from truespan.index.base import QdrantIndex
 from truespan.index.filters import check_vector
 from truespan.index.server import NEWEST, OLDEST, ServerOptions
 from truespan.protocols import Clock
 from truespan.types.maintenance import FileFate, Ownership
-from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -48,21 +47,13 @@ class QdrantServerIndex(QdrantIndex):
         client: QdrantClient | None = None,
         library_id: Callable[[], str] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(options.approximate)
         self._library_id = library_id
         self._options = options
         self._clock = clock
         self._client = client
         self._opening = Lock()
         self._opened: Server | None = None
-
-    def approximate(self, scope: Scope) -> bool:
-        """Return whether the scope is searched through a graph: the operator named its world, and
-        the collection has one. Searches of readers are exact."""
-        if scope.position is not None or scope.world not in self._options.approximate:
-            return False
-        with self._calls() as server:
-            return server.has_graph(collection_of(scope.profile))
 
     def version(self) -> str:
         """Return the version that the server says it has."""

@@ -212,8 +212,12 @@ class Server:
             self._client.update_collection(name, **changes)
             self._shapes[name] = self._describe(name)
 
-    def has_graph(self, collection: Collection) -> bool:
-        """Return whether worlds of a collection can be searched approximately."""
+    def convert(self, collection: Collection, reserve: int) -> bool:
+        """Return True: a server that has been told to build a graph builds it by itself."""
+        del collection, reserve
+        return True
+
+    def can_approximate(self, collection: Collection) -> bool:
         return _has_graph(self._shape(self._name(collection.name), collection))
 
     def _describe(self, name: str) -> models.CollectionInfo:

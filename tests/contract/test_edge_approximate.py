@@ -1,0 +1,159 @@
+"""Approximate searches of the embedded index: int8 numbers find the best, vectors decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.contract.index_contract import EAST, leaning, new_scope, point, vector
+from tests.contract.test_edge_rewrite import (
+    GONE,
+    SCOPE,
+    delete,
+    filled,
+    live,
+    made,
+    start_rewrite,
+    step,
+    upsert,
+    vectors,
+)
+from tests.promises import proves
+from tests.support.crash_files import COLLECTION, WIDE
+from tests.support.leftover_search import traces
+from truespan.errors import StorageFull
+from truespan.index.calls import RawHit, Search
+from truespan.index.edge import shard as shard_files
+from truespan.index.edge.client import EdgeIndex
+from truespan.index.edge.shard import Collections
+from truespan.index.filters import tenant
+from truespan.types.chunk import Vector, unit_vector
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard_files, "_NEW_POINTS", 100)
+
+
+def convert(collections: Collections) -> None:
+    while not collections.convert(COLLECTION, 0):
+        pass
+
+
+def search(
+    collections: Collections,
+    values: Vector,
+    *,
+    approximate: bool,
+    limit: int = 10,
+    threshold: float | None = None,
+) -> list[RawHit]:
+    asked = Search((tenant(SCOPE),), values, limit, threshold, (), approximate)
+    return collections.shard(COLLECTION).search(asked)[0]
+
+
+def quantized_points(collections: Collections) -> int:
+    return collections.shard(COLLECTION)._edge.info().indexed_vectors_count
+
+
+def test_a_converted_collection_has_the_same_points_and_exact_scores(tmp_path: Path) -> None:
+    collections, points = filled(tmp_path / "index")
+    before = live(collections)
+    queries = vectors(made(20, seed=3))
+    exact = [search(collections, query, approximate=False) for query in queries]
+    assert not collections.shard(COLLECTION).can_approximate()
+
+    convert(collections)
+
+    for opened in range(2):
+        assert collections.shard(COLLECTION).can_approximate()
+        assert quantized_points(collections) >= 500, opened
+        assert live(collections) == before
+        for query, expected in zip(queries, exact, strict=True):
+            assert search(collections, query, approximate=False) == expected
+            assert search(collections, query, approximate=True) == expected
+            floor = expected[4][1]
+            above = search(collections, query, approximate=True, threshold=floor)
+            assert above == [hit for hit in expected if hit[1] > floor]
+        collections.close()
+        collections = Collections(tmp_path / "index")
+    # Converted files are still written anew without what was deleted, and stay converted.
+    delete(collections, points[GONE : 2 * GONE])
+    ticket = start_rewrite(collections)
+    while not step(collections, ticket):
+        pass
+    assert traces(tmp_path, "", vectors(points[: 2 * GONE])) == []
+    assert collections.shard(COLLECTION).can_approximate()
+    assert quantized_points(collections) >= 500
+    collections.close()
+
+
+def test_only_an_approximate_search_misses_what_int8_cannot_tell_apart(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    collections = Collections(tmp_path / "index")
+    collections.prepare(COLLECTION)
+    convert(collections)
+    close = [unit_vector([1.0, 1e-5 * number, *([0.0] * 62)]) for number in range(200)]
+    upsert(collections, [point(SCOPE, number, one) for number, one in enumerate(close)])
+    assert quantized_points(collections) == 200
+
+    best = [search(collections, one, approximate=False, limit=1)[0][1] for one in close[::10]]
+    found = [search(collections, one, approximate=True, limit=1)[0][1] for one in close[::10]]
+
+    assert all(one <= other for one, other in zip(found, best, strict=True))
+    assert found != best
+    collections.close()
+
+
+def test_what_is_written_and_deleted_during_a_conversion_is_in_both(tmp_path: Path) -> None:
+    collections, points = filled(tmp_path / "index")
+    collections.convert(COLLECTION, 0)
+
+    upsert(collections, [point(SCOPE, 5000 + n, one.vector) for n, one in enumerate(made(5, 2))])
+    delete(collections, points[200:210])
+    expected = live(collections)
+    convert(collections)
+
+    assert live(collections) == expected
+    collections.close()
+
+
+def test_without_room_nothing_is_converted_and_points_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collections, _ = filled(tmp_path / "index")
+    with pytest.raises(StorageFull):
+        collections.convert(COLLECTION, 1 << 60)
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [WIDE.id]
+    monkeypatch.setattr(shard_files, "_SEGMENT_KB", 1 << 50)
+
+    convert(collections)
+    upsert(collections, made(300, seed=4))
+
+    assert quantized_points(collections) == 0
+    assert len(live(collections)) == 600
+    collections.close()
+
+
+@proves("search.non-interference")
+def test_only_a_world_that_the_operator_named_is_searched_approximately(tmp_path: Path) -> None:
+    named, other = new_scope(), new_scope()
+    index = EdgeIndex(tmp_path, reserve=0)
+    index.prepare(named)
+    index.upsert(named, [point(named, 0, vector(*EAST)), point(named, 1, leaning(0.5))])
+    index.close()
+    index = EdgeIndex(tmp_path, reserve=0, approximate=frozenset({named.world}))
+
+    index.prepare(other)
+    before = index.approximate(named), index.search(named, vector(*EAST), limit=2, floor=0.1)
+    index.prepare(named)
+    after = index.approximate(named), index.search(named, vector(*EAST), limit=2, floor=0.1)
+    others = index.approximate(other), index.approximate(named.for_reader(1, 1, 5))
+    index.reset(named)
+    index.prepare(named)
+    again = index.approximate(named)
+    index.retire()
+
+    assert (before[0], after[0], others, again) == (False, True, (False, False), True)
+    assert before[1] == after[1]
