@@ -46,10 +46,13 @@ RawPoint = tuple[str, Any, Any]
 
 @contextmanager
 def opened(files: Path) -> Iterator[edge.EdgeShard]:
-    """Open a copy of a shard's files; theirs stay as they are."""
+    """Open a copy of a shard's files; theirs stay as they are.
+
+    The process that has them open may be replacing one of them, by way of a temporary file.
+    """
     with TemporaryDirectory(prefix="truespan-bench-") as folder:
         copy = Path(folder) / "shard"
-        shutil.copytree(files, copy)
+        shutil.copytree(files, copy, ignore=shutil.ignore_patterns(".atomicwrite*"))
         shard = edge.EdgeShard.load(str(copy), CONFIG)
         yield shard
         shard.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
@@ -61,8 +61,9 @@ class OtherEmbedder(Struct, frozen=True):
 
 def _may_have(embedder: Embedder, profile: EmbeddingProfile) -> bool:
     """Return whether an embedder may have a profile, without a request to a provider."""
-    if isinstance(embedder, RemoteEmbedder):
-        return embedder.may_have(profile)
+    # Asking whether it fits the protocol would look at every member, in every search.
+    if hasattr(embedder, "may_have"):
+        return cast("RemoteEmbedder", embedder).may_have(profile)
     return embedder.profile.id == profile.id
 
 

@@ -66,9 +66,7 @@ def similarities_of(a: Vector, others: Sequence[Vector], distance: Distance) -> 
         return []
     products = np.frombuffer(b"".join(others), "<f4").reshape(len(others), -1).T.astype(np.float64)
     products *= numbers_of(a)[:, None]
-    sums = np.zeros(len(others))
-    for row in products:
-        sums += row
+    sums = np.add.accumulate(products, axis=0)[-1]
     return (sums if distance is Distance.COSINE else (sums + 1) / 2).tolist()
 
 

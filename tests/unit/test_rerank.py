@@ -23,7 +23,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.observer import NULL_OBSERVER, NullObserver
-from truespan.retrieval.pack import pack, pack_reranked, require_candidates
+from truespan.retrieval.pack import Packer, pack, pack_reranked, require_candidates
 from truespan.retrieval.pipeline import Attempt
 from truespan.retrieval.rerank import RerankOptions, RerankStage, check_scores, reorder
 from truespan.types.chunk import ChunkKind
@@ -261,27 +261,26 @@ def test_packing_chooses_by_the_new_order_among_what_it_would_have_looked_at() -
     ranked[1] = chunk(1, score=0.9, tokens=50)
     attempt = attempt_in_no_world()
     backwards = stage_of(Scripted(lambda texts: list(range(len(texts)))), candidates=3)
-    limits: dict[str, Any] = {"k": 2, "budget": 10, "trace": NULL_OBSERVER}
+    limits = Packer(k=2, budget=10), NULL_OBSERVER
 
-    packed = pack_reranked(attempt, backwards, ranked, **limits)
+    packed = pack_reranked(attempt, backwards, ranked, *limits)
 
     assert [part.index for part in packed.chosen] == [2, 0]
     assert packed.last == ranked[2].score
     assert attempt.rerank is not None
     assert attempt.rerank.moved == 2
-    plain = pack_reranked(attempt, None, ranked, **limits)
+    plain = pack_reranked(attempt, None, ranked, *limits)
     assert plain == pack(ranked, k=2, budget=10)
     # Chunks that were only fetched because others had to be skipped are out of reach.
     few = stage_of(Scripted(lambda texts: [0.0] * len(texts)), candidates=1)
-    assert pack_reranked(attempt, few, ranked, **limits).seen <= 3
+    assert pack_reranked(attempt, few, ranked, *limits).seen <= 3
 
 
 def test_a_failed_reranker_leaves_what_packing_alone_would_choose() -> None:
     ranked = [chunk(number, score=1 - number / 10, tokens=5) for number in range(6)]
     failing = stage_of(Scripted(fail(TruespanError("no"))), candidates=4)
 
-    packed = pack_reranked(
-        attempt_in_no_world(), failing, ranked, k=2, budget=10, trace=NULL_OBSERVER
-    )
+    packer = Packer(k=2, budget=10)
+    packed = pack_reranked(attempt_in_no_world(), failing, ranked, packer, NULL_OBSERVER)
 
     assert packed.chosen == pack(ranked, k=2, budget=10).chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
@@ -27,7 +27,7 @@ SLACK = 8
 
 CountMissing: TypeAlias = Callable[[list[Verified], float], int]
 """Returns how many more chunks are needed at least, given all that were verified so far and the
-score at or above which every hit has been seen."""
+score at or above which every hit has been seen. The last call is given what is returned."""
 
 
 class Fetched(Struct, frozen=True):
@@ -35,6 +35,8 @@ class Fetched(Struct, frozen=True):
 
     verified: list[Verified] = field(default_factory=list)
     failures: list[VerificationFailure] = field(default_factory=list)
+    changes: int | None = None
+    """The change count of the world in the read that was the last one of the store, if known."""
 
     def down_to(self, last: float | None) -> Fetched:
         """Return what scores at least as much as the last result; everything when None.
@@ -96,10 +98,11 @@ def drop_invalid_hits(found: Sequence[Hit], floor: float | None) -> list[Hit]:
 
     The index was asked for exactly this. Asking is not a guarantee.
     """
-    least = -1.0 if floor is None else float32(floor)
+    least = -1.0 - 1e-5 if floor is None else float32(floor)
     unique: dict[ChunkId, Hit] = {}
     for hit in found:
-        if float32(hit.score) >= least - (1e-5 if floor is None else 0.0):
+        # Rounding to single precision can only lift a lower score to the floor.
+        if hit.score >= least or float32(hit.score) >= least:
             unique.setdefault(hit.chunk_id, hit)
     return sorted(unique.values(), key=lambda hit: -hit.score)
 
@@ -110,13 +113,23 @@ def read_chunks(
     """Return what the store knows of chunks.
 
     If their sentences were read, a sentence that a chunk has only a part of is cut to that part.
+    For a reader, their vectors are read as well: they decide the order.
     """
-    records = deps.store.read_chunks(scope, ids) if ids else {}
+    store, records = deps.store, dict[ChunkId, ChunkRecord]()
+    if ids and scope.position is not None:
+        return store.read_chunks(scope, ids, vectors=True)
+    if ids:
+        records = store.read_chunks(scope, ids)
     for chunk_id, record in records.items():
         if (chunk := record.chunk) is not None and chunk.sentences:
             sentences = tuple(_cut(deps, chunk, sentence) for sentence in chunk.sentences)
             records[chunk_id] = replace(record, chunk=replace(chunk, sentences=sentences))
     return records
+
+
+def changes_in(read: Mapping[ChunkId, ChunkRecord]) -> int | None:
+    """Return the change count of the world when rows were read at once; None if there are none."""
+    return next((record.changes for record in read.values()), None)
 
 
 def _cut(deps: RetrievalDeps, chunk: StoredChunk, sentence: PlacedSentence) -> PlacedSentence:
@@ -156,7 +169,7 @@ def fetch_pages(
 
     Each row is read once; `records` holds those that were read already.
     """
-    wanted = k
+    wanted, changes = k, None
     while True:
         hits = pager.hits
         length = complete_until(hits, wanted, exhausted=pager.exhausted)
@@ -166,7 +179,10 @@ def fetch_pages(
             continue
         with deps.trace.stage(Stage.VERIFIED):
             unread = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
-            records.update(read_chunks(deps, scope, unread))
+            if unread:
+                read = read_chunks(deps, scope, unread)
+                records.update(read)
+                changes = changes_in(read)
             outcome = verify(hits[:length], records)
             verified = outcome.verified
             if scope.position is None:
@@ -174,5 +190,5 @@ def fetch_pages(
         with deps.trace.stage(Stage.ENOUGH):
             still = missing(verified, hits[length - 1].score if length else -1.0)
         if still <= 0 or (pager.exhausted and length == len(hits)):
-            return Fetched(verified, outcome.failures)
+            return Fetched(verified, outcome.failures, changes)
         wanted = length + still

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.retrieval.blend import Scale, scale_of
@@ -25,6 +25,7 @@ from truespan.retrieval.fetch import (
     CountMissing,
     Fetched,
     HitPager,
+    changes_in,
     drop_invalid_hits,
     fetch_pages,
     read_chunks,
@@ -54,6 +55,8 @@ class FusedFetched(Fetched, frozen=True):
     """
 
     candidates: frozenset[ChunkId] = frozenset()
+    missing: int = 0
+    """How many more chunks are needed at least."""
     past: bool = False
 
     def down_to(self, last: float | None) -> Fetched:
@@ -106,7 +109,7 @@ def fetch_fused(
         words = word_scores(deps.store, scope, world, query)
         ids = words.top(POOL, SCORE_DECIMALS) if mode is Mode.AUTO else []
     weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
-    search = _FusedSearch(deps, scope, vector, floor, words, weight, {}, {})
+    search = _FusedSearch(deps, scope, vector, floor, words, weight, world)
     if words.query.phrases:
         return search.fetch_phrases(k, missing)
     if mode is Mode.WORDS:
@@ -123,8 +126,11 @@ class _FusedSearch(Struct, frozen=True):
     floor: float | None
     words: WordScores
     weight: float
-    records: dict[ChunkId, ChunkRecord]
-    failures: dict[ChunkId, VerificationFailure]
+    world: World
+    records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
+    failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
+    changes: list[int | None] = field(default_factory=list)
+    """The change count of the world, if it came with the last read."""
 
     def fetch_blended(self, ids: Sequence[ChunkId], k: int, missing: CountMissing) -> Fetched:
         """Fetch `ids`, the best by words, and the closest, then what follows by similarity."""
@@ -149,7 +155,7 @@ class _FusedSearch(Struct, frozen=True):
         known = {part.hit.chunk_id for part in close}
         others = self._candidates([hit for hit in named if hit.chunk_id not in known])
         fetched = self._verify_best(self._rank([*close, *others], scale), k, missing)
-        if missing(fetched.verified, -1.0) <= 0:
+        if fetched.missing <= 0:
             return fetched
         return self._follow(fetched, pager, max(POOL, k), missing)
 
@@ -169,7 +175,7 @@ class _FusedSearch(Struct, frozen=True):
             ordered = self._rank(self._candidates(list(hits.values())), scale)
             fetched = self._verify_best(ordered, k, missing)
             exhausted = count >= min(len(self.words), MOST_BY_WORDS)
-            if exhausted or missing(fetched.verified, -1.0) <= 0:
+            if exhausted or fetched.missing <= 0:
                 return fetched
             count *= 4
 
@@ -220,6 +226,7 @@ class _FusedSearch(Struct, frozen=True):
         damaged: it is verified at once, since only its row can tell.
         """
         words = self.words
+        self.changes.clear()
         with self.deps.trace.stage(Stage.VERIFIED):
             places = words.layout.places_of_ids(
                 self.deps.store, self.scope, [hit.chunk_id for hit in hits]
@@ -240,7 +247,8 @@ class _FusedSearch(Struct, frozen=True):
         return candidates
 
     def _scale(self, closest: Sequence[float], best_words: float) -> Scale:
-        calibration = model_calibration(self.deps.store, self.scope)
+        self.changes.clear()
+        calibration = model_calibration(self.deps.store, self.scope, self.world)
         return scale_of(closest, best_words, self.words.scores.possible, calibration)
 
     def _rank(self, candidates: Iterable[Candidate], scale: Scale) -> list[Candidate]:
@@ -270,14 +278,21 @@ class _FusedSearch(Struct, frozen=True):
             start, end = end, end + still
         ids = [candidate.hit.chunk_id for candidate in ordered]
         return FusedFetched(
-            verified, list(self.failures.values()), frozenset([*ids, *self.failures])
+            verified,
+            list(self.failures.values()),
+            self.changes[-1] if self.changes else None,
+            frozenset([*ids, *self.failures]),
+            still,
         )
 
     def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
         """Return the hits whose text is verified and in scope; remember those that fail."""
         with self.deps.trace.stage(Stage.VERIFIED):
             unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self.records]
-            self.records.update(read_chunks(self.deps, self.scope, unread))
+            if unread:
+                read = read_chunks(self.deps, self.scope, unread)
+                self.records.update(read)
+                self.changes.append(changes_in(read))
             outcome = verify(hits, self.records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         return keep_in_scope(outcome.verified, self.scope)
@@ -304,6 +319,7 @@ class _FusedSearch(Struct, frozen=True):
         return FusedFetched(
             [*fetched.verified, *past],
             list(failures.values()),
+            pages.changes,
             fetched.candidates,
             past=bool(past),
         )

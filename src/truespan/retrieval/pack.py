@@ -5,9 +5,8 @@ It accepts nothing but `Visible` chunks, so text that was not verified cannot en
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -64,23 +63,27 @@ class CoveredText(Struct):
     count. All parts of a document are of one revision, since a response sees one state of a world.
     """
 
-    _taken: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    _taken: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+    """The starts and the ends of the intervals of each document; no two of them touch."""
 
     def uncovered(self, document: int, start: int, end: int) -> list[tuple[int, int]]:
         """Return the parts of [start, end) that no earlier interval covers, in order."""
         left: list[tuple[int, int]] = []
-        taken = self._taken.get(document, [])
-        for first, last in taken[: bisect_left(taken, (end, end))]:
-            if first > start:
-                left.append((start, first))
-            start = max(start, last)
-            if start >= end:
-                return left
-        left.append((start, end))
+        starts, ends = self._taken.get(document, ((), ()))
+        for place in range(bisect_right(ends, start), bisect_left(starts, end)):
+            if starts[place] > start:
+                left.append((start, starts[place]))
+            start = ends[place]
+        if start < end:
+            left.append((start, end))
         return left
 
     def add(self, document: int, start: int, end: int) -> None:
-        insort(self._taken.setdefault(document, []), (start, end))
+        starts, ends = self._taken.setdefault(document, ([], []))
+        first, last = bisect_left(ends, start), bisect_right(starts, end)
+        if first < last:
+            start, end = min(start, starts[first]), max(end, ends[last - 1])
+        starts[first:last], ends[first:last] = [start], [end]
 
 
 def render(parts: Iterable[Passage | Visible], *, tables: bool = False) -> str:
@@ -119,16 +122,8 @@ class Packed(Struct):
     """How many chunks were looked at."""
 
 
-def pack(
-    ranked: Sequence[Visible],
-    *,
-    k: int,
-    budget: float,
-    excluded: Collection[ChunkKind] = (ChunkKind.FIGURE,),
-    boilerplate_last: bool = False,
-    tables: bool = False,
-) -> Packed:
-    """Take the best that fit, at most `k` and `budget` tokens in all.
+class Packer:
+    """Takes the best that fit, at most `k` and `budget` tokens in all.
 
     With `boilerplate_last`, licences, lists of chapters and page numbers come after all else. With
     `tables`, what Markdown adds to tables counts too.
@@ -136,43 +131,80 @@ def pack(
     A chunk that is too large is skipped, and the next ones are tried; none is cut to fit. A chunk
     that lies wholly within earlier ones is a repetition.
     """
-    packed, covered, left = Packed(), CoveredText(), budget
 
-    def is_full(part: Visible) -> bool:
+    def __init__(
+        self,
+        *,
+        k: int,
+        budget: float,
+        boilerplate_last: bool = False,
+        tables: bool = False,
+    ) -> None:
+        self._k = k
+        self._budget = budget
+        self._boilerplate_last = boilerplate_last
+        self._tables = tables
+        self._ranked: Sequence[Visible] | None = None
+
+    def pack(self, ranked: Sequence[Visible]) -> Packed:
+        """Choose from chunks by rank; the same list, grown since, is continued where it ended."""
+        if ranked is not self._ranked:
+            self._ranked, self._left = ranked, self._budget
+            self._packed, self._covered = Packed(), CoveredText()
+        packed, aside = self._packed, list[Visible]()
+        if packed.last is not None:
+            return packed
+        for part in ranked[packed.seen :]:
+            packed.seen += 1
+            if self._boilerplate_last and is_boilerplate(part.text):
+                aside.append(part)
+                if len(aside) == MOST_ASIDE:
+                    packed.last = part.score
+                    break
+            elif self._take(part):
+                packed.last, packed.missing = part.score, 0
+                return packed
+        packed.missing = self._k - len(packed.chosen) if packed.last is None else 0
+        # Only once there is nothing else; they do not count as found, so that the search goes on.
+        for part in aside:
+            self._ranked = None
+            if self._take(part):
+                break
+        return packed
+
+    def _take(self, part: Visible) -> bool:
         """Take a part if it fits; return whether choosing has ended."""
-        nonlocal left
+        packed, covered = self._packed, self._covered
         uncovered = covered.uncovered(part.document, part.start, part.end)
-        if part.kind in excluded:
+        if part.kind is ChunkKind.FIGURE:
             reason = EXCLUDED
         elif not any(part.text[a - part.start : b - part.start].strip() for a, b in uncovered):
             reason = DUPLICATE
-        elif (tokens := count_rendered(part, tables=tables)) > left:
+        elif (tokens := count_rendered(part, tables=self._tables)) > self._left:
             reason = OVER_BUDGET
         else:
             reason = None
             packed.chosen.append(part)
             covered.add(part.document, part.start, part.end)
-            left -= tokens
+            self._left -= tokens
         if reason is not None:
             packed.left_out.setdefault(reason, []).append(part)
-        return len(packed.chosen) == k or len(packed.left_out.get(OVER_BUDGET, ())) == PATIENCE
+        return (
+            len(packed.chosen) == self._k or len(packed.left_out.get(OVER_BUDGET, ())) == PATIENCE
+        )
 
-    aside: list[Visible] = []
-    for packed.seen, part in enumerate(ranked, 1):
-        if boilerplate_last and is_boilerplate(part.text):
-            aside.append(part)
-            if len(aside) == MOST_ASIDE:
-                packed.last = part.score
-                break
-        elif is_full(part):
-            packed.last = part.score
-            return packed
-    packed.missing = k - len(packed.chosen) if packed.last is None else 0
-    # Only once there is nothing else; they do not count as found, so that the search goes on.
-    for part in aside:
-        if is_full(part):
-            break
-    return packed
+
+def pack(
+    ranked: Sequence[Visible],
+    *,
+    k: int,
+    budget: float,
+    boilerplate_last: bool = False,
+    tables: bool = False,
+) -> Packed:
+    """Choose once from chunks by rank; see `Packer`."""
+    packer = Packer(k=k, budget=budget, boilerplate_last=boilerplate_last, tables=tables)
+    return packer.pack(ranked)
 
 
 def require_candidates(packed: Packed, ranked: Sequence[Visible], count: int) -> Packed:
@@ -188,32 +220,22 @@ def pack_reranked(
     attempt: Attempt,
     stage: RerankStage | None,
     ranked: Sequence[Visible],
-    *,
-    k: int,
-    budget: float,
+    packer: Packer,
     trace: RequestTrace,
-    boilerplate_last: bool = False,
 ) -> Packed:
     """Rerank the first candidates and pack; without a reranker, pack them as they are.
 
     Only chunks that packing would have looked at before, and the candidates, can be chosen. How
     many were fetched beyond those depends on what had to be skipped on the way.
     """
-    choose = partial(
-        pack,
-        k=k,
-        budget=budget,
-        boilerplate_last=boilerplate_last,
-        tables=renders_tables(attempt.world),
-    )
     with trace.stage(Stage.PACKED):
-        packed = choose(ranked)
+        packed = packer.pack(ranked)
     if stage is None:
         return packed
     end = len(ranked) if packed.last is None else max(packed.seen, stage.candidates)
     ordered = attempt.reorder(stage, ranked[:end])
     with trace.stage(Stage.PACKED):
-        reranked = choose(ordered)
+        reranked = packer.pack(ordered)
     reranked.last = None if len(ranked) < end or packed.last is None else ranked[end - 1].score
     return reranked
 

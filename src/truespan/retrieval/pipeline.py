@@ -115,6 +115,8 @@ class Attempt(Struct):
     """How many chunks of them reached the floor."""
     unreadable: int = 0
     """How many documents a condition left out because their metadata are damaged."""
+    settled: bool = False
+    """Whether nothing was read from the store after the chunks that were fetched."""
     warnings: list[Notice] = field(default_factory=list)
 
     @property
@@ -235,7 +237,10 @@ class Pipeline(Struct, frozen=True):
             attempt.world = latest
             fill(latest)
 
-        with_stable_snapshot(self.store, self.authority, world, fill_again)
+        def is_settled(latest: World) -> bool:
+            return attempt.settled and attempt.fetched.changes == latest.changes
+
+        with_stable_snapshot(self.store, self.authority, world, fill_again, is_settled)
         # Only now: recording damage changes the world that was read.
         failures, scope = attempt.fetched.failures, attempt.scope
         if failures and scope is not None:
@@ -258,7 +263,7 @@ class Pipeline(Struct, frozen=True):
         The filters in `by_default` are not the caller's: they hold only where the world has such
         defaults.
         """
-        relaxed = replace(filters, **dict.fromkeys(by_default))
+        relaxed = replace(filters, **dict.fromkeys(by_default)) if by_default else filters
         if world.defaults is Defaults.RECOMMENDED:
             filters = relaxed
         if world.generation is None:

@@ -21,7 +21,7 @@ from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration, EmbeddingProfile, shipped
-from truespan.types.scope import Scope, Verb
+from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
 from truespan.vectors import is_sound
 
@@ -58,12 +58,8 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
         profile.query_mode,
         text,
     )
-    digest = sha256()
-    for part in parts:
-        data = part.encode()
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.hexdigest()
+    pieces = [part.encode() for part in parts]
+    return sha256(b"".join([len(data).to_bytes(8, "big") + data for data in pieces])).hexdigest()
 
 
 def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
@@ -120,25 +116,28 @@ LOW_FLOOR = Notice(
 )
 
 
-def calibration_of(store: Store, scope: Scope) -> Calibration | None:
+def calibration_of(store: Store, scope: Scope, world: World | None = None) -> Calibration | None:
     """Return the calibration measured in this world, or the one shipped with the profile.
 
-    Readers get the shipped one: a calibration measured on whole documents reveals unread text.
+    It is read once for each state of a world, if that is given. Readers get the shipped one: a
+    calibration measured on whole documents reveals unread text.
     """
     unbounded = scope.position is None and scope.authority.may(Verb.READ, scope.world)
-    measured = store.kept_calibration(scope) if unbounded else None
+    measured = store.kept_calibration(scope, world) if unbounded else None
     return measured or shipped(scope.profile)
 
 
-def model_calibration(store: Store, scope: Scope) -> Calibration | None:
+def model_calibration(store: Store, scope: Scope, world: World | None) -> Calibration | None:
     """Return the calibration shipped with the profile, or the one measured in this world.
 
     What is measured in a world changes with it; an order should not, where there is a choice.
     """
-    return shipped(scope.profile) or calibration_of(store, scope)
+    return shipped(scope.profile) or calibration_of(store, scope, world)
 
 
-def floor_discriminates(store: Store, scope: Scope, floor: float | None) -> bool | None:
+def floor_discriminates(
+    store: Store, scope: Scope, world: World, floor: float | None
+) -> bool | None:
     """Return whether a floor keeps unrelated text out; None without a floor or a calibration."""
-    measured = None if floor is None else calibration_of(store, scope)
+    measured = None if floor is None else calibration_of(store, scope, world)
     return None if measured is None or floor is None else measured.discriminates(floor)

@@ -8,15 +8,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound
-from truespan.retrieval.fetch import (
-    Fetched,
-    fetch_by_similarity,
-)
+from truespan.retrieval.fetch import SLACK, Fetched, HitPager, fetch_pages
 from truespan.retrieval.pack import (
     BundleAttempt,
     Packed,
+    Packer,
     build_bundle,
-    pack,
     pack_reranked,
     require_candidates,
     why_not_packed,
@@ -49,7 +46,7 @@ from truespan.types.trust import (
     Verified,
     Visible,
 )
-from truespan.vectors import similarity_of
+from truespan.vectors import similarities_of
 
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing of this book is readable."
@@ -171,29 +168,22 @@ class ReaderRetriever(Struct, frozen=True):
 
             budget = packing_budget(options, attempt.budget)
             last, tables = ranks_boilerplate_last(latest, options), renders_tables(latest)
+            packer = Packer(k=k, budget=budget, boilerplate_last=last, tables=tables)
 
             def select(visible: list[Visible]) -> Packed:
-                packed = pack(visible, k=k, budget=budget, boilerplate_last=last, tables=tables)
-                return require_candidates(packed, visible, candidates)
+                return require_candidates(packer.pack(visible), visible, candidates)
 
             most = min(max(k, candidates), attempt.in_scope)
             found = search.find(most, None, select)
             attempt.fetched = found.fetched
             attempt.steps += ["searched", "filtered", "ranked"]
             trace = self.pipeline.trace
-            packed = pack_reranked(
-                attempt,
-                stage,
-                found.visible,
-                k=k,
-                budget=budget,
-                boilerplate_last=last,
-                trace=trace,
-            )
+            packed = pack_reranked(attempt, stage, found.visible, packer, trace)
             attempt.packed = packed
             attempt.steps += ["reranked"] if stage else []
             attempt.count(*found.down_to(packed.last))
             fit_packed(attempt, self._fitter(attempt, attempt.scope, request, search.vector))
+            attempt.settled = not options.reads_sentences
 
         self.pipeline.run(world, attempt, fill)
 
@@ -242,19 +232,20 @@ class ReaderRetriever(Struct, frozen=True):
         store, ref = self.pipeline.store, position.ref
         with self.pipeline.trace.stage(Stage.TAIL):
             tail = self.tails.tail(scope, ref, position.sid, position.chunking)
-        attempt.in_scope = store.whole_chunks(scope, ref, position.sid) + len(tail)
-        distance = scope.profile.distance
+        attempt.in_scope = store.whole_chunks(scope, attempt.world, ref, position.sid) + len(tail)
+        vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}
+        similarities = similarities_of(vector, [*vectors.values()], scope.profile.distance)
+        scores = dict(zip(vectors, similarities, strict=True))
         parts = [
-            _tail_part(scope, position, chunk, similarity_of(vector, chunk.vector, distance))
+            _tail_part(scope, position, chunk, scores[chunk.text_hash])
             for chunk in tail
-            if chunk.vector is not None
+            if chunk.text_hash in scores
         ]
         mode = attempt.mode
         if mode is Mode.MEANING:
             return BookSearch(self.pipeline, scope, vector, parts)
         with self.pipeline.trace.stage(Stage.WORDS):
-            texts = [part.text for part in parts]
-            words = score_read(store, scope, attempt.world, position, texts, request.query)
+            words = score_read(store, scope, attempt.world, position, parts, request.query)
         weight = 1.0 if mode is Mode.WORDS else self.pipeline.deps.fused_weight
         only = mode is Mode.WORDS
         return FusedBookSearch(self.pipeline, scope, vector, parts, words, weight, only)
@@ -271,60 +262,63 @@ class BookSearch(Struct, frozen=True):
     vector: Vector
     tail: list[Visible]
     _known: dict[ChunkId, list[Visible]] = field(default_factory=dict)
-    _without_vector: set[ChunkId] = field(default_factory=set)
 
     def find(self, k: int, floor: float | None, select: Select) -> Found:
         """Fetch and verify until nothing is missing that could be among the best `k`."""
+        ranked: list[Visible] = []
 
         def missing(verified: list[Verified], seen_down_to: float) -> int:
-            selected = select(rank_visible([*self.reveal(verified), *self.tail]))
+            nonlocal ranked
+            with deps.trace.stage(Stage.VISIBLE):
+                visible = self.reveal(verified)
+            with deps.trace.stage(Stage.RANKED):
+                ranked = rank_visible([*visible, *self.tail])
+            selected = select(ranked)
             if selected.last is None:
                 return selected.missing
             # Parts of the tail may have taken the places of stored chunks not fetched yet. The
             # index computes in single precision, hence the margin.
             return int(seen_down_to >= selected.last - ROUNDING)
 
+        deps, scope = self.pipeline.deps, self.scope
         least = None if floor is None else max(floor - ROUNDING, 0.0)
-        fetched = fetch_by_similarity(
-            self.pipeline.deps, self.scope, self.vector, k=k, floor=least, missing=missing
-        )
-        failures = self.find_unranked(fetched.verified)
-        if failures:
-            fetched = Fetched(fetched.verified, [*fetched.failures, *failures])
-        with self.pipeline.trace.stage(Stage.VISIBLE):
-            visible = self.reveal(fetched.verified)
-        with self.pipeline.trace.stage(Stage.RANKED):
-            return Found(rank_visible([*visible, *self.tail]), fetched)
-
-    def find_unranked(self, verified: Sequence[Verified]) -> list[VerificationFailure]:
-        """Return the chunks whose stored vector is gone or damaged.
-
-        They cannot be ranked, and are embedded again.
-        """
-        self.reveal(verified)
-        return [
-            VerificationFailure(
-                FailureKind.STALE, chunk.chunk_id, chunk.text_hash, chunk.text_hash, found.score
-            )
-            for found in verified
-            for chunk in [found.chunk]
-            if chunk.chunk_id in self._without_vector
-        ]
+        with deps.trace.stage(Stage.HITS):
+            pager = HitPager(deps.index, scope, self.vector, least, limit=k + SLACK)
+        # One more than are wanted shows where those end, in nearly every search.
+        fetched = fetch_pages(deps, scope, pager, k=k + 1, missing=missing, records={})
+        if failures := _without_vector(fetched.verified):
+            failures = [*fetched.failures, *failures]
+            fetched = Fetched(fetched.verified, failures, fetched.changes)
+        return Found(ranked, fetched)
 
     def reveal(self, verified: Sequence[Verified]) -> list[Visible]:
         """Return what is visible of verified chunks, scored from their stored vectors."""
-        unknown = [found for found in verified if found.chunk.chunk_id not in self._known]
-        hashes = [found.chunk.text_hash for found in unknown]
-        vectors = self.pipeline.store.vectors(self.scope, hashes) if hashes else {}
-        for found in unknown:
-            vector, parts = vectors.get(found.chunk.text_hash), []
-            if vector is not None:
-                score = similarity_of(self.vector, vector, self.scope.profile.distance)
-                parts = reveal(replace(found, score=score, fused=None), self.scope)
-            else:
-                self._without_vector.add(found.chunk.chunk_id)
+        unknown = [
+            found
+            for found in verified
+            if found.chunk.vector is not None and found.chunk.chunk_id not in self._known
+        ]
+        vectors = [found.chunk.vector for found in unknown if found.chunk.vector is not None]
+        scores = similarities_of(self.vector, vectors, self.scope.profile.distance)
+        for found, score in zip(unknown, scores, strict=True):
+            parts = reveal(replace(found, score=score, fused=None), self.scope)
             self._known[found.chunk.chunk_id] = parts
-        return [part for found in verified for part in self._known[found.chunk.chunk_id]]
+        return [part for found in verified for part in self._known.get(found.chunk.chunk_id, ())]
+
+
+def _without_vector(verified: Sequence[Verified]) -> list[VerificationFailure]:
+    """Return the chunks whose stored vector is gone or damaged.
+
+    They cannot be ranked, and are embedded again.
+    """
+    return [
+        VerificationFailure(
+            FailureKind.STALE, chunk.chunk_id, chunk.text_hash, chunk.text_hash, found.score
+        )
+        for found in verified
+        for chunk in [found.chunk]
+        if chunk.vector is None
+    ]
 
 
 def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float) -> Visible:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from truespan.retrieval import fused
 from truespan.retrieval.blend import Scale, scale_of
-from truespan.retrieval.fetch import SLACK, Fetched, HitPager
+from truespan.retrieval.fetch import SLACK, Fetched, HitPager, changes_in
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
@@ -40,7 +40,8 @@ ROUNDING = 2e-6
 """How far the single precision of an index may be off from the scores that count."""
 
 LEAST_STEP = 16
-"""Candidates that are verified together at least: each step selects from all of them again."""
+"""Candidates that are verified together at least, where the first ones do not suffice; each further
+step takes twice as many."""
 
 Select: TypeAlias = Callable[[list[Visible]], Packed | Shortlist]
 """Chooses from chunks by rank; says how many it lacks, and at which score it had enough."""
@@ -88,6 +89,8 @@ class FusedBookSearch(Struct, frozen=True):
     _scores: dict[int, float | None] = field(default_factory=dict)
     """The similarity at each place; None where the vector is missing or damaged."""
     _records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
+    _changes: list[int | None] = field(default_factory=list)
+    """The change count of the world, if it came with the last read."""
     _failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
     _repairs: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
 
@@ -101,7 +104,8 @@ class FusedBookSearch(Struct, frozen=True):
             visible = self._find_blended(k, floor, select)
         only_repaired = self._repairs.keys() - self._failures.keys()
         failures = {**self._repairs, **self._failures}
-        fetched = ReadFetched([], list(failures.values()), frozenset(only_repaired))
+        changes = self._changes[-1] if self._changes else None
+        fetched = ReadFetched([], list(failures.values()), changes, frozenset(only_repaired))
         return Found(visible, fetched)
 
     def _find_blended(self, k: int, floor: float | None, select: Select) -> list[Visible]:
@@ -122,14 +126,16 @@ class FusedBookSearch(Struct, frozen=True):
         scale = self._scale([part.score for part in close[: fused.POOL]], words.scores.best)
         chosen = {part.place for part in close}.union(named)
         candidates = [part for part in scored if part.place in chosen]
-        visible = self._verify_best([], self._rank(candidates, scale), k, select)
-        if least is None or select(visible).last is not None:
+        visible: list[Visible] = []
+        full = self._verify_best(visible, self._rank(candidates, scale), k, select)
+        if full or least is None:
             return visible
         stored = (chunk.index for chunk in words.part.chunks.values() if chunk.embedded)
         places = {*stored, *(words.tail + n for n in range(len(self.tail)))}
         following = self._score(places - chosen, floor)
         following.sort(key=lambda part: (-_rounded(part.score), part.index))
-        return self._verify_best(visible, following, k, select)
+        self._verify_best(visible, following, max(k, len(visible)), select)
+        return visible
 
     def _find_words(self, k: int, floor: float | None, select: Select) -> list[Visible]:
         """Rank by words alone; similarity decides only what the floor leaves out."""
@@ -140,9 +146,9 @@ class FusedBookSearch(Struct, frozen=True):
             places = scores.top(min(count, fused.MOST_BY_WORDS), SCORE_DECIMALS)
             ordered = self._rank(self._score(places, floor), scale)
             self._note_failures([], places)
-            visible = self._verify_best([], ordered, k, select)
-            exhausted = count >= min(len(scores.places), fused.MOST_BY_WORDS)
-            if exhausted or select(visible).last is not None:
+            visible: list[Visible] = []
+            full = self._verify_best(visible, ordered, k, select)
+            if full or count >= min(len(scores.places), fused.MOST_BY_WORDS):
                 return visible
             count *= 4
 
@@ -168,7 +174,9 @@ class FusedBookSearch(Struct, frozen=True):
         self._note_failures([], places)
         best = max((part.bm25 for part in scored), default=0.0)
         scale = self._scale([part.score for part in scored[: fused.POOL]], best)
-        return self._verify_best([], self._rank(scored, scale), k, select)
+        visible: list[Visible] = []
+        self._verify_best(visible, self._rank(scored, scale), k, select)
+        return visible
 
     def _score_closest(
         self, named: Iterable[int], floor: float | None
@@ -212,6 +220,7 @@ class FusedBookSearch(Struct, frozen=True):
             for place in places
             if place < tail and place not in self._scores
         }
+        self._changes.clear()
         vectors = self.pipeline.store.vectors(self.scope, [*hashes.values()]) if hashes else {}
         ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
         similarities = similarities_of(
@@ -232,7 +241,8 @@ class FusedBookSearch(Struct, frozen=True):
 
     def _scale(self, closest: Sequence[float], best_words: float) -> Scale:
         """Return the scale of visible chunks; a calibration for readers is that of the model."""
-        calibration = model_calibration(self.pipeline.store, self.scope)
+        self._changes.clear()
+        calibration = model_calibration(self.pipeline.store, self.scope, None)
         return scale_of(closest, best_words, self.words.scores.possible, calibration)
 
     def _rank(self, candidates: Iterable[Candidate], scale: Scale) -> list[Candidate]:
@@ -244,19 +254,18 @@ class FusedBookSearch(Struct, frozen=True):
         return sorted(blended, key=lambda part: (-(part.blend or 0.0), part.index))
 
     def _verify_best(
-        self, visible: Sequence[Visible], ordered: Sequence[Candidate], k: int, select: Select
-    ) -> list[Visible]:
-        """Add candidates to what is visible, from the best on, until enough can be selected."""
-        added = [*visible]
-        start, end = 0, k
+        self, visible: list[Visible], ordered: Sequence[Candidate], k: int, select: Select
+    ) -> bool:
+        """Add candidates to what is visible, from the best on; return whether there are enough."""
+        start, end, step = 0, k, LEAST_STEP
         while start < len(ordered):
-            added += self._reveal(ordered[start:end])
+            visible += self._reveal(ordered[start:end])
             with self.pipeline.trace.stage(Stage.ENOUGH):
-                selected = select(added)
+                selected = select(visible)
             if selected.last is not None:
-                break
-            start, end = end, end + max(selected.missing, LEAST_STEP)
-        return added
+                return True
+            start, end, step = end, end + max(selected.missing, step), 2 * step
+        return False
 
     def _reveal(self, candidates: Sequence[Candidate]) -> Iterator[Visible]:
         """Yield the candidates whose text is verified and visible, in their order."""
@@ -285,7 +294,9 @@ class FusedBookSearch(Struct, frozen=True):
     def _read(self, ids: Sequence[ChunkId]) -> None:
         if unread := [chunk for chunk in ids if chunk not in self._records]:
             with self.pipeline.trace.stage(Stage.VERIFIED):
-                self._records.update(self.pipeline.store.read_chunks(self.scope, unread))
+                read = self.pipeline.store.read_chunks(self.scope, unread)
+                self._records.update(read)
+                self._changes.append(changes_in(read))
 
     def _note_failures(self, hits: Sequence[Hit], places: Iterable[int]) -> None:
         """Remember what is wrong with hits and places that were looked at.

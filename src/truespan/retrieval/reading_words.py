@@ -29,6 +29,7 @@ from truespan.types.ids import ChunkId
 from truespan.types.reading import Position
 from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope, World
+from truespan.types.trust import Visible
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,18 +117,24 @@ class ReadScores(Struct, frozen=True):
 
 
 def score_read(
-    store: Store, scope: Scope, world: World, position: Position, tail: Sequence[str], query: str
+    store: Store,
+    scope: Scope,
+    world: World,
+    position: Position,
+    tail: Sequence[Visible],
+    query: str,
 ) -> ReadScores:
-    """Score the stored chunks up to a position, and the texts of the tail."""
+    """Score the stored chunks up to a position, and the tail."""
     import numpy as np
 
-    language = language_read(store, scope, position)
+    read = max((part.end for part in tail), default=0)
+    language = position.language if read >= SAMPLE else language_read(store, scope, position)
     parsed = parse_query(query, [stemmer_of(language)])
     wanted = sorted({term for word in parsed.words for term in word.forms.values()})
     known = store.revision_words(scope, world, position.ref)
     part = read_part(known, position.sid)
     lengths, stored = _read_counts(store, scope, position, language, known, part, wanted)
-    counted = [Counter(terms(text, language)) for text in tail]
+    counted = [Counter(terms(part.text, language)) for part in tail]
     lengths = np.append(lengths, np.array([found.total() for found in counted], np.int64))
     matches: dict[str, WordMatches] = {}
     for term in wanted:

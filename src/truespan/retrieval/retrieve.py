@@ -8,12 +8,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import ScopeViolation
-from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.observer import NULL_OBSERVER
 from truespan.retrieval.fetch import HitPager, fetch_by_similarity, read_chunks
 from truespan.retrieval.pack import (
     BundleAttempt,
+    Packer,
     build_bundle,
-    pack,
     pack_reranked,
     require_candidates,
     why_not_packed,
@@ -36,7 +36,13 @@ from truespan.retrieval.query_vector import (
 )
 from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.snapshot import Restart
-from truespan.retrieval.stages import complete_until, rank_visible, reveal, verify
+from truespan.retrieval.stages import (
+    complete_until,
+    keep_in_scope,
+    rank_visible,
+    reveal,
+    verify,
+)
 from truespan.types.bundle import ContextBundle, Located, NearMiss, Notice, Reason, WhyNot
 from truespan.types.chunk import ChunkState, Vector
 from truespan.types.ids import ChunkId, TextHash
@@ -142,10 +148,15 @@ class Retriever(Struct, frozen=True):
                 return
             ranking, selection = self._vectors(scope, latest, request)
             attempt.steps.append("vectorized")
+            attempt.discriminates = floor_discriminates(
+                pipeline.store, scope, latest, attempt.floor
+            )
             self._choose(attempt, scope, request, ranking, selection, stage)
             self._count_left_out(attempt, request, ranking)
-            attempt.discriminates = floor_discriminates(pipeline.store, scope, attempt.floor)
+            is_simple = attempt.hidden is None and request.selected_text is None
+            attempt.settled = is_simple and not request.passages.reads_sentences
             if near_misses or not attempt.packed.chosen:
+                attempt.settled = False
                 with trace.stage(Stage.NEAR_MISSES):
                     attempt.near_misses = self._near_misses(scope, ranking)
                 attempt.warnings += [LOW_FLOOR] if attempt.discriminates is False else []
@@ -176,27 +187,27 @@ class Retriever(Struct, frozen=True):
         stage: RerankStage | None,
     ) -> None:
         """Search, verify and pack, fetching more while candidates have to be skipped."""
-        options = request.passages
+        options, trace = request.passages, self.pipeline.trace
         k = packing_count(options, request.top_k, scope, attempt.in_scope)
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
 
         candidates = stage.candidates if stage else 0
+        packer = Packer(
+            k=k,
+            budget=packing_budget(options, attempt.budget),
+            boilerplate_last=ranks_boilerplate_last(attempt.world, options),
+            tables=renders_tables(attempt.world),
+        )
+        ranked: list[Visible] = []
 
-        def rank_verified(verified: list[Verified], trace: RequestTrace) -> list[Visible]:
+        def missing(verified: list[Verified], _: float) -> int:
+            nonlocal ranked
             with trace.stage(Stage.VISIBLE):
                 visible = [part for found in verified for part in reveal(found, scope)]
                 kept = related.keep(visible)
             with trace.stage(Stage.RANKED):
-                return rank_visible(kept)
-
-        last = ranks_boilerplate_last(attempt.world, options)
-        tables = renders_tables(attempt.world)
-        budget = packing_budget(options, attempt.budget)
-
-        def missing(verified: list[Verified], _: float) -> int:
-            ranked = rank_verified(verified, NULL_OBSERVER)
-            packed = pack(ranked, k=k, budget=budget, boilerplate_last=last, tables=tables)
-            return require_candidates(packed, ranked, candidates).missing
+                ranked = rank_visible(kept)
+            return require_candidates(packer.pack(ranked), ranked, candidates).missing
 
         attempt.fetched = self.pipeline.fetch(
             attempt,
@@ -207,23 +218,14 @@ class Retriever(Struct, frozen=True):
             missing=missing,
         )
         attempt.steps += ["searched", "filtered", "ranked"]
-        ranked = rank_verified(attempt.fetched.verified, self.pipeline.trace)
-        attempt.packed = pack_reranked(
-            attempt,
-            stage,
-            ranked,
-            k=k,
-            budget=budget,
-            boilerplate_last=last,
-            trace=self.pipeline.trace,
-        )
+        attempt.packed = pack_reranked(attempt, stage, ranked, packer, trace)
         attempt.steps += ["reranked"] if stage else []
         fitter = PassageFitter(
             self.pipeline.deps, scope, options, ranking, request.query, attempt.mode
         )
         fit_packed(attempt, fitter)
         counted = attempt.fetched.down_to(attempt.packed.last)
-        readable = sum(1 for found in counted.verified if reveal(found, scope))
+        readable = len(keep_in_scope(counted.verified, scope))
         attempt.count(readable, counted)
         if related.parts and readable and not any(related.known.values()):
             raise ScopeViolation

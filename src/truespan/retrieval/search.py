@@ -9,7 +9,6 @@ from typing import TypeAlias
 from msgspec.structs import asdict, replace
 
 from truespan.errors import StoreDamaged
-from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.pack import count_rendered, render
 from truespan.retrieval.passages import Budget, PassageFitter, packing_count, score_words
 from truespan.retrieval.pipeline import (
@@ -32,7 +31,7 @@ from truespan.retrieval.stages import (
     reveal,
 )
 from truespan.retrieval.word_scores import word_rarity
-from truespan.types.answer import ANSWER_TOP_K, Fitted, Retrieved, Shortlist, shortlist
+from truespan.types.answer import ANSWER_TOP_K, Fitted, Retrieved, shortlist
 from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
@@ -78,18 +77,18 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         # More than are returned if they are reranked.
         k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
         last = ranks_boilerplate_last(latest, options)
-        attempt.discriminates = floor_discriminates(pipeline.store, scope, request.floor)
+        attempt.discriminates = floor_discriminates(pipeline.store, scope, latest, request.floor)
         vector = pipeline.query_vector(scope, latest, query)
+
+        def missing(verified: list[Verified], _: float) -> int:
+            nonlocal best
+            with trace.stage(Stage.RANKED):
+                best = choose_best(verified, k, boilerplate_last=last)
+            return best.missing
+
         attempt.fetched = pipeline.fetch(
-            attempt,
-            scope,
-            vector,
-            k=k,
-            floor=request.floor,
-            missing=lambda verified, _: choose_best(verified, k, boilerplate_last=last).missing,
+            attempt, scope, vector, k=k, floor=request.floor, missing=missing
         )
-        with trace.stage(Stage.RANKED):
-            best = choose_best(attempt.fetched.verified, k, boilerplate_last=last)
         visible = attempt.reorder(stage, _visible(best.found, scope))
         if stage is not None and last:
             visible = put_boilerplate_last(visible)
@@ -98,6 +97,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             fitter.fit(visible[:shown], request.top_k, Budget(budget, tables=tables))
         )
         attempt.warnings += fitter.warnings
+        attempt.settled = not options.reads_sentences
 
     if request.top_k:
         pipeline.run(world, attempt, fill)
@@ -153,16 +153,20 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
         if scope is None:
             return
         settings, floor = rules(scope, latest.defaults)
+        chosen: Sequence[Visible] = ()
 
-        def select(verified: list[Verified], trace: RequestTrace) -> Shortlist:
-            with trace.stage(Stage.VISIBLE):
+        def missing(verified: list[Verified], _: float) -> int:
+            nonlocal chosen
+            with pipeline.trace.stage(Stage.VISIBLE):
                 visible = [_best_part(parts, query) for parts in _revealed(verified, scope)]
-            with trace.stage(Stage.RANKED):
+            with pipeline.trace.stage(Stage.RANKED):
                 excluded = settings.exclude_chunk_types_from_llm
                 ranked = rank_visible(visible)
                 if ranks_boilerplate_last(latest, options):
                     ranked = drop_boilerplate(ranked)
-                return shortlist(ranked, ANSWER_TOP_K, excluded)
+                selected = shortlist(ranked, ANSWER_TOP_K, excluded)
+            chosen = selected.chunks
+            return selected.missing
 
         vector = pipeline.query_vector(scope, latest, query)
         attempt.fetched = pipeline.fetch(
@@ -171,10 +175,9 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
             vector,
             k=min(ANSWER_TOP_K, attempt.in_scope),
             floor=floor,
-            missing=lambda verified, _: select(verified, NULL_OBSERVER).missing,
+            missing=missing,
         )
         attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
-        chosen = select(attempt.fetched.verified, pipeline.trace).chunks
         # Only their order changes: what is decided from similarities is decided alike.
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
         if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:

@@ -87,13 +87,18 @@ def require_world(
 
 
 def with_stable_snapshot(
-    store: Store, authority: Authority, world: World, attempt: Callable[[World], T]
+    store: Store,
+    authority: Authority,
+    world: World,
+    attempt: Callable[[World], T],
+    is_settled: Callable[[World], bool] = lambda _: False,
 ) -> T:
     """Return what `attempt` makes of a world that did not change meanwhile.
 
     Index and store are read separately. A document that is replaced in between would be seen half
     or not at all, and one that is deleted would look damaged. The world's change count shows that,
-    and the attempt is repeated.
+    and the attempt is repeated. `is_settled` says, after an attempt, whether its last read has
+    shown that count already.
 
     Raises:
         StoreBusy: every attempt ended in `Restart`; trying again may help.
@@ -121,7 +126,7 @@ def with_stable_snapshot(
                 raise
             world = latest
             continue
-        if store.is_unchanged(world):
+        if is_settled(world) or store.is_unchanged(world):
             break
         world = require_world(store, authority, world.id, world.selector)
     if not outcomes:

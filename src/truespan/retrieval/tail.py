@@ -56,8 +56,11 @@ class TailMaker(Struct, frozen=True):
             with suppress(StorageFull, StoreBusy):
                 self.store.keep_tail(scope, revision, position, tail)
                 tail = self.store.tail(scope, revision, position) or tail
+        first = min((chunk.first_sid for chunk in tail), default=0)
+        last = min(max((chunk.last_sid for chunk in tail), default=-1), position)
+        sentences = self.store.sentences(scope, revision, first, last) if tail else []
         for chunk in tail:
-            stored = self.store.sentences(scope, revision, chunk.first_sid, chunk.last_sid)
+            stored = [one for one in sentences if chunk.first_sid <= one.sid <= chunk.last_sid]
             if not stored:
                 raise Restart
             # A tail is made of read sentences alone; that is checked once more before it is shown.

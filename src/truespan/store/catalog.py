@@ -27,7 +27,8 @@ from truespan.store.checksums import (
     revision_checksum,
 )
 from truespan.store.chunks import SHOWN_FROM
-from truespan.store.rows import read_layouts, revision_key, tags_of
+from truespan.store.readers import WHOLE
+from truespan.store.rows import numbers_of, read_layouts, revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
@@ -62,7 +63,7 @@ _ACTIVE: Final = """
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
 
 
-class _Cache(Generic[T]):
+class StateCache(Generic[T]):
     """What was read of states of worlds, which the caller has just read."""
 
     def __init__(self, most: int) -> None:
@@ -93,10 +94,11 @@ class Catalogs(Part):
 
     def __init__(self) -> None:
         super().__init__()
-        self._document_catalogs = _Cache[DocumentCatalog](64)
-        self._word_catalogs = _Cache[WordCatalog](8)
-        self._revision_words = _Cache[RevisionWords](64)
-        self._placed_counts = _Cache[Counter[int]](64)
+        self._document_catalogs = StateCache[DocumentCatalog](64)
+        self._word_catalogs = StateCache[WordCatalog](8)
+        self._revision_words = StateCache[RevisionWords](64)
+        self._placed_counts = StateCache[Counter[int]](64)
+        self._whole_counts = StateCache[int](1024)
 
     def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
         """Return the labels of every document that readers see, by number."""
@@ -147,6 +149,16 @@ class Catalogs(Part):
 
         counts = self._placed_counts.get(scope, world, read, scope.chapter, scope.section)
         return sum(count for number, count in counts.items() if admits(scope.documents, number))
+
+    def whole_chunks(self, scope: Scope, world: World, revision: RevisionRef, position: int) -> int:
+        """Return how many embedded chunks of a revision nothing past `position` decided."""
+
+        def read(scope: Scope) -> int:
+            return self._db.at(scope).value(
+                f"SELECT count(*) {WHOLE}", **numbers_of(revision), position=position
+            )
+
+        return self._whole_counts.get(scope, world, read, revision, position)
 
     def word_catalog(self, scope: Scope, world: World) -> WordCatalog:
         """Return every active revision of the scope's generation, by document number. It is cached

@@ -126,6 +126,12 @@ class RevisionCells(NamedTuple):
         return RevisionRef(self.document, self.number)
 
 
+_FLAGS: Final = slice(
+    RevisionCells._fields.index("language_declared"),
+    RevisionCells._fields.index("language_stated") + 1,
+)
+"""The only cells that are true or false."""
+
 DETAILS: Final = "r.metadata, r.properties, r.derived, r.derived_error"
 """What the checksum of a revision's details covers."""
 DETAILS_COUNT: Final = DETAILS.count(",") + 1
@@ -134,8 +140,9 @@ DETAILS_COUNT: Final = DETAILS.count(",") + 1
 def revision_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
     """Return the checksum of a revision; the cells are those of `REVISION_CELLS`."""
     # Rows of earlier versions have no path to show, and were written without the last two cells.
-    covered = cells if cells[-2] is not None else cells[:-2]
-    return checksum("revisions", world, *map(plain, covered))
+    first, covered = _FLAGS.start, cells if cells[-2] is not None else cells[:-2]
+    flags = map(plain, covered[_FLAGS])
+    return checksum("revisions", world, *covered[:first], *flags, *covered[_FLAGS.stop :])
 
 
 def details_checksum(world: WorldId, ref: RevisionRef, cells: Sequence[object]) -> bytes:

@@ -60,7 +60,7 @@ _TEXT: Final = 6
 _FEW: Final = 16
 """So many sentences are read in one round trip, each with its chapter and page."""
 
-_WHOLE: Final = f"""FROM states WHERE world_id = :world AND revision = {REVISION}
+WHOLE: Final = f"""FROM states WHERE world_id = :world AND revision = {REVISION}
     AND generation = :generation AND reach <= :position AND state = 'embedded'"""
 
 
@@ -124,7 +124,7 @@ class Readers(Part):
                JOIN positions p ON p.reader = e.key
                JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
-               WHERE e.world_id = :world AND e.name = :reader ORDER BY d.number"""
+               WHERE e.world_id = :world AND e.name = :reader"""
         )
         positions = []
         for revision, sid, current, updated_at, recorded, recorded_labels, *values in rows:
@@ -142,7 +142,7 @@ class Readers(Part):
                 # It names a revision that is no longer there.
                 continue
             positions.append(_position(scope, reader, cells, sid, current=bool(current)))
-        return positions
+        return sorted(positions, key=lambda position: position.document)
 
     def position_at(self, scope: Scope, reader: str, document: int, sid: int) -> list[Position]:
         """Return the position of a reader who has read so far; none if the document is gone.
@@ -209,18 +209,12 @@ class Readers(Part):
         )
         return Anchor(ChunkId(row[0]), *row[1:]) if row else None
 
-    def whole_chunks(self, scope: Scope, revision: RevisionRef, position: int) -> int:
-        """Return how many embedded chunks nothing past `position` decided."""
-        return self._db.at(scope).value(
-            f"SELECT count(*) {_WHOLE}", **numbers_of(revision), position=position
-        )
-
     def whole_marks(
         self, scope: Scope, revision: RevisionRef, position: int
     ) -> list[tuple[int, int, int, TextHash]]:
-        """Return first and last sentence, start and hash of each chunk `whole_chunks` counts."""
+        """Return first and last sentence, start and hash of what `whole_chunks` counts."""
         rows = self._db.at(scope).all(
-            f"SELECT first_sid, last_sid, start, text_hash {_WHOLE} ORDER BY states.position",
+            f"SELECT first_sid, last_sid, start, text_hash {WHOLE} ORDER BY states.position",
             **numbers_of(revision),
             position=position,
         )
@@ -230,14 +224,16 @@ class Readers(Part):
         """Return the chunks held for a position, with vectors where there are any; None when the
         position was not asked from yet, or what is held is damaged and has to be made again."""
         rows = self._db.at(scope).all(
-            f"""SELECT m.checksum, v.vector, v.checksum, t.position, t.part, t.start, t.finish,
-                  t.first_sid, t.last_sid, BYTES(t.text), t.text_hash, t.tokens, t.chapter,
-                  t.section, t.page, t.location
+            f"""SELECT m.checksum,
+                  (SELECT v.vector FROM vectors v WHERE v.world_id = :world
+                     AND v.profile_id = :profile AND v.text_hash = t.text_hash),
+                  (SELECT v.checksum FROM vectors v WHERE v.world_id = :world
+                     AND v.profile_id = :profile AND v.text_hash = t.text_hash),
+                  t.position, t.part, t.start, t.finish, t.first_sid, t.last_sid, BYTES(t.text),
+                  t.text_hash, t.tokens, t.chapter, t.section, t.page, t.location
                 FROM tail_marks m
                 LEFT JOIN tails t ON t.revision = m.revision AND t.generation = m.generation
                   AND t.sid = m.sid
-                LEFT JOIN vectors v ON v.world_id = :world AND v.profile_id = :profile
-                  AND v.text_hash = t.text_hash
                 WHERE m.revision = {REVISION} AND m.generation = :generation
                   AND m.sid = :position ORDER BY t.position""",
             **numbers_of(revision),

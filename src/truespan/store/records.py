@@ -9,6 +9,7 @@ from uuid import uuid4
 import msgspec
 
 from truespan.errors import NotAllowed, RecordNotFound, StoreDamaged, WorldNotFound
+from truespan.store.catalog import StateCache
 from truespan.store.checksums import checksum
 from truespan.store.session import MissingRow, Part, Row, retry_on_conflict
 from truespan.types.answer import Usage, UsageRecord
@@ -16,7 +17,7 @@ from truespan.types.chunk import Vector
 from truespan.types.decision import AnswerMode
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration
-from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Unlimited, Verb
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Unlimited, Verb, World
 from truespan.types.token import KEPT_SECONDS, Claim, TokenRecord
 
 _CACHE_SECONDS = 48 * 3600
@@ -43,22 +44,32 @@ class Records(Part):
     """The part of the store that holds small records: calibrations, cached queries, idempotency
     keys, the limits of providers, the usage log, and access tokens."""
 
-    def kept_calibration(self, scope: Scope) -> Calibration | None:
-        """Return the calibration of the scope's profile; None without one."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._calibrations = StateCache[tuple[Calibration | None]](64)
+
+    def kept_calibration(self, scope: Scope, world: World | None = None) -> Calibration | None:
+        """Return the calibration of the scope's profile; None without one. If the state of the
+        world is given, it is read once for that state."""
+        if world is None:
+            return self._read_calibration(scope)[0]
+        return self._calibrations.get(scope, world, self._read_calibration)[0]
+
+    def _read_calibration(self, scope: Scope) -> tuple[Calibration | None]:
         found = self._db.at(scope).one(
             """SELECT measured, kept_at, checksum FROM calibrations
                WHERE world_id = :world AND profile_id = :profile""",
             profile=scope.profile.id,
         )
         if found is None:
-            return None
+            return (None,)
         *cells, recorded = found
         if recorded != checksum("calibrations", scope.world, scope.profile.id, *cells):
             raise StoreDamaged(
                 "The calibration kept for this world is damaged.",
                 advice="Measure it again with 'truespan calibrate --keep'.",
             )
-        return msgspec.json.decode(cells[0], type=Calibration)
+        return (msgspec.json.decode(cells[0], type=Calibration),)
 
     @retry_on_conflict
     def keep_calibration(self, scope: Scope, calibration: Calibration) -> None:

@@ -211,6 +211,8 @@ class StoredChunk(Struct, frozen=True):
     sentences: tuple[PlacedSentence, ...] = ()
     """Those that it has at least a part of, read only for a scope with a chapter or section. Its
     first and its last one may begin before it or end after it."""
+    vector: Vector | None = None
+    """The kept vector of its text if that was read too and is intact."""
 
 
 class DocumentLabel(Struct, frozen=True):
@@ -274,7 +276,8 @@ class ChunkRecord(Struct, frozen=True):
     `live` is false while the revision is staged, after it was superseded, and once its document is
     deleted. `recorded_hash` is the state row's: the hash of the text that the chunk was made with.
     `intact` says whether both rows and the text match their checksum, `labels_intact` whether the
-    names of the document and the state of the revision do.
+    names of the document and the state of the revision do. `changes` is the change count of the
+    world at the moment of the read.
     """
 
     state: ChunkState
@@ -284,6 +287,7 @@ class ChunkRecord(Struct, frozen=True):
     recorded_hash: TextHash
     intact: bool
     labels_intact: bool
+    changes: int = -1
 
     def is_intact(self) -> bool:
         """Say whether all that is known of the chunk is what was written."""

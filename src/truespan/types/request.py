@@ -188,6 +188,11 @@ class PassageOptions(Struct, frozen=True):
         """Return whether whole chunks are returned as they are."""
         return not self.neighbours and self.granularity is Granularity.PASSAGE
 
+    @property
+    def reads_sentences(self) -> bool:
+        """Return whether sentences are read besides the chunks that were found."""
+        return self.highlight or not self.is_plain
+
     def budget(self, allowed: int) -> int:
         """Return the token budget of a context; raises InvalidSettings if it is not allowed."""
         if self.max_tokens is None:

@@ -50,6 +50,8 @@ def format_tables(text: str) -> str:
 
 def added_tokens(text: str) -> int:
     """Return how many tokens a text has more at most when its tables are Markdown."""
+    if "|" not in text:
+        return 0
     formatted = format_tables(text)
     return max(sum(formatted.count(sign) - text.count(sign) for sign in "|-\\"), 0)
 
