@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import threading
+from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -103,12 +104,20 @@ async def send_reply(reply: Reply[Any], send: Send) -> None:
 
 
 async def send_events(reply: Events, send: Send, receive: Receive, context: StreamContext) -> None:
-    """Send events as they are produced; a client that disconnects stops their production."""
-    queue: asyncio.Queue[Event | None] = asyncio.Queue()
-    loop, cancelled = asyncio.get_running_loop(), threading.Event()
+    """Send events as they are produced; a client that disconnects stops their production.
+
+    Events that are produced while others are being sent are sent together.
+    """
+    produced: deque[bytes | None] = deque()
+    """Encoded events, and None after the last."""
+    loop, cancelled, ready = asyncio.get_running_loop(), threading.Event(), asyncio.Event()
 
     def put(event: Event | None) -> None:
-        loop.call_soon_threadsafe(queue.put_nowait, event)
+        produced.append(None if event is None else _encode_event(event))
+        # Not for each event: waking the loop costs more than the event. Whoever waits has cleared
+        # `ready` before taking out what there is.
+        if not ready.is_set():
+            loop.call_soon_threadsafe(ready.set)
 
     def stop() -> None:
         cancelled.set()
@@ -135,27 +144,24 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
     await _start_stream(send, reply.headers)
     watching = asyncio.create_task(_watch(receive, context.ending, stop))
     producing = asyncio.ensure_future(context.streams.run(produce))
+    producing.add_done_callback(lambda _: ready.set())
     try:
-        while (event := await _next_event(queue, producing)) is not None:
-            await _send_block(send, _encode_event(event))
+        ended = False
+        while not ended:
+            await ready.wait()
+            ready.clear()
+            blocks = [produced.popleft() for _ in range(len(produced))]
+            ended = producing.done() or None in blocks
+            if body := b"".join(block for block in blocks if block):
+                await _send_block(send, body)
+        # Also tells whether it was started at all.
+        await producing
     except Overloaded as error:
         await _send_block(send, _encode_event(_problem_event(error)))
     finally:
         stop()
         watching.cancel()
     await _send_block(send, b"", more=False)
-
-
-async def _next_event(
-    queue: asyncio.Queue[Event | None], producing: asyncio.Future[None]
-) -> Event | None:
-    """Return the next event; None after the last."""
-    waiting = asyncio.ensure_future(queue.get())
-    done, _ = await asyncio.wait({waiting, producing}, return_when=asyncio.FIRST_COMPLETED)
-    if waiting in done:
-        return waiting.result()
-    producing.result()
-    return await waiting
 
 
 async def send_job(
