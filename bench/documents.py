@@ -11,7 +11,9 @@ import random
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.message import EmailMessage
 
+from msgspec.json import encode
 from tests.support import odf_maker, pptx_maker
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.sheet_maker import cell, rows, sheet, xlsx
@@ -210,6 +212,36 @@ def json(records: int = 20_000) -> Sample:
         lines.append(f'{{"number": {number}, "note": "{told.say(8)}"}}')
     data = f"[{','.join(lines)}]".encode()
     return told.sample(f"JSON, {records} records", "records.json", data)
+
+
+def mail(paragraphs: int = 4000) -> Sample:
+    """Return a message whose text is there twice, as mail programs write it: plain and as HTML."""
+    told = _Told(8)
+    message = EmailMessage()
+    message["From"], message["To"] = "Ann <ann@quay.example>", "Bo <bo@quay.example>"
+    message["Subject"] = told.say(5)
+    texts = [told.say(24) for _ in range(paragraphs)]
+    message.set_content("\n\n".join(texts))
+    message.add_alternative("".join(f"<p>{text}</p>\n" for text in texts), subtype="html")
+    return told.sample(f"EML, {paragraphs} paragraphs", "message.eml", bytes(message))
+
+
+def notebook(cells: int = 1500) -> Sample:
+    """Return a notebook: Markdown, code and what the code printed, in turn."""
+    told = _Told(9)
+    made: list[dict[str, object]] = []
+    for number in range(cells):
+        if number % 2:
+            output = {"output_type": "stream", "name": "stdout", "text": [told.say(20)]}
+            code = f'print("{told.say(12)}")'
+            told.said.append("print")
+            made.append({"cell_type": "code", "source": [code], "outputs": [output]})
+        else:
+            texts = [f"## {told.say(4)}\n", "\n", told.say(24), "\n", "\n", told.say(24)]
+            made.append({"cell_type": "markdown", "source": texts})
+        made[-1] |= {"metadata": {}, "id": str(number)}
+    data = encode({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    return told.sample(f"notebook, {cells} cells", "cells.ipynb", data)
 
 
 def pdf(pages: int = 300, lines: int = 46) -> Sample:

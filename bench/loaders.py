@@ -26,6 +26,8 @@ from bench.documents import (
     epub,
     html,
     json,
+    mail,
+    notebook,
     odt,
     pdf,
     plain_docx,
@@ -250,6 +252,8 @@ SAMPLES: tuple[Callable[[], Sample], ...] = (
     workbook,
     csv,
     json,
+    mail,
+    notebook,
 )
 
 if __name__ == "__main__":

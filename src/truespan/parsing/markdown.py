@@ -13,6 +13,7 @@ from truespan.parsing.text import load_text
 from truespan.types.text import Block, BlockKind, Loaded
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
@@ -65,14 +66,15 @@ def load_markdown(text: str) -> Loaded:
 
 
 def read_markdown(
-    text: str, places: HeadingPlaces, contents: ContentsFinder
+    text: str, places: HeadingPlaces, contents: ContentsFinder, parser: MarkdownIt | None = None
 ) -> tuple[list[Block], list[int]]:
     """Return the blocks of a text that continues at a place, and the level of each as a heading.
 
-    The level of a block that is not a heading is 0.
+    The level of a block that is not a heading is 0. Who reads many texts makes one `parser` for
+    them.
     """
     try:
-        pieces = _parse(_limit_depth(text))
+        pieces = _parse(_limit_depth(text), parser or make_parser())
     # A parser of untrusted files may fail in unforeseen ways, not only by recursion; one strange
     # file must not stop the others.
     except Exception:
@@ -126,7 +128,8 @@ def _limit_depth(text: str) -> str:
     return _WIDE_MARGIN.sub(escape, _DEEP_LINE.sub(r"\\", text))
 
 
-def _parse(text: str) -> list[_Piece]:
+def make_parser() -> MarkdownIt:
+    """Return a parser for one thread."""
     # Here, because most runs of the program load no Markdown.
     from markdown_it import MarkdownIt
 
@@ -134,6 +137,12 @@ def _parse(text: str) -> list[_Piece]:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable("table")
     parser.core.ruler.at("inline", _parse_inline)
     parser.inline.ruler.after("link", "reference", _read_reference)
+    return parser
+
+
+def _parse(text: str, parser: MarkdownIt) -> list[_Piece]:
+    # The last text has changed it.
+    parser.options["maxNesting"] = _DEEPEST
     return [piece for piece in _read_pieces(parser.parse(text)) if piece.text.strip()]
 
 

@@ -22,7 +22,7 @@ from truespan.parsing.contents import ContentsFinder
 from truespan.parsing.detect import decode
 from truespan.parsing.headings import HeadingPlaces, begins_with_title
 from truespan.parsing.html import load_html
-from truespan.parsing.markdown import read_markdown
+from truespan.parsing.markdown import make_parser, read_markdown
 from truespan.types.text import Block, BlockKind, Loaded, PageStart, Properties
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
@@ -146,6 +146,8 @@ class _Reader(Struct):
     levels: list[int] = field(default_factory=list)
     _places: HeadingPlaces = field(default_factory=HeadingPlaces)
     _contents: ContentsFinder = field(default_factory=ContentsFinder)
+    _parser: Any = None
+    """That of Markdown, if there is any."""
 
     def read_cell(self, cell: _Cell) -> None:
         source = _join(cell.source) or _join(cell.input)
@@ -188,7 +190,8 @@ class _Reader(Struct):
 
     def _add_markdown(self, text: str) -> None:
         text = clean(_DATA_ADDRESS.sub("", text))
-        blocks, levels = read_markdown(text, self._places, self._contents)
+        self._parser = self._parser or make_parser()
+        blocks, levels = read_markdown(text, self._places, self._contents, self._parser)
         self.blocks += blocks
         self.levels += levels or [0] * len(blocks)
 
