@@ -174,9 +174,12 @@ def test_plain_text_is_taken_unless_the_page_says_far_more() -> None:
     equal = alternative("The lamp is lit on Fridays.", page)
     stub = alternative("See HTML.", page + "<p>And the bell is rung at noon.</p>" * 3)
     empty = alternative("\n", page)
+    # What is between these signs is text, also for whoever counts its words without parsing it.
+    signs = alternative("See HTML.", "<p>1 < 2 and so on, said the keeper, whenever 3 > 2</p>")
 
     assert texts_of(bytes(equal))[1:] == ["The lamp is lit on Fridays."]
     assert len(texts_of(bytes(stub))) == 5
+    assert "said the keeper" in texts_of(bytes(signs))[1]
     assert texts_of(bytes(empty))[1:] == ["The lamp is lit on Fridays."]
 
 

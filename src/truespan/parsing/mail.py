@@ -287,6 +287,18 @@ def _content(part: _Part) -> bytes:
     return payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else b""
 
 
+_TAG = re.compile(r"<[A-Za-z/!?][^<>]*>")
+
+
+def _most_words(page: _Part) -> int:
+    """Return a number that the words of a page do not exceed, without parsing it.
+
+    Each tag may stand for a mark of a list or a table, each entity for a space.
+    """
+    text = _decode_text(_content(page), str(page.get_content_charset("")))
+    return len(_TAG.sub(" ", text).split()) + text.count("<") + text.count("&")
+
+
 _BOUNDARY = re.compile(r"(?:\A|\n)--(?P<name>[^\s\"]{1,200})[ \t]*\r?\n(?=content-)", re.IGNORECASE)
 
 
@@ -373,6 +385,8 @@ class _Reader(Struct):
         most = 0
         for child in children:
             if child.get_content_type() in ("text/calendar", "text/x-amp-html") and best:
+                continue
+            if best and child.get_content_type() == "text/html" and _most_words(child) <= 2 * most:
                 continue
             reader = _Reader(self.name, self.quotes, _chapter=self._chapter)
             reader._read_part(child, level + 1)
