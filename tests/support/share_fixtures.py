@@ -6,14 +6,14 @@ import threading
 from pathlib import Path
 
 from tests.unit.test_workers import Works
-from truespan.ingest.pipeline import LEAST_SHARES
 from truespan.library import Library
 from truespan.types.job import Job
 from truespan.types.scope import Scope
 from truespan.world import World
 
-DOCUMENTS = 24
-PER_SHARE = DOCUMENTS // LEAST_SHARES
+SHARES, PER_SHARE = 4, 2
+"""A job is cut into fewer shares than usual: more would take longer and show no more."""
+DOCUMENTS = SHARES * PER_SHARE
 
 
 def written(folder: Path, number: int) -> Path:
@@ -44,7 +44,7 @@ def spread(works: Works, opened: Library, world: World, job: Job) -> list[Job]:
     opened._components.store.spread_job = and_stop  # type: ignore[method-assign]
     assert opened.work(stopping=stop.is_set) == 1
     del opened._components.store.spread_job
-    assert len(works.orders()) == LEAST_SHARES
+    assert len(works.orders()) == SHARES
     return shares_of(world, job)
 
 

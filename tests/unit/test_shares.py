@@ -12,6 +12,7 @@ import pytest
 from tests.support.share_fixtures import (
     DOCUMENTS,
     PER_SHARE,
+    SHARES,
     embedded_once,
     is_whole,
     scope_of,
@@ -23,8 +24,8 @@ from tests.support.share_fixtures import (
 from tests.unit.test_workers import Elsewhere, Works
 from truespan.doctor import check_queue
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
+from truespan.ingest import pipeline
 from truespan.ingest.embed import PROBES
-from truespan.ingest.pipeline import LEAST_SHARES
 from truespan.jobs import world_jobs
 from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
@@ -33,7 +34,8 @@ from truespan.world import World
 
 
 @pytest.fixture
-def works(tmp_path: Path) -> Iterator[Works]:
+def works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Works]:
+    monkeypatch.setattr(pipeline, "LEAST_SHARES", SHARES)
     made = Works(tmp_path / "library")
     yield made
     for one in made.opened:
@@ -57,7 +59,7 @@ def test_a_folder_is_cut_into_shares_and_the_job_is_what_they_add_up_to(
     job = world.submit_ingest(folder)
 
     # The job, each of its shares, and what is left to do in the end.
-    assert opened.work(once=True) == 1 + LEAST_SHARES + 1
+    assert opened.work(once=True) == 1 + SHARES + 1
 
     done = world.jobs.get(job.id)
     assert (done.state, done.phase, done.shares) == (JobState.DONE, Phase.FINISHED, 0)
@@ -116,15 +118,15 @@ def test_a_job_that_is_half_done_says_so_and_goes_on_where_it_was(
 
     works.embedder.before = None
     half = world.jobs.get(job.id)
-    assert (half.state, half.crashes, half.shares) == (JobState.RUNNING, 0, LEAST_SHARES)
+    assert (half.state, half.crashes, half.shares) == (JobState.RUNNING, 0, SHARES)
     assert half.phase is Phase.WAITING
     assert half.counts.documents_total == DOCUMENTS
     assert 2 * PER_SHARE <= half.counts.documents <= 3 * PER_SHARE
-    assert 2 / LEAST_SHARES <= half.counts.fraction <= 3 / LEAST_SHARES + 0.01
+    assert 2 / SHARES <= half.counts.fraction <= 3 / SHARES + 0.01
     assert len(world.jobs.documents(job.id)) == half.counts.documents
     assert {attempts for *_, attempts in works.orders()} == {0}
     # What was put back, and all that had not begun.
-    assert len(works.orders()) == LEAST_SHARES - 2
+    assert len(works.orders()) == SHARES - 2
     works.open().work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert world.jobs.get(job.id).counts.documents == DOCUMENTS
@@ -138,7 +140,7 @@ def test_a_share_is_nobodys_business_but_the_workers(works: Works, folder: Path)
     job = world.submit_ingest(folder)
     shares = spread(works, opened, world, job)
 
-    assert len(shares) == LEAST_SHARES
+    assert len(shares) == SHARES
     assert [one.id for one in world.jobs.list()] == [job.id]
     for ask in (world.jobs.get, world.jobs.cancel, world.jobs.lines, world.submit_resume):
         with pytest.raises(JobNotFound):
@@ -267,7 +269,7 @@ def test_a_share_is_tried_again_by_itself_and_then_the_job_fails(
     works.embedder.before = refuse
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.RUNNING
-    assert [attempts for *_, attempts in works.orders()] == [1] * LEAST_SHARES
+    assert [attempts for *_, attempts in works.orders()] == [1] * SHARES
 
     works.hurry()
     opened.work(once=True)
@@ -333,7 +335,7 @@ def test_orders_of_shares_that_were_lost_are_given_anew(works: Works, folder: Pa
 def test_the_shares_of_a_large_job_do_not_fill_the_queue(
     works: Works, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world_jobs, "MOST_SUBMITTED", 3)
+    monkeypatch.setattr(world_jobs, "MOST_SUBMITTED", 2)
     opened = works.open()
     world = opened.create_world("world")
     job = world.submit_ingest(folder)
@@ -348,9 +350,9 @@ def test_the_shares_of_a_large_job_do_not_fill_the_queue(
     opened.work(once=True)
 
     assert (world.jobs.get(job.id).state, is_whole(world)) == (JobState.DONE, True)
-    assert len(waiting) >= LEAST_SHARES
+    assert len(waiting) >= SHARES
     # The share that just ended still has its order.
-    assert max(waiting) <= 3 + 1
+    assert max(waiting) == 2 + 1
 
 
 def test_a_job_that_waits_for_its_shares_is_not_told_to_lack_an_order(
@@ -368,7 +370,7 @@ def test_a_job_that_waits_for_its_shares_is_not_told_to_lack_an_order(
     assert lost() == "none"
     with works.admin() as admin:
         admin.execute("DELETE FROM truespan_queue.procrastinate_jobs WHERE id % 2 = 0")
-    assert lost() == str(LEAST_SHARES // 2)
+    assert lost() == str(SHARES // 2)
     opened.work(once=True)
     assert lost() == "none"
 
@@ -439,7 +441,7 @@ def test_what_is_gone_is_removed_once_all_the_rest_is_in(works: Works, folder: P
     done = world.jobs.get(job.id)
     assert (done.state, during) == (JobState.DONE, [DOCUMENTS + 1])
     told = {one.name: one.state for one in world.jobs.documents(job.id)}
-    assert (told["03.txt"], told["24.txt"]) == (DocumentState.REMOVED, DocumentState.EMBEDDED)
+    assert (told["03.txt"], told[f"{DOCUMENTS:02}.txt"]) == (DocumentState.REMOVED, DocumentState.EMBEDDED)
     assert done.counts.unchanged == DOCUMENTS - 1
     assert "03.txt" not in [one.name for one in world.documents.list()]
     assert is_whole(world)
