@@ -16,6 +16,7 @@ from pathlib import Path
 
 import truespan
 from tests.support import docx_maker as made
+from tests.support.forked_process import ForkedProcess
 
 CHAPTERS = (
     (
@@ -101,14 +102,24 @@ def fill(folder: Path) -> Path:
     with truespan.open(folder / "library", create=True) as library:
         library.create_world("harbour")
     for options in (["--kind", "book", "heron.md"], ["mill.docx", "markup.txt"]):
-        subprocess.run(
-            [*command, "--world", "harbour", *options],
-            cwd=sources,
-            env=os.environ | PICTURES,
-            check=True,
-            capture_output=True,
-        )
+        _run([*command, "--world", "harbour", *options], sources)
     return folder / "library"
+
+
+def _run(command: list[str], folder: Path) -> str:
+    """Run a command of Truespan in a folder, and return what it printed."""
+    with ForkedProcess(
+        command,
+        cwd=folder,
+        env=os.environ | PICTURES,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        printed, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    return printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +138,15 @@ class Served:
     def token(self, *options: str) -> str:
         """Make an access token for the library."""
         command = [sys.executable, "-m", "truespan", "token", "create", "for the page", "--json"]
-        told = subprocess.run(
-            [*command, "--library", str(self.library), *options],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        return json.loads(told.stdout)["secret"]
+        printed = _run([*command, "--library", str(self.library), *options], self.library)
+        return json.loads(printed)["secret"]
 
 
 @contextmanager
 def served(library: Path, *options: str, **settings: str) -> Iterator[Served]:
     """Serve a library from a process of its own, at a port that is free, with these settings."""
     command = [sys.executable, "-m", "truespan", "serve", "--port", "0", "--json", *options]
-    with subprocess.Popen(
+    with ForkedProcess(
         [*command, "--library", str(library)],
         stdout=subprocess.PIPE,
         text=True,

@@ -340,6 +340,30 @@ def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Mod
     expect(desk.find(".turn")).to_have_count(2)
 
 
+def test_welcome_text_is_shown_before_all_turns_while_context_is_loading(
+    desk: Visit, model: Model
+) -> None:
+    desk.open(BOOK)
+    desk.as_reader("returning")
+    held: list[Route] = []
+    desk.page.route(re.compile("/retrieve"), lambda route: held.append(route))
+    for place, said, question in (
+        (LAST_READ, "Marten searched the net loft [1].", "Where did Marten search?"),
+        (16, TRUE, QUESTION),
+    ):
+        desk.read_to(place)
+        model.say(said)
+        ask(desk, question)
+
+    desk.preview(LAST_READ)
+    expect(desk.find(".turn")).to_have_count(1)
+    expect(desk.find("#panel-context[aria-busy]")).to_have_count(1)
+    desk.preview(3)
+    expect(desk.find(".turn")).to_have_count(0)
+    expect(desk.find("#panel-context .welcome")).to_be_visible()
+    assert held
+
+
 def test_without_a_chat_model_the_passages_are_the_answer(visit: Visit) -> None:
     turn = ask(visit, QUESTION)
 

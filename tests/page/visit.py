@@ -120,8 +120,9 @@ class Visit:
 
 
 def begin(browser: Browser, address: str, **context: object) -> Visit:
-    """Open the page, and keep a record of all it does."""
-    page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
+    """Open the page, and keep a record of all it does; nothing moves by itself unless wanted."""
+    still = {"reduced_motion": "reduce", **context}
+    page = browser.new_context(**still).new_page()  # type: ignore[arg-type]
     page.set_default_timeout(20_000)
     page.add_init_script(LISTENING)
     visit = Visit(page, address)
