@@ -279,9 +279,10 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
         name = field[1][:LONGEST_NAME_SHOWN]
         return f"There is no argument {name!r}; known are: {known}."
     what, _, where = text.replace("`", "").partition(" - at $.")
-    hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    if what.startswith("Invalid enum value") and (choices := _choices(hints.get(where))):
-        return f"The argument {where!r} must be one of {', '.join(choices)}."
+    if what.startswith("Invalid enum value"):
+        hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        if choices := _choices(hints.get(where)):
+            return f"The argument {where!r} must be one of {', '.join(choices)}."
     what = what[:1].lower() + what[1:]
     return (
         f"The argument {where!r} is wrong: {what}." if where else f"The request is wrong: {what}."

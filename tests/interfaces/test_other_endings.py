@@ -253,9 +253,7 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
         for verb, act in verbs.items():
             for mode in (Mode.MEANING, Mode.AUTO, Mode.WORDS):
                 for query in some_queries(book, verb, mode):
-                    acts[f"{verb} {query} {mode}"] = partial(
-                        act, query=query, book=book, mode=mode
-                    )
+                    acts[f"{verb} {query} {mode}"] = partial(act, query=query, book=book, mode=mode)
         # Two entries of a book differ in image and chunk; what does not is asked once.
         rows |= {f"{book}: {name}": row(act) for name, act in acts.items()}
     rows |= {
