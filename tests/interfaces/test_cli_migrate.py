@@ -24,11 +24,20 @@ FIGURES = "docx_extract_images = true\ndocx_figure_chunks = true\n"
 
 
 class Machines:
-    """Three folders of libraries: of one machine, of many, and of one machine again."""
+    """Three folders of libraries: of one machine, of many, and of one machine again.
+
+    `kept` is for a copy of the first when it is filled, for all tests.
+    """
 
     def __init__(
-        self, folder: Path, capsys: pytest.CaptureFixture[str], database: Database, index: str
+        self,
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+        database: Database,
+        index: str,
+        kept: Path,
     ) -> None:
+        self.kept = kept
         self.one, self.many, self.back = (folder / name for name in ("one", "many", "back"))
         self.files = folder / "files"
         self._capsys = capsys
@@ -80,11 +89,15 @@ def digests(folder: Path, *names: str) -> dict[str, str]:
 
 @pytest.fixture
 def machines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Machines]:
     monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    kept = tmp_path_factory.getbasetemp() / "library to migrate"
     with QdrantLoopback() as server:
-        made = Machines(tmp_path, capsys, fresh_database(), server.url)
+        made = Machines(tmp_path, capsys, fresh_database(), server.url, kept)
         yield made
         for folder in (made.one, made.back):
             if (folder / "store.db").exists():
@@ -93,6 +106,9 @@ def machines(
 
 
 def filled(machines: Machines) -> Machines:
+    if machines.kept.exists():
+        shutil.copytree(machines.kept, machines.one, dirs_exist_ok=True)
+        return machines
     (machines.files / "night.txt").write_text(NIGHT, encoding="utf-8")
     (machines.files / "keys.md").write_text(f"# Keys\n\n{KEYS}\n", encoding="utf-8")
     shutil.copy(FIXTURES / "libreoffice.docx", machines.files)
@@ -101,6 +117,9 @@ def filled(machines: Machines) -> Machines:
     assert (code, report["failures"]) == (0, [])
     reader = ("-r", "ada", "-w", "w", "--sentence", "0")
     assert machines(machines.one, "reader", "set", "night.txt", *reader)[0] == 0
+    with open_library(machines.one) as library:
+        library._components.index.retire()  # type: ignore[attr-defined]
+    shutil.copytree(machines.one, machines.kept)
     return machines
 
 
