@@ -39,6 +39,9 @@ request-timeout = 60
 [warnings]
 enabled = false
 
+[generation]
+database = "none"
+
 [parameters]
 "path.world" = "w"
 "path.reader" = "ann"

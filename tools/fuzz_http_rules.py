@@ -8,9 +8,14 @@ each for the calls it can come from; every other check counts everywhere.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import schemathesis
+from hypothesis.configuration import set_hypothesis_home_dir
+
+# Which characters can be encoded takes seconds to find out; the result is kept there.
+set_hypothesis_home_dir(Path(__file__).parents[1] / ".hypothesis")
 
 ACCEPTED, REJECTED = "ST201", "ST202"
 """Failures as schemathesis numbers them: what was wrong was accepted, what was right rejected."""
