@@ -4,6 +4,9 @@
     python -m bench.grown many postgres FOLDER 10000
     python -m bench.grown one qdrant FOLDER 10000        QDRANT_URL names the server
 
+Where the server runs on this machine, QDRANT_PID and QDRANT_STORAGE say how to measure its memory
+and files.
+
 `one` puts all chunks into one world, `many` spreads them over 1,000. For `bench.growth`.
 """
 
@@ -228,6 +231,10 @@ class Growth:
         if self._kind != QDRANT:
             log = occupied(index_files(library) / "wal")
             of_index = occupied(library / "index") - log
+        elif storage := os.environ.get("QDRANT_STORAGE"):
+            files = [path for path in Path(storage).rglob("*") if path.is_file()]
+            log = sum(occupied(path) for path in files if "wal" in path.parts)
+            of_index = sum(map(occupied, files)) - log
         of_store = sum(map(occupied, library.glob(f"{STORE_FILE}*")))
         if self._server:
             of_store = self._server.size() - self._empty
