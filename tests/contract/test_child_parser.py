@@ -544,7 +544,7 @@ def test_a_loader_that_ends_itself_with_memory_to_spare_has_crashed() -> None:
 
 
 GREEDY_PARENT = """
-held = bytearray(1_200 << 20)
+held = bytearray(400 << 20)
 held[::4096] = b"x" * len(held[::4096])
 del held
 from tests.support.hostile.registry import HOSTILE, Trap
@@ -552,7 +552,8 @@ import tests.support.hostile.pdf
 from truespan.parsing.child_parser import ChildParser
 from truespan.errors import SourceRefused
 source, content = HOSTILE["pdf-forms-that-double"](Trap("http://127.0.0.1:9/", "no", "no"))
-parser = ChildParser(cpu_seconds=60)  # Long, so that memory runs out first on any machine.
+# Long, so that memory runs out first on any machine.
+parser = ChildParser(cpu_seconds=60, memory_bytes=300 << 20)
 try:
     parser.parse(source, content, images=False)
 except SourceRefused as refusal:

@@ -71,8 +71,8 @@ class Taker:
     """Lets the real child read each file once, and keeps how it ended."""
 
     def __init__(self, trap: Trap) -> None:
-        # A clock that gives a small file less than ten seconds, and one for what takes any time.
-        self._usual, self._impatient = ChildParser(cpu_seconds=2.5), ChildParser(cpu_seconds=0.5)
+        # A clock that gives a small file less than six seconds, and one for what takes any time.
+        self._usual, self._impatient = ChildParser(cpu_seconds=1.5), ChildParser(cpu_seconds=0.5)
         self._trap = trap
         self._ends: dict[str, str | SourceRefused | LoaderCrashed] = {}
 
