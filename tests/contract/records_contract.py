@@ -345,9 +345,9 @@ class RecordsContract:
         [chunk] = held.chunks.values()
         assert (chunk.index, chunk.seen_from, chunk.trusted, chunk.words) == (0, 0, True, 3)
         assert list(held.chunks) == here.store.chunk_ids(scope, ref)
-        words = here.store.revision_postings(scope, entry.key, ["harbour", "x" * 300, "none"])
+        words = here.store.revision_postings(scope, ref, entry.key, ["harbour", "x" * 300, "none"])
         assert words == {"harbour": bytes([0, 0, 0, 0, 1, 0]), "x" * 300: b"\0\0\0\0\xff\xff"}
-        assert here.store.revision_postings(scope, entry.key + 1, ["harbour"]) == {}
+        assert here.store.revision_postings(scope, ref, entry.key + 1, ["harbour"]) == {}
         here.store.tombstone(scope, 1)
         here.store.purge(scope, ref)
         assert not here.store.counts_words(scope)
@@ -459,7 +459,9 @@ class RecordsContract:
         assert here.store.find_token(text) == (token, bytes(32))
         assert here.store.postings(scope, text).packed
         key = here.store.postings(scope, text).keys[0]
-        assert here.store.revision_postings(scope, key, [text]) == {text: bytes([0, 0, 0, 0, 1, 0])}
+        assert here.store.revision_postings(scope, ref, key, [text]) == {
+            text: bytes([0, 0, 0, 0, 1, 0])
+        }
         for lookup in (
             lambda: here.store.read_chunks(scope, [ChunkId(text)]),
             lambda: here.store.vectors(scope, [TextHash(text)]),

@@ -201,3 +201,89 @@ def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path) -> None:
     world = again.library.world("world")
     assert score(again, world, "otter") > 0
     assert score(again, world, "weasel") == 0.0
+
+
+def shared_world(here: Place) -> World:
+    texts = {"a__txt": story(6), "b__txt": story(9), "c__txt": f"The otter swam. {story(2)}"}
+    world = here.world(**texts)
+    assert here.sql("SELECT count(*) FROM word_counts WHERE segment IS NOT NULL")[0][0] == 3
+    return world
+
+
+def scores(here: Place, world: World) -> list[object]:
+    """Return everything that a search by words takes from the store."""
+    found: list[object] = []
+    for query in ("harbour", "otter", "the night"):
+        scored = word_scores(here.store, here.scope(world), world.access.record(), query).scores
+        found.append(dict(zip(scored.places.tolist(), scored.values.tolist(), strict=True)))
+    record, scope = world.access.record(), here.scope(world)
+    for number in (1, 2, 3):
+        ref = RevisionRef(number, world.documents.get(number).active or 0)
+        words = here.store.revision_words(scope, record, ref)
+        found.append(here.store.revision_postings(scope, ref, words.key, ["the", "otter"]))
+    return found
+
+
+def test_documents_that_share_rows_are_scored_as_if_each_had_its_own(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = shared_world(here)
+    shared, rows = scores(here, world), here.sql("SELECT count(*) FROM words")[0][0]
+
+    here.sql("DELETE FROM words")
+    here.sql("DELETE FROM word_counts")
+    here.store._clear_words()
+
+    assert scores(here, world) == shared
+    assert here.sql("SELECT count(*) FROM words WHERE revisions IS NOT NULL")[0][0] == 0
+    assert here.sql("SELECT count(*) FROM words")[0][0] > rows
+
+
+def test_what_is_left_of_shared_words_is_counted_again(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = shared_world(here)
+    changes = world.access.record().changes
+
+    world.documents.delete("a.txt")
+
+    assert (counted(here), terms(here)) == (0, set())
+    assert world.access.record().changes > changes + 1
+    world.search("harbour", mode="auto")
+    assert counted(here) == 2
+    assert "otter" in terms(here)
+
+
+def test_damaged_shared_words_are_named_for_each_document_and_counted_again(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = shared_world(here)
+    sound, scope = scores(here, world), here.scope(world)
+    assert here.store.word_flaws(scope) == []
+    changes = {
+        "postings": "UPDATE words SET postings = substr(postings, 2) WHERE term = 'the'",
+        "revisions": "UPDATE words SET revisions = substr(revisions, 2) WHERE term = 'the'",
+        "term": "UPDATE words SET term = 'thee' WHERE term = 'the'",
+        "row": "DELETE FROM words WHERE term = 'the'",
+        "segment": "UPDATE word_counts SET segment = NULL",
+    }
+    for name, change in changes.items():
+        here.sql(change)
+        flaws = [ref.document for ref, _ in here.store.word_flaws(scope)]
+        assert flaws == [1, 2, 3], name
+        here.store._clear_words()
+        here.store.forget_words(scope, [RevisionRef(2, 1)])
+        assert scores(here, world) == sound, name
+        assert here.store.word_flaws(scope) == [], name
+        # Staged together again, they share rows again.
+        world = shared_world(here := place(tmp_path / name))
+        scope = here.scope(world)
+
+
+def test_words_that_a_shared_row_still_names_are_not_counted_twice(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = shared_world(here)
+    sound = scores(here, world)
+
+    here.sql("DELETE FROM word_counts WHERE revision = (SELECT max(revision) FROM word_counts)")
+    here.store._clear_words()
+
+    assert scores(here, world) == sound
+    assert here.sql("SELECT count(*) FROM words WHERE revisions IS NULL")[0][0] > 0

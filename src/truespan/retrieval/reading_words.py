@@ -193,7 +193,7 @@ def _read_counts(
 
     lengths, held, counted = part.lengths, None, None
     if known.fresh and known.recipe == recipe_of(language):
-        held = store.revision_postings(scope, known.key, wanted)
+        held = store.revision_postings(scope, position.ref, known.key, wanted)
     if held is None:
         own = language == position.language
         # In another language than the book's, the counts serve this request alone.

@@ -69,6 +69,9 @@ class Layout(Struct, frozen=True):
     by_key: dict[int, int]
     """The row of each revision, by its document and by its key."""
     keys: NDArray[np.int64]
+    segments: NDArray[np.int64]
+    refs: NDArray[np.int64]
+    """The key, the segment, and the numbers of document and revision of each row."""
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -162,10 +165,20 @@ class Layout(Struct, frozen=True):
             raise Restart
         pairs = np.frombuffer(postings.packed, POSTING)
         keys = np.array(postings.keys, np.int64)
+        refs = np.array(postings.refs, np.int64).reshape(-1, 2)
         # Revisions that are not active are left out.
-        row = np.searchsorted(self.keys, keys)
-        row[row == len(self.keys)] = 0
-        known = self.keys[row] == keys if len(self.keys) else np.zeros(len(keys), bool)
+        if len(self.keys):
+            row = np.searchsorted(self.keys, keys)
+            row[row == len(self.keys)] = 0
+            known = (self.keys[row] == keys) & (self.segments[row] == keys)
+            # Of a row that several share, those are believed that say so themselves.
+            shared = np.flatnonzero(refs[:, 0])
+            rows = [self.by_document.get(document, 0) for document in refs[shared, 0].tolist()]
+            row[shared] = rows
+            known[shared] = (self.refs[rows] == refs[shared]).all(1)
+            known[shared] &= self.segments[rows] == keys[shared]
+        else:
+            row, known = np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
         repeated = np.repeat(row, postings.chunks)
         index = pairs["index"].astype(np.int64)
         kept = np.repeat(known, postings.chunks)
@@ -199,6 +212,10 @@ def layout_of(catalog: WordCatalog) -> Layout:
         by_document={entry.ref.document: row for row, entry in enumerate(entries)},
         by_key={entry.key: row for row, entry in enumerate(entries)},
         keys=np.array([entry.key for entry in entries], np.int64),
+        segments=np.array([entry.segment for entry in entries], np.int64),
+        refs=np.array(
+            [(entry.ref.document, entry.ref.revision) for entry in entries], np.int64
+        ).reshape(-1, 2),
         starts=np.cumsum(sizes) - sizes,
         sizes=sizes,
         rows=rows,
@@ -229,13 +246,16 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
     its revision is counted again once the world has changed.
     """
-    catalog = store.word_catalog(scope, world)
-    due = layout_of(catalog).due
-    for start in range(0, len(due), REVISIONS_AT_ONCE):
-        part = due[start : start + REVISIONS_AT_ONCE]
-        counted = [count_revision(store, scope, entry.ref, entry.language) for entry in part]
-        store.keep_words(scope, counted)
-    return store.word_catalog(scope, world) if due else catalog
+    catalog, done = store.word_catalog(scope, world), set[RevisionRef]()
+    # With those of one revision, the words of others that share its rows go: they are due then.
+    while due := [entry for entry in layout_of(catalog).due if entry.ref not in done]:
+        for start in range(0, len(due), REVISIONS_AT_ONCE):
+            part = due[start : start + REVISIONS_AT_ONCE]
+            counted = [count_revision(store, scope, entry.ref, entry.language) for entry in part]
+            store.keep_words(scope, counted)
+        done.update(entry.ref for entry in due)
+        catalog = store.word_catalog(scope, world)
+    return catalog
 
 
 def complete_counts(store: Store, scope: Scope) -> None:

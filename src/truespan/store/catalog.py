@@ -1,11 +1,15 @@
 """Catalogs that are cached until a world changes: labels of documents, and counted words.
 
 Words are plain rows by term, so that both engines hold them alike. The packed bytes are moved
-between stores as they are, so this is the one place that makes and reads them.
+between stores as they are, so this is the one place that makes and reads them. Revisions that are
+staged together share rows, as a segment that is known by the key of its first revision. Nothing is
+ever added to a segment: if one of its revisions goes, all its rows go, and the words of the others
+are counted again.
 """
 
 from __future__ import annotations
 
+import struct
 import threading
 from array import array
 from bisect import bisect_right
@@ -14,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from truespan.store.checksums import (
     CHUNK_CELLS,
@@ -28,7 +34,7 @@ from truespan.store.checksums import (
 )
 from truespan.store.chunks import SHOWN_FROM
 from truespan.store.readers import WHOLE
-from truespan.store.rows import numbers_of, read_layouts, revision_key, tags_of
+from truespan.store.rows import drop_words, numbers_of, read_layouts, revision_key, tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
@@ -60,6 +66,11 @@ _ACTIVE: Final = """
     JOIN revisions r ON r.document = d.key AND r.state = 'active'
     JOIN tallies t ON t.revision = r.key AND t.generation = :generation
 """
+_COUNTED: Final = "w.recipe, w.texts, w.lengths, sd.number, sr.number"
+"""What is known of the counted words of a revision: of its row `w` of `word_counts`, and which
+revision its segment is named after."""
+_SEGMENT: Final = """LEFT JOIN revisions sr ON sr.key = w.segment
+    LEFT JOIN documents sd ON sd.key = sr.document"""
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
 
 
@@ -168,9 +179,9 @@ class Catalogs(Part):
     def _read_words(self, scope: Scope) -> WordCatalog:
         with self._db.read(scope) as session:
             revisions = session.all(
-                f"""SELECT r.key, d.number, r.number, r.language, w.recipe, w.texts, w.lengths
+                f"""SELECT r.key, d.number, r.number, r.language, w.segment, {_COUNTED}
                     {_ACTIVE} LEFT JOIN word_counts w
-                      ON w.revision = r.key AND w.generation = :generation
+                      ON w.revision = r.key AND w.generation = :generation {_SEGMENT}
                     {_IN_WORLD} ORDER BY d.number"""
             )
             states = session.all(
@@ -191,8 +202,8 @@ class Catalogs(Part):
             with self._db.read(scope) as session:
                 key = revision_key(session, revision)
                 counted = session.one(
-                    """SELECT recipe, texts, lengths FROM word_counts
-                       WHERE revision = :key AND generation = :generation""",
+                    f"""SELECT {_COUNTED} FROM word_counts w {_SEGMENT}
+                        WHERE w.revision = :key AND w.generation = :generation""",
                     key=key,
                 )
                 rows = session.all(
@@ -246,38 +257,53 @@ class Catalogs(Part):
             for revision in counted:
                 key = revision_key(session, revision.ref)
                 if key is not None:
-                    write_words(session, scope, revision.words, revision.ref, key)
+                    drop_words(session, key, scope.generation.number)
+                    write_words(session, scope, [WrittenWords(revision.ref, key, revision.words)])
         self._clear_words()
 
     def postings(self, scope: Scope, term: str) -> Postings:
         """Return where a term occurs, in any revision of the scope's world and generation."""
         rows = self._db.at(scope, term=term).all(
-            """SELECT revision, postings FROM words
+            """SELECT revision, revisions, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term = :term"""
         )
-        packed = [row[1][:-_SEAL] for row in rows]
-        damaged = [
-            key
-            for (key, stored), places in zip(rows, packed, strict=True)
-            if stored != _seal(places, "words", scope.world, scope.generation.number, term)
-        ]
-        chunks = [len(places) // PAIR.size for places in packed]
-        return Postings([row[0] for row in rows], chunks, b"".join(packed), damaged)
+        found = Postings([], [], [], b"", [])
+        packed = []
+        for key, members, stored in rows:
+            places = stored[:-_SEAL]
+            if stored != _seal_postings(scope, term, members, places):
+                found.damaged.append(key)
+                continue
+            packed.append(places)
+            if members is None:
+                found.keys.append(key)
+                found.refs.append(_OWN)
+                found.chunks.append(len(places) // PAIR.size)
+                continue
+            for document, revision, count in _MEMBER.iter_unpack(members):
+                found.keys.append(key)
+                found.refs.append((document, revision))
+                found.chunks.append(count)
+        return replace(found, packed=b"".join(packed))
 
     def revision_postings(
-        self, scope: Scope, key: int, terms: Sequence[str]
+        self, scope: Scope, ref: RevisionRef, key: int, terms: Sequence[str]
     ) -> dict[str, bytes] | None:
         """Return where each term occurs in one revision, packed as in `Postings`; None if what is
         held does not match its checksum."""
         rows = self._db.at(scope, key=key, terms=list(terms)).all(
-            """SELECT term, postings FROM words
-               WHERE world_id = :world AND generation = :generation AND revision = :key
-                 AND term IN LIST(:terms)"""
+            """SELECT term, revisions, postings FROM words
+               WHERE world_id = :world AND generation = :generation AND term IN LIST(:terms)
+                 AND revision = coalesce((SELECT segment FROM word_counts
+                   WHERE revision = :key AND generation = :generation), :key)"""
         )
-        found = {term: stored[:-_SEAL] for term, stored in rows}
-        identity = "words", scope.world, scope.generation.number
-        intact = all(stored == _seal(found[term], *identity, term) for term, stored in rows)
-        return found if intact else None
+        if any(
+            stored != _seal_postings(scope, term, members, stored[:-_SEAL])
+            for term, members, stored in rows
+        ):
+            return None
+        parts = ((term, _part_of(ref, members, stored)) for term, members, stored in rows)
+        return {term: part for term, part in parts if part is not None}
 
     def _clear_words(self) -> None:
         self._word_catalogs.clear()
@@ -290,15 +316,8 @@ class Catalogs(Part):
         with self._db.write(scope, generation=scope.generation.number) as session:
             for found in revisions:
                 key = found if isinstance(found, int) else revision_key(session, found)
-                session.execute(
-                    """DELETE FROM words WHERE world_id = :world AND revision = :key
-                         AND generation = :generation""",
-                    key=key,
-                )
-                session.execute(
-                    "DELETE FROM word_counts WHERE revision = :key AND generation = :generation",
-                    key=key,
-                )
+                if key is not None:
+                    drop_words(session, key, scope.generation.number)
             session.touch_world()
         self._clear_words()
 
@@ -309,19 +328,22 @@ class Catalogs(Part):
         generation = scope.generation.number
         with self._db.read(scope) as session:
             rows = session.all(
-                f"""SELECT r.key, d.number, r.number, w.recipe, w.texts, w.lengths, w.checksum
+                f"""SELECT r.key, d.number, r.number, w.segment, w.checksum, {_COUNTED}
                     {_ACTIVE} JOIN word_counts w
-                      ON w.revision = r.key AND w.generation = :generation
+                      ON w.revision = r.key AND w.generation = :generation {_SEGMENT}
                     {_IN_WORLD} ORDER BY d.number"""
             )
-            for key, document, number, *cells, recorded in rows:
-                ref = RevisionRef(document, number)
-                terms = session.all(
-                    """SELECT term, postings FROM words WHERE world_id = :world
-                         AND generation = :generation AND revision = :key ORDER BY term""",
-                    key=key,
-                )
-                made = _words_checksum(scope.world, generation, ref, cells, terms)
+            segment, terms = None, list[Row]()
+            for key, document, number, own_segment, recorded, *cells in rows:
+                if segment is None or own_segment != segment:
+                    terms = session.all(
+                        """SELECT term, revisions, postings FROM words WHERE world_id = :world
+                             AND generation = :generation AND revision = :key ORDER BY term""",
+                        key=key if own_segment is None else own_segment,
+                    )
+                segment, ref = own_segment, RevisionRef(document, number)
+                own = _covered_words(scope, ref, terms)
+                made = _words_checksum(scope.world, generation, ref, cells, own)
                 # One without a checksum is of an earlier version, and is counted again anyway.
                 if recorded is not None and made != recorded:
                     flaws.append((ref, made.hex()))
@@ -447,45 +469,170 @@ def _seal(packed: bytes, *identity: object) -> bytes:
     return packed + checksum("packed", *identity, packed)[:_SEAL]
 
 
+def _seal_postings(scope: Scope, term: str, members: bytes | None, places: bytes) -> bytes:
+    """Return postings as they are stored. Those of a revision alone name no other."""
+    shared = () if members is None else (members,)
+    return _seal(places, "words", scope.world, scope.generation.number, term, *shared)
+
+
+_MEMBER: Final = struct.Struct("<III")
+"""A revision in a row that several share: the numbers of document and revision, and how many chunks
+of it have the term."""
+_OWN: Final = (0, 0)
+"""No document has the number 0."""
+
+
+def _part_of(ref: RevisionRef, members: bytes | None, stored: bytes) -> bytes | None:
+    """Return the places of one revision in a row of words; None if it has none there."""
+    if members is None:
+        return stored[:-_SEAL]
+    start = 0
+    for document, revision, count in _MEMBER.iter_unpack(members):
+        end = start + PAIR.size * count
+        if (document, revision) == (ref.document, ref.revision):
+            return stored[start:end]
+        start = end
+    return None
+
+
+def _covered_words(scope: Scope, ref: RevisionRef, rows: Sequence[Row]) -> Iterable[object]:
+    """Return what the checksum of a revision's words covers, of the rows under its segment's
+    key."""
+    if all(members is None for _, members, _ in rows):
+        return [(term, stored) for term, _, stored in rows]
+    terms: list[str] = []
+    counts: list[int] = []
+    packed = b""
+    for term, members, stored in rows:
+        if stored != _seal_postings(scope, term, members, stored[:-_SEAL]):
+            # Nobody can say whose it was.
+            return [(term, stored)]
+        part = _part_of(ref, members, stored)
+        if part is not None:
+            terms.append(term)
+            counts.append(len(part) // PAIR.size)
+            packed += part
+    return terms, counts, packed
+
+
 def _words_checksum(
-    world: WorldId, generation: int, ref: RevisionRef, cells: Sequence[object], terms: list[Row]
+    world: WorldId,
+    generation: int,
+    ref: RevisionRef,
+    cells: Sequence[object],
+    words: Iterable[object],
 ) -> bytes:
-    return checksum("word_counts", world, generation, ref, *cells, *terms)
+    # Words that lie under the key of their own revision have no segment, as in earlier versions.
+    covered = cells if cells[-1] is not None else cells[:-2]
+    return checksum("word_counts", world, generation, ref, *covered, *words)
 
 
-def write_words(
-    session: Session, scope: Scope, words: CountedWords, ref: RevisionRef, key: int
-) -> None:
-    """Replace what is held of the words of a revision in the scope's generation."""
+def _lengths_identity(
+    scope: Scope, ref: RevisionRef, recipe: str | None, texts: bytes | None, segment: Row
+) -> tuple[object, ...]:
+    own = () if segment == (None, None) else segment
+    return "lengths", scope.world, scope.generation.number, ref, recipe, texts, *own
+
+
+class WrittenWords(NamedTuple):
+    """The words of a revision that has a row."""
+
+    ref: RevisionRef
+    key: int
+    words: CountedWords
+
+
+SEGMENT_CHUNKS: Final = 1024
+"""Revisions share rows up to so many chunks: that many are counted again if one of them goes."""
+
+
+def write_staged_words(session: Session, scope: Scope, written: Sequence[WrittenWords]) -> None:
+    """Write the words of new revisions, in segments."""
+    segment, chunks = list[WrittenWords](), 0
+    for found in written:
+        if segment and chunks + len(found.words.hashes) > SEGMENT_CHUNKS:
+            write_words(session, scope, segment)
+            segment, chunks = [], 0
+        segment.append(found)
+        chunks += len(found.words.hashes)
+    if segment:
+        write_words(session, scope, segment)
+
+
+def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords]) -> None:
+    """Write the words of revisions that have none in the scope's generation; several of them share
+    their rows."""
     world, generation = scope.world, scope.generation.number
-    session.execute(
-        """DELETE FROM words
-           WHERE world_id = :world AND revision = :key AND generation = :generation""",
-        key=key,
-        generation=generation,
-    )
-    # The same as `_seal` makes of each.
-    finish = checksums_after("packed", "words", world, generation, more=2)
-    terms = [(term, packed + finish(term, packed)[:_SEAL]) for term, packed in words.postings()]
+    first = segment[0] if len(segment) > 1 else None
+    rows: Iterable[tuple[str, bytes | None, bytes]]
+    # The same as `_seal_postings` makes of each.
+    if first is None:
+        finish = checksums_after("packed", "words", world, generation, more=2)
+        rows = [
+            (term, None, packed + finish(term, packed)[:_SEAL])
+            for term, packed in segment[0].words.postings()
+        ]
+    else:
+        finish = checksums_after("packed", "words", world, generation, more=3)
+        rows = [
+            (term, members, packed + finish(term, members, packed)[:_SEAL])
+            for term, members, packed in _share_rows(segment)
+        ]
+    key = segment[0].key
     session.insert_many(
         "words",
-        ("generation", "term", "revision", "postings"),
-        [(generation, term, key, postings) for term, postings in terms],
+        ("generation", "term", "revision", "revisions", "postings"),
+        [(generation, term, key, members, postings) for term, members, postings in rows],
     )
-    numbers = array("I", [number for pair in words.lengths.items() for number in pair])
-    texts = _digest_texts(sorted(words.hashes.items()))
-    identity = "lengths", world, generation, ref, words.recipe, texts
-    cells = words.recipe, texts, _seal(numbers.tobytes(), *identity)
-    session.insert(
+    counts: list[Row] = []
+    for ref, own, words in segment:
+        numbers = array("I", [number for pair in words.lengths.items() for number in pair])
+        texts = _digest_texts(sorted(words.hashes.items()))
+        named = (None, None) if first is None else (first.ref.document, first.ref.revision)
+        identity = _lengths_identity(scope, ref, words.recipe, texts, named)
+        lengths = _seal(numbers.tobytes(), *identity)
+        covered: Iterable[object] = (list(words.terms), list(words.chunks), words.packed)
+        if first is None:
+            covered = [(term, postings) for term, _, postings in rows]
+        cells = words.recipe, texts, lengths, *named
+        whole = _words_checksum(world, generation, ref, cells, covered)
+        of_segment = None if first is None else key
+        counts.append((own, generation, of_segment, *cells[:3], whole))
+    session.insert_many(
         "word_counts",
-        key=("revision", "generation"),
-        revision=key,
-        generation=generation,
-        recipe=words.recipe,
-        texts=texts,
-        lengths=cells[2],
-        checksum=_words_checksum(world, generation, ref, cells, terms),
+        ("revision", "generation", "segment", "recipe", "texts", "lengths", "checksum"),
+        counts,
     )
+
+
+def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Give each term of several revisions, in order, with those that contain it and their packed
+    postings, one revision after another."""
+    import numpy as np
+
+    numbers: dict[str, int] = {}
+    term_of = [
+        numbers.setdefault(term, len(numbers)) for row in segment for term in row.words.terms
+    ]
+    terms = sorted(numbers)
+    place = np.empty(len(terms), np.int64)
+    place[[numbers[term] for term in terms]] = np.arange(len(terms))
+    # One element for each term of each revision, then one for each chunk of these.
+    found = place[term_of]
+    counts = np.concatenate([np.array(row.words.chunks, np.int64) for row in segment])
+    sizes = [len(row.words.terms) for row in segment]
+    refs = np.array([(row.ref.document, row.ref.revision) for row in segment], np.int64)
+    members = np.column_stack((np.repeat(refs, sizes, axis=0), counts)).astype("<u4")
+    pairs = np.frombuffer(b"".join([row.words.packed for row in segment]), f"V{PAIR.size}")
+    order = np.argsort(found, kind="stable")
+    packed_members = members[order].tobytes()
+    packed_pairs = pairs[np.argsort(np.repeat(found, counts), kind="stable")].tobytes()
+    ends = np.cumsum(np.bincount(found, minlength=len(terms))) * _MEMBER.size
+    pair_ends = np.cumsum(np.bincount(found, counts, len(terms)).astype(np.int64)) * PAIR.size
+    start = pair_start = 0
+    for term, end, pair_end in zip(terms, ends.tolist(), pair_ends.tolist(), strict=True):
+        yield term, packed_members[start:end], packed_pairs[pair_start:pair_end]
+        start, pair_start = end, pair_end
 
 
 def _digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
@@ -494,12 +641,17 @@ def _digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
 
 
 def _read_lengths(
-    scope: Scope, ref: RevisionRef, recipe: str | None, texts: bytes | None, lengths: bytes | None
+    scope: Scope,
+    ref: RevisionRef,
+    recipe: str | None,
+    texts: bytes | None,
+    lengths: bytes | None,
+    *segment: int | None,
 ) -> tuple[str | None, dict[int, int]]:
     """Return the recipe of counted words, and the words of each chunk. Damaged counts, and those
     of an earlier version, count as none."""
     packed = (lengths or b"")[:-_SEAL]
-    identity = "lengths", scope.world, scope.generation.number, ref, recipe, texts
+    identity = _lengths_identity(scope, ref, recipe, texts, segment)
     if lengths is None or lengths != _seal(packed, *identity):
         return None, {}
     numbers = array("I", packed)
@@ -509,7 +661,8 @@ def _read_lengths(
 def _read_revision_words(
     scope: Scope, ref: RevisionRef, key: int, counted: Row | None, rows: Sequence[Row]
 ) -> RevisionWords:
-    _, texts, _ = cells = counted or (None, None, None)
+    cells = counted or (None,) * 5
+    texts = cells[1]
     recipe, known = _read_lengths(scope, ref, *cells)
     hashes, chunks = list[tuple[int, str]](), dict[ChunkId, RevisionChunk]()
     for state, recorded, *values in rows:
@@ -530,11 +683,12 @@ def _read_revision_words(
 
 def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
     """Return what is known of a revision, with its chunks as they are now."""
-    key, document, revision, language, recipe, texts, lengths = row
-    ref = RevisionRef(document, revision)
-    recipe, counted = _read_lengths(scope, ref, recipe, texts, lengths)
+    key, document, revision, language, segment, *cells = row
+    ref, texts = RevisionRef(document, revision), cells[1]
+    recipe, counted = _read_lengths(scope, ref, *cells)
     return WordEntry(
         key=key,
+        segment=key if segment is None else segment,
         ref=ref,
         language=language,
         recipe=recipe,

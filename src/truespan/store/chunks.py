@@ -22,6 +22,7 @@ from truespan.store.checksums import (
 )
 from truespan.store.rows import (
     document_label,
+    drop_words,
     figure_mark,
     has_text,
     read_layout,
@@ -351,12 +352,13 @@ class Chunks(Part):
         with self._db.write(scope) as session:
             _set_states(session, ids, ChunkState.QUARANTINED, "too_long")
             # Their words were counted with those of the other chunks.
-            session.execute(
-                """DELETE FROM word_counts WHERE generation = :generation AND revision IN
-                     (SELECT revision FROM states WHERE world_id = :world
-                        AND chunk_id IN LIST(:ids))""",
+            revisions = session.all(
+                """SELECT DISTINCT revision FROM states
+                   WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
                 ids=[*ids],
             )
+            for (key,) in revisions:
+                drop_words(session, key, scope.generation.number)
             session.touch_world()
 
     @retry_on_conflict

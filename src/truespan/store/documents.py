@@ -18,11 +18,12 @@ from truespan.store.checksums import (
 from truespan.store.conversations import delete_turns_of
 from truespan.store.erasure import queue_files, redact, rename_in_jobs
 from truespan.store.readers import Moves, move_positions, read_revised
-from truespan.store.revisions import write_revision
+from truespan.store.revisions import write_revisions
 from truespan.store.rows import (
     REVISION,
     TAILS,
     active_revision,
+    drop_words,
     has_generation,
     numbers_of,
     read_outline,
@@ -109,7 +110,7 @@ class Documents(Part):
         with self._db.write(scope, bulk=True) as session:
             if not has_generation(session):
                 raise GenerationNotFound(scope.generation.number)
-            return [write_revision(session, scope, draft, now) for draft in drafts]
+            return write_revisions(session, scope, drafts, now)
 
     @retry_on_conflict
     def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
@@ -450,7 +451,7 @@ def _purge(session: Session, key: int) -> None:
         key=key,
     )
     session.execute("DELETE FROM states WHERE world_id = :world AND revision = :key", key=key)
-    session.execute("DELETE FROM words WHERE world_id = :world AND revision = :key", key=key)
+    drop_words(session, key)
     document = session.value("DELETE FROM revisions WHERE key = :key RETURNING document", key=key)
     deleted = session.execute(
         """DELETE FROM documents WHERE world_id = :world AND key = :document

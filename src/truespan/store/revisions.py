@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, NamedTuple
 
 import msgspec
 from msgspec import to_builtins
 
 from truespan.errors import StoreDamaged
-from truespan.store.catalog import write_words
+from truespan.store.catalog import WrittenWords, write_staged_words, write_words
 from truespan.store.checksums import (
     DETAILS,
+    RevisionCells,
     Structure,
+    StructureChecksums,
     audits_checksum,
     changing_revisions,
     chunk_checksum,
     damaged_labels,
     details_checksum,
     part_of,
-    read_revisions,
-    seal_revision,
+    revision_checksum,
     tally_checksum,
 )
 from truespan.store.rows import (
@@ -34,7 +35,6 @@ from truespan.store.rows import (
     read_layout,
     read_outline,
     revision_key,
-    tally,
 )
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
@@ -47,7 +47,7 @@ from truespan.types.document import (
     RevisionRef,
     StoredText,
 )
-from truespan.types.ids import WorldId, chunk_id, hash_bytes, hash_text
+from truespan.types.ids import chunk_id, hash_bytes, hash_text
 from truespan.types.profile import chunking_to_json
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.text import Properties, Sentence, Validators
@@ -143,9 +143,9 @@ class Revisions(Part):
                 "SELECT 1 FROM tallies WHERE revision = :key AND generation = :generation", key=key
             )
             if not exists:
-                write_chunks(session, scope, chunks, revision, key)
+                insert_chunks(session, scope, [(revision, key, chunks)])
                 if words is not None:
-                    write_words(session, scope, words, revision, key)
+                    write_words(session, scope, [WrittenWords(revision, key, words)])
                 session.touch_world()
         return True
 
@@ -240,8 +240,44 @@ class Revisions(Part):
         return [AuditEntry(label, rule, count, bool(done)) for label, rule, count, done in rows]
 
 
-def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> RevisionRef:
-    """Write one staged revision with all its rows, in place of one that was staged before."""
+def write_revisions(
+    session: Session, scope: Scope, drafts: Sequence[Draft], now: float
+) -> list[RevisionRef]:
+    """Write staged revisions with all their rows, each in place of one that was staged before."""
+    staged = [_write_revision(session, scope, draft, now) for draft in drafts]
+    session.insert_many(
+        "texts",
+        ("revision", "text"),
+        [
+            (row.key, session.text(draft.canonical.text))
+            for row, draft in zip(staged, drafts, strict=True)
+        ],
+    )
+    insert_structures(session, [(row.key, row.structure, row.checksums) for row in staged])
+    insert_chunks(
+        session,
+        scope,
+        [(row.ref, row.key, draft.chunks) for row, draft in zip(staged, drafts, strict=True)],
+    )
+    words = [
+        WrittenWords(row.ref, row.key, draft.words)
+        for row, draft in zip(staged, drafts, strict=True)
+        if draft.words is not None
+    ]
+    write_staged_words(session, scope, words)
+    return [row.ref for row in staged]
+
+
+class _Staged(NamedTuple):
+    """A revision whose own row is written."""
+
+    ref: RevisionRef
+    key: int
+    structure: Structure
+    checksums: StructureChecksums
+
+
+def _write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> _Staged:
     found = session.one(
         """UPDATE documents SET next_revision = next_revision + 1
            WHERE world_id = :world AND doc_id = :doc_id AND deleted_at IS NULL
@@ -250,6 +286,12 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
     )
     if found:
         document, number, revision = found
+        with changing_revisions(session, scope.world, number):
+            session.execute(
+                """UPDATE revisions SET state = 'retired'
+                   WHERE document = :document AND state = 'staged'""",
+                document=document,
+            )
     else:
         revision = 1
         number = session.value(
@@ -258,41 +300,35 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         )
         labels = {"number": number, "doc_id": draft.doc_id, "created_at": now}
         document = session.insert_returning("key", "documents", **labels, next_revision=2)
-    with changing_revisions(session, scope.world, number):
-        session.execute(
-            """UPDATE revisions SET state = 'retired'
-               WHERE document = :document AND state = 'staged'""",
-            document=document,
-        )
-    text = draft.canonical.text
+    ref, text, structure = RevisionRef(number, revision), draft.canonical.text, structure_of(draft)
+    checksums = structure.checksums(scope.world, ref)
+    own: dict[str, Any] = {
+        "number": revision,
+        "state": "staged",
+        "kind": draft.kind.value,
+        "tags": json.dumps(draft.tags),
+        "chunking": draft.chunking.name,
+        "chunking_profile": chunking_to_json(draft.chunking),
+        "text_hash": hash_text(text),
+        "characters": len(text),
+        "sentences": len(draft.sentences),
+        "created_at": float(now),
+        "parts": checksums.parts,
+        **{column: getattr(draft, column) for column in _COPIED},
+    }
+    cells = RevisionCells(document=number, doc_id=draft.doc_id, **own)
+    properties = _properties_text(draft)
+    details = (draft.metadata, properties, None, None)
     key = session.insert_returning(
         "key",
         "revisions",
         document=document,
-        number=revision,
-        state="staged",
-        kind=draft.kind.value,
-        tags=json.dumps(draft.tags),
-        chunking=draft.chunking.name,
-        chunking_profile=chunking_to_json(draft.chunking),
-        properties=_properties_text(draft),
-        text_hash=hash_text(text),
-        characters=len(text),
-        sentences=len(draft.sentences),
-        created_at=now,
-        **{column: getattr(draft, column) for column in _COPIED},
+        properties=properties,
+        checksum=revision_checksum(scope.world, cells),
+        details_checksum=details_checksum(scope.world, ref, details),
+        **own,
     )
-    session.insert("texts", revision=key, text=session.text(text))
-    ref = RevisionRef(number, revision)
-    parts = write_structure(session, scope.world, ref, key, structure_of(draft))
-    session.execute("UPDATE revisions SET parts = :parts WHERE key = :key", parts=parts, key=key)
-    for found in read_revisions(session, scope.world, number):
-        if found.key == key:
-            seal_revision(session, scope.world, found)
-    write_chunks(session, scope, draft.chunks, ref, key)
-    if draft.words is not None:
-        write_words(session, scope, draft.words, ref, key)
-    return ref
+    return _Staged(ref, key, structure, checksums)
 
 
 def _properties_text(draft: Draft) -> str:
@@ -331,23 +367,32 @@ def structure_of(draft: Draft) -> Structure:
     )
 
 
-def write_structure(
-    session: Session, world: WorldId, ref: RevisionRef, key: int, rows: Structure
-) -> bytes:
-    """Write what describes a revision's text, and return the digests of its parts."""
-    checksums = rows.checksums(world, ref)
+def insert_structures(
+    session: Session, written: Sequence[tuple[int, Structure, StructureChecksums]]
+) -> None:
+    """Write what describes the texts of revisions, given by their keys."""
     session.insert_many(
         "places",
         ("revision", "start", "chapter", "section", "checksum"),
-        [(key, *row, own) for row, own in zip(rows.places, checksums.places, strict=True)],
+        [
+            (key, *row, own)
+            for key, rows, checksums in written
+            for row, own in zip(rows.places, checksums.places, strict=True)
+        ],
     )
     session.insert_many(
         "sentences",
         ("revision", "sid", "start", "finish", "tokens", "text_hash", "checksum"),
-        [(key, *row, own) for row, own in zip(rows.sentences, checksums.sentences, strict=True)],
+        [
+            (key, *row, own)
+            for key, rows, checksums in written
+            for row, own in zip(rows.sentences, checksums.sentences, strict=True)
+        ],
     )
     session.insert_many(
-        "pages", ("revision", "start", "page", "unit"), [(key, *row) for row in rows.pages]
+        "pages",
+        ("revision", "start", "page", "unit"),
+        [(key, *row) for key, rows, _ in written for row in rows.pages],
     )
     session.insert_many(
         "figures",
@@ -357,38 +402,44 @@ def write_structure(
         ),
         [
             (key, *row[:4], session.text(row[4].decode()), row[5], own)
+            for key, rows, checksums in written
             for row, own in zip(rows.figures, checksums.figures, strict=True)
         ],
     )
     session.insert_many(
         "audits",
         ("revision", "label", "rule", "count", "redacted"),
-        [(key, *row) for row in rows.audits],
+        [(key, *row) for key, rows, _ in written for row in rows.audits],
     )
-    return checksums.parts
 
 
-def write_chunks(
-    session: Session, scope: Scope, chunks: Sequence[NewChunk], ref: RevisionRef, key: int
+def insert_chunks(
+    session: Session, scope: Scope, written: Sequence[tuple[RevisionRef, int, Sequence[NewChunk]]]
 ) -> None:
-    """Write the chunks that the scope's generation has of a revision, all of them pending."""
+    """Write the chunks that the scope's generation has of revisions, all of them pending."""
     generation = scope.generation.number
     where = ("revision", "generation", "position")
-    rows = [_chunk_cells(scope, chunk, ref) for chunk in chunks]
-    checksums = [chunk_checksum(scope.world, generation, ref, row) for row in rows]
+    chunks: list[Row] = []
+    states: list[Row] = []
+    tallies: list[Row] = []
+    for ref, key, found in written:
+        checksums: list[bytes] = []
+        for chunk in found:
+            row = _chunk_cells(scope, chunk, ref)
+            own = chunk_checksum(scope.world, generation, ref, row)
+            checksums.append(own)
+            texts = session.text(chunk.text), row[11], session.text(chunk.overlap_text)
+            chunks.append((key, generation, chunk.index, *texts, *row[13:]))
+            states.append((key, generation, *row[:11], own, "pending"))
+        whole = tally_checksum(scope.world, generation, ref, checksums)
+        tallies.append((key, generation, len(checksums), 0, 0, whole))
     session.insert_many(
         "chunks",
         (
             *(*where, "text", "text_hash", "overlap_text"),
             *("sentence_ends", "chapter", "section", "page", "figure", "dedupe_hash", "location"),
         ),
-        [
-            (
-                *(key, generation, chunk.index, session.text(chunk.text), row[11]),
-                *(session.text(chunk.overlap_text), *row[13:]),
-            )
-            for chunk, row in zip(chunks, rows, strict=True)
-        ],
+        chunks,
     )
     session.insert_many(
         "states",
@@ -396,18 +447,13 @@ def write_chunks(
             *(*where, "chunk_id", "kind", "context_start", "start", "finish", "first_sid"),
             *("last_sid", "reach", "tokens", "text_hash", "checksum", "state"),
         ),
-        [
-            (key, generation, *row[:11], own, "pending")
-            for row, own in zip(rows, checksums, strict=True)
-        ],
+        states,
     )
-    tally(session, key, generation)
-    session.execute(
-        """UPDATE tallies SET checksum = :checksum
-           WHERE revision = :key AND generation = :generation""",
-        checksum=tally_checksum(scope.world, generation, ref, checksums),
-        key=key,
-        generation=generation,
+    session.insert_many(
+        "tallies",
+        ("revision", "generation", "chunks", "embedded", "quarantined", "checksum"),
+        tallies,
+        key=("revision", "generation"),
     )
 
 

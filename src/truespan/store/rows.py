@@ -361,3 +361,28 @@ def _read_profile(stored: str) -> EmbeddingProfile:
     """Return a profile; its text is read every time, but equal text need not be parsed twice."""
     fields = json.loads(stored)
     return EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
+
+
+def drop_words(session: Session, key: int, generation: int | None = None) -> None:
+    """Delete the words of a revision, in one generation or in all, and those of the revisions that
+    share their rows: these are counted again when they are next needed."""
+    where = "" if generation is None else " AND generation = :generation"
+    values = {} if generation is None else {"generation": generation}
+    segments = session.all(
+        f"SELECT segment FROM word_counts WHERE revision = :key AND segment IS NOT NULL{where}",
+        key=key,
+        **values,
+    )
+    session.execute(f"DELETE FROM word_counts WHERE revision = :key{where}", key=key, **values)
+    # A segment may be named after it although its own row, if that is damaged, does not say so.
+    for segment in {key, *(row[0] for row in segments)}:
+        session.execute(
+            f"DELETE FROM words WHERE world_id = :world AND revision = :key{where}",
+            key=segment,
+            **values,
+        )
+        others = session.execute(
+            f"DELETE FROM word_counts WHERE segment = :key{where}", key=segment, **values
+        )
+        if others:
+            session.touch_world()

@@ -22,7 +22,7 @@ from truespan.store.checksums import (
     vector_checksum,
 )
 from truespan.store.chunks import POINTS, STATES, read_points, restorable
-from truespan.store.revisions import chunk_checksums, write_chunks, write_structure
+from truespan.store.revisions import chunk_checksums, insert_chunks, insert_structures
 from truespan.store.rows import (
     IS_NAMED,
     REVISION,
@@ -247,7 +247,7 @@ class Scrub(Part):
                     f"DELETE FROM {table} WHERE revision = :key AND generation = :generation",
                     key=key,
                 )
-            write_chunks(session, scope, chunks, ref, key)
+            insert_chunks(session, scope, [(ref, key, chunks)])
             session.touch_world()
         return True
 
@@ -538,7 +538,8 @@ def _restore_structure(session: Session, scope: Scope, found: StoredRevision) ->
         return False
     for table in ("sentences", "places", "pages", "figures", "audits"):
         session.execute(f"DELETE FROM {table} WHERE revision = :key", key=found.key)
-    write_structure(session, scope.world, found.ref, found.key, rows)
+    checksums = rows.checksums(scope.world, found.ref)
+    insert_structures(session, [(found.key, rows, checksums)])
     return True
 
 

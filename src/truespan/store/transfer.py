@@ -282,7 +282,7 @@ def _bind(table: Table, row: NeutralRow, keys: dict[str, dict[NeutralRow, int]])
     for column, target in table.references:
         names = tuple(next(cells) for _ in _NAMES[target])
         key = keys[target].get(names)
-        if key is None and names != (None,):
+        if key is None and any(name is not None for name in names):
             raise StoreDamaged(f"A row refers to a row of {target} that does not exist.")
         values[column] = key
     if table.name == "token_worlds":

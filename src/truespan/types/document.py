@@ -557,11 +557,14 @@ def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
 class WordEntry(Struct, frozen=True):
     """A revision in force as word search sees it.
 
-    `key` names it in postings. `recipe` says how its words were made, None when they were not
-    counted; `fresh` is false when its chunks are not the ones that were counted.
+    `key` names it in postings, or `segment` together with `ref`. `recipe` says how its words were
+    made, None when they were not counted; `fresh` is false when its chunks are not the ones that
+    were counted.
     """
 
     key: int
+    segment: int
+    """The key under which its postings lie: its own, or that of a revision that shares its rows."""
     ref: RevisionRef
     language: str
     recipe: str | None
@@ -653,14 +656,17 @@ class CountedRevision(Struct, frozen=True):
 
 
 class Postings(Struct, frozen=True):
-    """Where a term stands: revisions by their keys, in how many chunks of each, and which.
+    """Where a term stands: in which revisions, in how many chunks of each, and which.
 
+    `keys` are those of the rows. `refs` are the numbers of document and revision where a row has
+    postings of several revisions; zeros where the key is that of the revision.
     `packed` has six bytes for each of those chunks: its index in four, how often the term is in it
     in two, both little-endian.
     """
 
-    keys: Sequence[int]
-    chunks: Sequence[int]
+    keys: list[int]
+    refs: list[tuple[int, int]]
+    chunks: list[int]
     packed: bytes
-    damaged: Sequence[int] = ()
-    """The keys of revisions for which this does not match its checksum."""
+    damaged: list[int]
+    """The keys of rows that do not match their checksum."""
