@@ -246,22 +246,24 @@ class IngestJobs:
                 discard_cancelled(components, scope, job)
                 raise
             discard_uploads(components, scope, job)
-        self._count_words()
+        self._count_words(calibrate=bool(report.ingested or report.removed))
         return replace(report, job=job.id)
 
-    def _count_words(self) -> None:
+    def _count_words(self, *, calibrate: bool = True) -> None:
         others = self._other_generations(self.scope)
-        self.complete_words(self.scope, *(other.scope for other in others))
+        scopes = (other.scope for other in others)
+        self.complete_words(self.scope, *scopes, calibrate=calibrate)
 
-    def complete_words(self, *scopes: Scope) -> None:
+    def complete_words(self, *scopes: Scope, calibrate: bool = True) -> None:
         """Count words that were not counted with their chunks, as after a new language label.
 
         If that is impossible now, the next search by words does it. A model without a
-        calibration is calibrated, too.
+        calibration is calibrated, too, if there are other chunks than before.
         """
         store = self._components.store
         count = complete_counts if self._components.count_words else keep_counting
         with suppress(StorageFull, StoreBusy):
             for scope in scopes:
                 count(store, scope)
-                keep_calibrated(store, scope)
+                if calibrate:
+                    keep_calibrated(store, scope)

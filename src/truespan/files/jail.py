@@ -46,10 +46,13 @@ def make_source(
     root: str,
     doc_id: str | None = None,
     origin: str = "",
+    confined: bool = False,
+    member: str = "",
 ) -> Source:
     """Return a file below a folder as a source. What is shown of its path begins with that folder,
     and says nothing of where on this machine it is."""
-    inside = os.path.relpath(path, root)
+    below = root + os.sep
+    inside = path[len(below) :] if path.startswith(below) else os.path.relpath(path, root)
     # A link may lead to a file elsewhere.
     folders = 1 if inside.startswith(os.pardir + os.sep) else inside.count(os.sep) + 1
     return Source(
@@ -60,6 +63,8 @@ def make_source(
         declared=declared,
         origin=origin,
         shown_path=short_path(display_path(path), folders),
+        confined=confined,
+        member=member,
     )
 
 
@@ -226,11 +231,8 @@ class _NotPlain(Exception):
 
 def _read(opened: int, name: str, max_bytes: int) -> bytes:
     size = os.fstat(opened).st_size
-    too_large = SourceTooLarge(
-        name, advice=f"At most {max_bytes >> 20} MiB are read. Split it into smaller files."
-    )
     if size > max_bytes:
-        raise too_large
+        raise _too_large(name, max_bytes)
     # It may grow while it is read, so one byte past the end is requested.
     pieces, left = [], max_bytes + 1
     wanted = size + 1
@@ -239,8 +241,13 @@ def _read(opened: int, name: str, max_bytes: int) -> bytes:
         left -= len(piece)
         wanted = wanted - len(piece) or _PIECE
     if left <= 0:
-        raise too_large
+        raise _too_large(name, max_bytes)
     return b"".join(pieces)
+
+
+def _too_large(name: str, max_bytes: int) -> SourceTooLarge:
+    most = f"At most {max_bytes >> 20} MiB are read."
+    return SourceTooLarge(name, advice=f"{most} Split it into smaller files.")
 
 
 def _open(

@@ -365,8 +365,10 @@ class _PathSearch(Struct):
         except OSError:
             # It was deleted since it was listed. Reading it will fail and report that.
             size = 0
-        source = make_source(path, size, self.declared, root=root)
-        self.sources[key] = replace(source, confined=self.jails is not None, member=member)
+        confined = self.jails is not None
+        self.sources[key] = make_source(
+            path, size, self.declared, root=root, confined=confined, member=member
+        )
 
 
 def _is_manifest(path: str, *, jailed: bool) -> bool:

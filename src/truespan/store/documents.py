@@ -60,6 +60,8 @@ _PATH, _KIND, _TAGS, _DECLARED = 3, 4, 8, 10
 _QUARANTINED, _STATED, _METADATA, _SKIPPED, _CHECKSUM = 18, 21, 23, 24, 26
 """Which of these columns are converted. Their order is that of the fields of a `Document`."""
 
+_KINDS: Final = {kind.value: kind for kind in DocumentKind}
+
 
 class Documents(Part):
     def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
@@ -82,8 +84,7 @@ class Documents(Part):
             intact = row[_CHECKSUM] == revision_checksum(scope.world, cells)
             if not intact:
                 fields[_METADATA] = None
-            known = row[_KIND] in set(DocumentKind)
-            fields[_KIND] = DocumentKind(row[_KIND]) if known else DocumentKind.DOCUMENT
+            fields[_KIND] = _KINDS.get(row[_KIND], DocumentKind.DOCUMENT)
             fields[_TAGS] = tags_of(row[_TAGS]) if intact else ()
             fields[_DECLARED], fields[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
             # A chunk that was skipped on purpose is quarantined too, and is no damage.

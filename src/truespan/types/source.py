@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath
 from typing import Any, BinaryIO, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
@@ -151,6 +151,8 @@ class DocumentOptions(Struct, frozen=True):
 
     def or_else(self, earlier: DocumentOptions) -> DocumentOptions:
         """Return what is declared now, and where nothing is, what was declared before."""
+        if self == _UNDECLARED:
+            return earlier
         names = self.__struct_fields__
         own = {name: value for name in names if (value := getattr(self, name)) is not None}
         if self.kind not in (None, earlier.kind):
@@ -167,6 +169,9 @@ class DocumentOptions(Struct, frozen=True):
         joined = {**read_metadata(sidecar.metadata), **read_metadata(self.metadata)}
         declared = self.or_else(sidecar)
         return replace(declared, metadata=check_metadata(joined)) if joined else declared
+
+
+_UNDECLARED = DocumentOptions()
 
 
 def _check_arguments(values: dict[str, Any]) -> dict[str, Any]:
@@ -443,10 +448,17 @@ def holds(file: str, path: str) -> bool:
     return path == file or path.startswith(f"{file}/")
 
 
+_HAS_SLASHES = isinstance(PurePath(), PurePosixPath)
+
+
 def short_path(path: str, folders: int = 1) -> str:
     """Return the end of a recorded path: its name, after so many of the folders above it."""
     if path.startswith(UPLOAD):
         return path.removeprefix(UPLOAD)
+    if _HAS_SLASHES:
+        # The same, and much faster: it is done for every file of a folder.
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        return "/".join(parts[-folders - 1 :])
     pure = PurePath(path)
     return "/".join(pure.relative_to(pure.anchor).parts[-folders - 1 :])
 
@@ -466,12 +478,11 @@ def tell_apart(
         taken |= owners([source.shown_path for source in pending])
         clashing: list[Source] = []
         for source in pending:
-            longer = short_path(source.recorded_path, source.shown_path.count("/") + 1)
-            owner = taken.setdefault(source.shown_path, source.doc_id)
-            if owner == source.doc_id or longer == source.shown_path:
-                settled[source.doc_id] = source
-            else:
-                clashing.append(replace(source, shown_path=longer))
+            settled[source.doc_id] = source
+            if taken.setdefault(source.shown_path, source.doc_id) != source.doc_id:
+                longer = short_path(source.recorded_path, source.shown_path.count("/") + 1)
+                if longer != source.shown_path:
+                    clashing.append(replace(source, shown_path=longer))
         pending = clashing
     return tuple(settled[source.doc_id] for source in sources)
 
