@@ -140,7 +140,7 @@ class Indexer:
                 if document.staged is None and document.active == active.get(document.number):
                     publish_images(deps, scope, document)
         # Another process may have replaced and purged revisions meanwhile.
-        purged = {ref for ref in refs if not store.chunk_ids(scope, ref)}
+        purged = set(refs) - store.revisions_with_chunks(scope, refs)
         orphans = [chunk.chunk_id for chunk in written if _ref(chunk) in purged]
         if orphans:
             deps.index.delete(scope, orphans)
@@ -204,10 +204,11 @@ class Indexer:
     def _pending(self, refs: Sequence[RevisionRef]) -> Iterator[PendingChunk]:
         pending = partial(self._deps.store.pending, self._scope, limit=SLICE_CHUNKS)
         for ref in refs:
-            after = -1
-            while page := pending(ref, after=after):
+            page = pending(ref, after=-1)
+            yield from page
+            while len(page) == SLICE_CHUNKS:
+                page = pending(ref, after=page[-1].index)
                 yield from page
-                after = page[-1].index
 
     def _vectors(
         self, chunks: Sequence[PendingChunk], outcome: IndexOutcome, on_chunks: OnChunks

@@ -100,10 +100,10 @@ def keywords(text: str) -> list[str]:
         if end < len(text) and not text[end].isspace():
             sample = sample.rpartition(" ")[0]
         words = _WORD.findall(_MARKERS.sub(" ", sample))
-        found = Counter(map(str.casefold, words))
+        folded = [word.casefold() for word in words]
         spellings.update(words)
-        counts.update(found)
-        spread.update(found.keys())
+        counts.update(folded)
+        spread.update({*folded})
     wanted = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
     ranked = heapq.nsmallest(
         MOST_KEYWORDS, wanted, key=lambda word: (-counts[word] * spread[word], word)

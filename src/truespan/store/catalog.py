@@ -70,7 +70,7 @@ _COUNTED: Final = "w.recipe, w.texts, w.lengths, sd.number, sr.number"
 """What is known of the counted words of a revision: of its row `w` of `word_counts`, and which
 revision its segment is named after."""
 _SEGMENT: Final = """LEFT JOIN revisions sr ON sr.key = w.segment
-    LEFT JOIN documents sd ON sd.key = sr.document"""
+    LEFT JOIN documents sd ON sd.key = sr.document AND sd.world_id = :world"""
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
 
 

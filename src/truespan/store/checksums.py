@@ -159,7 +159,7 @@ def damaged_labels(document: int) -> StoreDamaged:
 
 _REVISIONS: Final = f"""SELECT r.key, r.checksum, r.details_checksum, {DETAILS}, {REVISION_CELLS}
     FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.world_id = :world AND d.number = :document"""
+    WHERE d.world_id = :world AND d.number IN LIST(:documents)"""
 
 
 class StoredRevision(NamedTuple):
@@ -174,14 +174,20 @@ class StoredRevision(NamedTuple):
     cells: RevisionCells
     details: Row
 
+    @property
+    def sealed(self) -> bool:
+        """Whether both checksums match. Only then they may be replaced: no change makes damage look
+        intact."""
+        return self.intact and self.details_intact
+
     def checksums(self, world: WorldId) -> tuple[bytes, bytes]:
         return revision_checksum(world, self.cells), details_checksum(world, self.ref, self.details)
 
 
-def read_revisions(session: Session, world: WorldId, document: int) -> list[StoredRevision]:
-    """Return every revision of a document, whatever its state."""
+def read_revisions(session: Session, world: WorldId, *documents: int) -> list[StoredRevision]:
+    """Return every revision of some documents, whatever its state."""
     found = []
-    for key, recorded, recorded_details, *cells in session.all(_REVISIONS, document=document):
+    for key, recorded, recorded_details, *cells in session.all(_REVISIONS, documents=[*documents]):
         details, own = tuple(cells[:DETAILS_COUNT]), RevisionCells(*cells[DETAILS_COUNT:])
         ref = own.ref
         intact = recorded == revision_checksum(world, own)
@@ -205,12 +211,8 @@ def seal_revision(session: Session, world: WorldId, revision: StoredRevision) ->
 @contextmanager
 def changing_revisions(session: Session, world: WorldId, document: int) -> Iterator[None]:
     """Write the checksums of a document's revisions again after changes to their rows. A row that
-    was damaged before stays without a valid one, so that no change makes damage look intact."""
-    damaged = {
-        found.key
-        for found in read_revisions(session, world, document)
-        if not (found.intact and found.details_intact)
-    }
+    was damaged before stays without a valid one."""
+    damaged = {found.key for found in read_revisions(session, world, document) if not found.sealed}
     yield
     for found in read_revisions(session, world, document):
         if found.key not in damaged:

@@ -12,6 +12,7 @@ from truespan.store.checksums import (
     REVISION_CELLS,
     RevisionCells,
     changing_revisions,
+    read_revisions,
     revision_checksum,
     vector_checksum,
 )
@@ -30,7 +31,7 @@ from truespan.store.rows import (
     read_sentences,
     revision_key,
     tags_of,
-    tally,
+    tally_each,
 )
 from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
@@ -139,47 +140,44 @@ class Documents(Part):
     @retry_on_conflict
     def mark_embedded(self, scope: Scope, chunks: Sequence[PendingChunk]) -> None:
         """Record that the flushed index holds these chunks, unless they have changed since."""
-        by_revision: dict[RevisionRef, set[tuple[int, str]]] = {}
-        for chunk in chunks:
-            ref = RevisionRef(chunk.document, chunk.revision)
-            by_revision.setdefault(ref, set()).add((chunk.index, chunk.text_hash))
+        marked = {(chunk.chunk_id, chunk.text_hash) for chunk in chunks}
         with self._db.write(scope) as session:
-            for ref, marked in by_revision.items():
-                key = revision_key(session, ref)
-                if key is None:
-                    continue
-                pending = session.all(
-                    """SELECT position, text_hash FROM states
-                       WHERE world_id = :world AND revision = :revision
-                         AND generation = :generation AND state = 'pending'""",
-                    revision=key,
-                )
-                session.execute(
-                    """UPDATE states SET state = 'embedded', warning = NULL
-                       WHERE world_id = :world AND revision = :revision
-                         AND generation = :generation AND position IN LIST(:positions)""",
-                    revision=key,
-                    positions=[position for position, _ in marked.intersection(pending)],
-                )
-                tally(session, key, scope.generation.number)
+            pending = session.all(
+                """SELECT s.revision, s.chunk_id, s.text_hash FROM documents d
+                   JOIN revisions r ON r.document = d.key
+                   JOIN states s ON s.revision = r.key AND s.generation = :generation
+                     AND s.state = 'pending' AND s.world_id = :world
+                   WHERE d.world_id = :world AND d.number IN LIST(:numbers)""",
+                numbers=[*{chunk.document for chunk in chunks}],
+            )
+            found = [row for row in pending if row[1:] in marked]
+            session.execute(
+                """UPDATE states SET state = 'embedded', warning = NULL
+                   WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
+                ids=[chunk_id for _, chunk_id, _ in found],
+            )
+            tally_each(session, {(key, scope.generation.number) for key, *_ in found})
             session.touch_world()
 
     @retry_on_conflict
     def activate(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
         """Make fully embedded staged revisions the ones readers see; return those that were."""
+        first = {ref for ref in revisions if ref.revision == 1}
         # Comparing two revisions takes time, in which nobody else could write.
         with self._db.read(scope) as session:
-            keys = {ref: revision_key(session, ref, state="staged") for ref in revisions}
+            others = [ref for ref in revisions if ref not in first]
+            keys = {ref: revision_key(session, ref, state="staged") for ref in others}
             revised = {ref: read_revised(session, key) for ref, key in keys.items() if key}
         moves = {ref: book.moves() for ref, book in revised.items()}
         with self._db.write(scope, shared=True) as session:
-            activated = [
+            activated = _activate_first(session, scope.world, first)
+            activated |= {
                 ref
-                for ref in revisions
+                for ref in others
                 if _activate(session, scope.world, ref, moves.get(ref, Moves()))
-            ]
+            }
             session.touch_world()
-        return activated
+        return [ref for ref in revisions if ref in activated]
 
     @retry_on_conflict
     def discard_staged(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
@@ -338,6 +336,19 @@ class Documents(Part):
             )
         return [ChunkId(row[0]) for row in rows]
 
+    def revisions_with_chunks(
+        self, scope: Scope, revisions: Collection[RevisionRef]
+    ) -> set[RevisionRef]:
+        """Return those of some revisions that have chunks in the scope's generation."""
+        rows = self._db.at(scope).all(
+            """SELECT d.number, r.number FROM documents d JOIN revisions r ON r.document = d.key
+               WHERE d.world_id = :world AND d.number IN LIST(:numbers) AND EXISTS
+                 (SELECT 1 FROM states s WHERE s.world_id = :world AND s.revision = r.key
+                    AND s.generation = :generation)""",
+            numbers=[*{ref.document for ref in revisions}],
+        )
+        return {RevisionRef(*row) for row in rows}.intersection(revisions)
+
     @retry_on_conflict
     def purge(self, scope: Scope, revision: RevisionRef) -> dict[str, int]:
         """Remove a retired revision's rows and the vectors that nothing else needs."""
@@ -407,6 +418,50 @@ class Documents(Part):
         return data.decode()
 
 
+def _unfinished(session: Session, keys: Sequence[int]) -> set[int]:
+    """Return the keys of revisions that have no chunks, or pending ones, in a generation that
+    readers are sent to."""
+    rows = session.all(
+        """SELECT r.key FROM revisions r
+           CROSS JOIN (SELECT generation FROM worlds WHERE world_id = :world
+             UNION SELECT generation FROM aliases WHERE world_id = :world) named
+           LEFT JOIN tallies t ON t.revision = r.key AND t.generation = named.generation
+           WHERE r.key IN LIST(:keys)
+             AND (t.chunks IS NULL OR t.chunks > t.embedded + t.quarantined)""",
+        keys=[*keys],
+    )
+    return {row[0] for row in rows}
+
+
+def _activate_first(
+    session: Session, world: WorldId, refs: Collection[RevisionRef]
+) -> set[RevisionRef]:
+    """Activate what `_activate` would of the first revisions of documents, all at once. Nobody can
+    have a position in them, and no other revision is active."""
+    if not refs:
+        return set()
+    found = [
+        revision
+        for revision in read_revisions(session, world, *(ref.document for ref in refs))
+        if revision.ref in refs and revision.cells.state == "staged"
+    ]
+    unfinished = _unfinished(session, [revision.key for revision in found])
+    ready = [revision for revision in found if revision.key not in unfinished]
+    session.execute_many(
+        "UPDATE revisions SET state = 'active', checksum = :checksum WHERE key = :key",
+        [
+            {
+                "key": revision.key,
+                "checksum": revision_checksum(world, revision.cells._replace(state="active"))
+                if revision.sealed
+                else revision.checksum,
+            }
+            for revision in ready
+        ],
+    )
+    return {revision.ref for revision in ready}
+
+
 def _activate(session: Session, world: WorldId, ref: RevisionRef, moves: Moves) -> bool:
     """Activate a revision if it is still staged, its document exists, and nothing is pending. That
     holds for every generation that readers are sent to: no document may vanish from one of them
@@ -414,14 +469,7 @@ def _activate(session: Session, world: WorldId, ref: RevisionRef, moves: Moves) 
     key = revision_key(session, ref, state="staged")
     if key is None:
         return False
-    unfinished = session.all(
-        """SELECT 1 FROM (SELECT generation FROM worlds WHERE world_id = :world
-             UNION SELECT generation FROM aliases WHERE world_id = :world) named
-           LEFT JOIN tallies t ON t.revision = :key AND t.generation = named.generation
-           WHERE t.chunks IS NULL OR t.chunks > t.embedded + t.quarantined LIMIT 1""",
-        key=key,
-    )
-    if unfinished:
+    if _unfinished(session, [key]):
         return False
     move_positions(session, world, key, moves)
     with changing_revisions(session, world, ref.document):

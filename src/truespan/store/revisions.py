@@ -23,6 +23,7 @@ from truespan.store.checksums import (
     damaged_labels,
     details_checksum,
     part_of,
+    read_revisions,
     revision_checksum,
     tally_checksum,
 )
@@ -58,6 +59,10 @@ _COPIED: Final = (
     *("origin", "shown_path"),
 )
 """Columns of a revision that have the value of the field of the same name of a draft."""
+
+
+_DERIVED: Final = 2
+"""Where the derived metadata begin in `DETAILS`."""
 
 
 class Revisions(Part):
@@ -188,16 +193,27 @@ class Revisions(Part):
     @retry_on_conflict
     def keep_derived(self, scope: Scope, derived: Sequence[Derived]) -> None:
         """Store derived metadata, or the codes of the errors that prevented them."""
+        numbers = {result.revision.document for result in derived}
         with self._db.write(scope) as session:
+            stored = {found.ref: found for found in read_revisions(session, scope.world, *numbers)}
+            sealed: list[dict[str, Any]] = []
+            damaged: list[dict[str, Any]] = []
             for result in derived:
-                with changing_revisions(session, scope.world, result.revision.document):
-                    session.execute(
-                        "UPDATE revisions SET derived = :derived, derived_error = :error "
-                        "WHERE key = :key",
-                        derived=result.metadata,
-                        error=result.error,
-                        key=revision_key(session, result.revision),
-                    )
+                if (found := stored.get(result.revision)) is None:
+                    continue
+                last = result.metadata, result.error
+                values = {"derived": last[0], "error": last[1], "key": found.key}
+                if not found.sealed:
+                    damaged.append(values)
+                    continue
+                details = (*found.details[:_DERIVED], *last)
+                own = details_checksum(scope.world, found.ref, details)
+                sealed.append({**values, "details": own})
+            change: LiteralString = (
+                "UPDATE revisions SET derived = :derived, derived_error = :error"
+            )
+            session.execute_many(f"{change}, details_checksum = :details WHERE key = :key", sealed)
+            session.execute_many(f"{change} WHERE key = :key", damaged)
 
     def derived(self, scope: Scope, document: int) -> str | None:
         """Return the metadata derived from the revision that readers see; None until they are."""

@@ -82,31 +82,30 @@ def has_generation(session: Session) -> bool:
     return found is not None
 
 
-def tally(session: Session, revision: int, generation: int) -> None:
-    """Count a revision's states again, in the transaction that changed them."""
-    [(chunks, embedded, quarantined)] = session.all(
-        """SELECT count(*), count(*) FILTER (WHERE state = 'embedded'),
-             count(*) FILTER (WHERE state = 'quarantined')
-           FROM states
-           WHERE world_id = :world AND revision = :revision AND generation = :generation""",
-        revision=revision,
-        generation=generation,
-    )
-    session.insert(
-        "tallies",
-        key=("revision", "generation"),
-        revision=revision,
-        generation=generation,
-        chunks=chunks,
-        embedded=embedded,
-        quarantined=quarantined,
-    )
-
-
 def tally_each(session: Session, changed: Iterable[Row]) -> None:
-    """Count the states again of each revision and generation that occurs among changed rows."""
-    for revision, generation in sorted({row[:2] for row in changed}):
-        tally(session, revision, generation)
+    """Count the states again of each revision and generation that occurs among changed rows, in
+    the transaction that changed them."""
+    by_generation: dict[int, set[int]] = {}
+    for revision, generation, *_ in changed:
+        by_generation.setdefault(generation, set()).add(revision)
+    for generation, revisions in sorted(by_generation.items()):
+        counts = session.all(
+            """SELECT revision, count(*), count(*) FILTER (WHERE state = 'embedded'),
+                 count(*) FILTER (WHERE state = 'quarantined')
+               FROM states WHERE world_id = :world AND revision IN LIST(:revisions)
+                 AND generation = :generation GROUP BY revision""",
+            revisions=sorted(revisions),
+            generation=generation,
+        )
+        without = revisions - {row[0] for row in counts}
+        rows = [(key, generation, *others) for key, *others in counts]
+        rows += [(key, generation, 0, 0, 0) for key in without]
+        session.insert_many(
+            "tallies",
+            ("revision", "generation", "chunks", "embedded", "quarantined"),
+            sorted(rows),
+            key=("revision", "generation"),
+        )
 
 
 class Layout(NamedTuple):

@@ -29,7 +29,6 @@ from truespan.store.rows import (
     has_text,
     numbers_of,
     revision_key,
-    tally,
     tally_each,
 )
 from truespan.store.session import Part, Row, Session, retry_on_conflict
@@ -275,7 +274,7 @@ class Scrub(Part):
                 "SELECT 1 FROM generations WHERE world_id = :world AND number = :number",
                 number=generation,
             ):
-                tally(session, key, generation)
+                tally_each(session, [(key, generation)])
                 if recorded is None:
                     kept = session.all(
                         """SELECT checksum FROM states WHERE world_id = :world AND revision = :key
