@@ -491,6 +491,27 @@ class StoreContract:
         here.store.set_position(scope, "ann", again, 0, current=False)
         assert [one.current for one in here.store.positions(scope, "ann")] == [False]
 
+    def test_damage_stays_named_while_documents_become_visible_together(self, here: Place) -> None:
+        scope = built(here)
+        texts = [f"Text {number}." for number in range(3)]
+        drafts = [draft(text, f"doc-{number}") for number, text in enumerate(texts)]
+        refs = here.store.stage(scope, drafts)
+        here.store.keep_vectors(scope, {hash_text(text): vector_of(text) for text in texts})
+        of_second = "document = (SELECT key FROM documents WHERE number = 2)"
+        here.sql(f"UPDATE revisions SET title = 'Other' WHERE {of_second}")
+        for ref in refs[:2]:
+            chunks = here.store.pending(scope, ref, after=-1, limit=10)
+            here.store.mark_embedded(scope, chunks)
+
+        assert here.store.activate(scope, refs) == refs[:2]
+        assert here.store.activate(scope, refs) == []
+        here.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None) for ref in refs])
+        found = [(one.active, one.staged, one.damaged) for one in here.store.documents(scope)]
+        assert found == [(1, None, False), (1, None, True), (None, 1, False)]
+        assert here.store.derived(scope, 1) == '{"a": 1}'
+        with pytest.raises(StoreDamaged):
+            here.store.derived(scope, 2)
+
     def test_a_tail_is_kept_for_its_position_with_the_vectors_there_are(self, here: Place) -> None:
         scope = built(here)
         ref = shown(here, scope, "The first text.")
