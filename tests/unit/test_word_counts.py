@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
-from truespan.retrieval.word_counts import count_words
+from truespan.retrieval.word_counts import count_revision, count_words
 from truespan.retrieval.word_scores import word_scores
 from truespan.types.document import RevisionRef
 from truespan.world import World
@@ -241,15 +241,27 @@ def test_documents_that_share_rows_are_scored_as_if_each_had_its_own(tmp_path: P
 def test_what_is_left_of_shared_words_is_counted_again(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = shared_world(here)
-    changes = world.access.record().changes
 
     world.documents.delete("a.txt")
 
     assert (counted(here), terms(here)) == (0, set())
-    assert world.access.record().changes > changes + 1
     world.search("harbour", mode="auto")
     assert counted(here) == 2
     assert "otter" in terms(here)
+
+
+def test_other_processes_notice_that_shared_words_are_gone(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = shared_world(here)
+    sound, scope, changes = scores(here, world), here.scope(world), world.access.record().changes
+
+    one = count_revision(here.store, scope, RevisionRef(2, 1), world.documents.get(2).language)
+    here.store.keep_words(scope, [one])
+
+    assert counted(here) == 1
+    # What they have cached is that of an earlier state of the world.
+    assert world.access.record().changes > changes
+    assert scores(here, world) == sound
 
 
 def test_damaged_shared_words_are_named_for_each_document_and_counted_again(tmp_path: Path) -> None:
