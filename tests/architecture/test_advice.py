@@ -8,10 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from truespan.cli import run
-from truespan.cli.app import app
+from truespan.cli.app import make_commands
 
 SOURCES = Path(__file__).parents[2] / "src" / "truespan"
 COMMAND = re.compile(r"'truespan ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?([^']*)'")
@@ -35,7 +33,7 @@ def advised() -> set[tuple[str, str, str, str]]:
 def test_every_command_that_a_message_names_exists_with_its_options() -> None:
     # Its commands are known once it has run.
     assert run(["--version"]) == 0
-    known = getattr(typer.main.get_command(app), "commands", {})
+    known = getattr(make_commands(), "commands", {})
 
     assert [quoted for quoted in sorted(advised()) if not exists(known, *quoted)] == []
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import typer
 import yaml
 
 from tests.promises import proves
 from tests.support.docs_reader import sections_of, table_rows
 from tests.support.postgres import another_server
 from truespan.cli import run
-from truespan.cli.app import app
+from truespan.cli.app import make_commands
 from truespan.index.server import NEWEST, OLDEST, SUPPORTED
 from truespan.jobs.schema import prepare_queue
 from truespan.providers.ollama import to_pull
@@ -329,7 +328,7 @@ def require_command(words: list[str]) -> None:
     """Let the command line read the words, and go no further."""
     # Its commands are known once it has run.
     assert run(["--version"]) == 0
-    command, rest = cast("Any", typer.main.get_command(app)), [*words]
+    command, rest = cast("Any", make_commands()), [*words]
     while hasattr(command, "commands"):
         command = command.commands[rest.pop(0)]
     context = command.make_context(words[0], rest, resilient_parsing=False)

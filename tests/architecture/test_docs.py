@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from msgspec.structs import fields
 
 import truespan
@@ -37,7 +36,7 @@ from tests.support.docs_reader import (
 from tests.support.known_vectors import known_vectors
 from truespan import errors
 from truespan.cli import run
-from truespan.cli.app import app
+from truespan.cli.app import make_commands
 from truespan.conversation import Conversation
 from truespan.generations import Promotion
 from truespan.ingest import draft
@@ -305,7 +304,7 @@ def commands_of(group: Any, above: str = "") -> dict[str, set[str]]:
 def test_the_command_line_page_has_every_command_with_its_options() -> None:
     # Its commands are known once it has run.
     assert run(["--version"]) == 0
-    known = commands_of(typer.main.get_command(app))
+    known = commands_of(make_commands())
     shared = {"-L", "-w", "-r"}
 
     listed: dict[str, set[str]] = {}

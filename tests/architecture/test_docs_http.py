@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from tests.support.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
-from truespan.cli import make_commands
+from truespan.cli.app import make_commands
 from truespan.http import app, bodies, pool, replies, server
 from truespan.http.openapi import HEADERS, document_operation
 from truespan.http.operation import EVENTS, Operation

@@ -33,6 +33,7 @@ import truespan
 from tests.promises import proves
 from tests.support.providers.bench import TickingClock, ring
 from tests.support.worlds import WordCounter, place
+from truespan.components import Components
 from truespan.http.app import ServerOptions, make_app
 from truespan.mcp.caller import AnonymousAccess
 from truespan.mcp.streamable import StreamableApp
@@ -258,6 +259,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         WebPages(["docs.example.org"], clock=clock, version="1", max_bytes=1),
     )
     with open_library(folder / "library", create=True) as library:
+        # What is created when it is first used is created now.
+        for name in Components.__struct_fields__:
+            getattr(getattr(library._components, name), "anything", None)
+        library._components.mark_query("world", "query")
         here = place(folder / "small")
         here.world(a__txt="The tide comes in twice a day.").search("tide", mode="auto")
         app = make_app(library, ServerOptions(), asyncio.Event())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
 
 from truespan.errors import (
     InternalError,
@@ -26,7 +24,7 @@ def run(arguments: list[str]) -> int:
     from typer.exceptions import Abort, Exit, TyperException
 
     from truespan.cli.advice import ARGUMENTS
-    from truespan.cli.app import CHOSEN_WORLD
+    from truespan.cli.app import CHOSEN_WORLD, make_commands
 
     ARGUMENTS.set(tuple(arguments))
     CHOSEN_WORLD.set(None)
@@ -67,75 +65,6 @@ def run(arguments: list[str]) -> int:
 
             traceback.print_exception(error)
         return _report(resource_error(error) or InternalError(type(error).__name__), arguments)
-
-
-@cache
-def make_commands() -> Callable[..., Any]:
-    """Return the commands, by panel in the order of the help."""
-    from typer import Typer
-
-    from truespan.cli import (
-        configuration,
-        conversations,
-        documents,
-        generations,
-        maintenance,
-        questions,
-        serve,
-    )
-    from truespan.cli.app import app, commands
-
-    panels: dict[str, tuple[Callable[..., Any] | Typer, ...]] = {
-        "Start": (documents.init, documents.ingest, documents.status, configuration.config),
-        "Ask": (
-            questions.search,
-            questions.ask,
-            conversations.chat,
-            conversations.conversations_app,
-            questions.retrieve,
-        ),
-        "Read without spoilers": (questions.reader_app, questions.read_app),
-        "Documents": (
-            documents.show,
-            documents.label,
-            documents.facets,
-            maintenance.delete,
-            documents.jobs_app,
-        ),
-        "Serve": (serve.serve, serve.mcp, serve.worker, serve.token_app),
-        "Quality": (
-            documents.defaults,
-            questions.usage,
-            questions.explain,
-            generations.golden_app,
-            generations.evaluate,
-            generations.calibrate,
-        ),
-        "Generations": (
-            generations.generations,
-            generations.reindex,
-            generations.promote,
-            generations.rollback,
-            generations.remove_generation,
-            generations.domains,
-        ),
-        "Maintenance": (
-            maintenance.doctor,
-            maintenance.repair,
-            maintenance.backup,
-            maintenance.restore,
-            maintenance.migrate,
-            maintenance.prepare_store,
-            configuration.completion,
-        ),
-    }
-    for panel, members in panels.items():
-        for member in members:
-            if isinstance(member, Typer):
-                app.add_typer(member, rich_help_panel=panel)
-            else:
-                app.command(rich_help_panel=panel)(member)
-    return commands()
 
 
 def _report(error: TruespanError, arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from typer import echo
 
-from truespan.cli.app import CHOSEN_WORLD, commands
+from truespan.cli.app import CHOSEN_WORLD, make_commands
 
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments", default=())
 """The arguments of the command that is running."""
@@ -31,7 +31,7 @@ def complete(text: str) -> str:
         return text
     import shlex
 
-    root = commands()
+    root = make_commands()
 
     def complete_one(found: re.Match[str]) -> str:
         words = found[1].split()

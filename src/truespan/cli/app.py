@@ -5,15 +5,17 @@ Modules with commands evaluate their annotations: Typer would otherwise evaluate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Context, Exit, Option, Typer, echo
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
 from truespan.errors import InvalidSettings
 from truespan.strict_json import parse_number, parse_whole_number
@@ -23,17 +25,61 @@ if TYPE_CHECKING:
     from truespan.types.request import FilterArguments
     from truespan.world import World
 
-PANELS = (
-    "Start",
-    "Ask",
-    "Read without spoilers",
-    "Documents",
-    "Serve",
-    "Quality",
-    "Generations",
-    "Maintenance",
-)
-"""The panels of the help, in order."""
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Start": {
+        "init": "documents.init",
+        "ingest": "documents.ingest",
+        "status": "documents.status",
+        "config": "configuration.config",
+    },
+    "Ask": {
+        "search": "questions.search",
+        "ask": "questions.ask",
+        "chat": "conversations.chat",
+        "conversations": "conversations.conversations_app",
+        "retrieve": "questions.retrieve",
+    },
+    "Read without spoilers": {"reader": "questions.reader_app", "read": "questions.read_app"},
+    "Documents": {
+        "show": "documents.show",
+        "label": "documents.label",
+        "facets": "documents.facets",
+        "delete": "maintenance.delete",
+        "jobs": "documents.jobs_app",
+    },
+    "Serve": {
+        "serve": "serve.serve",
+        "mcp": "serve.mcp",
+        "worker": "serve.worker",
+        "token": "serve.token_app",
+    },
+    "Quality": {
+        "defaults": "documents.defaults",
+        "usage": "questions.usage",
+        "explain": "questions.explain",
+        "golden": "generations.golden_app",
+        "evaluate": "generations.evaluate",
+        "calibrate": "generations.calibrate",
+    },
+    "Generations": {
+        "generations": "generations.generations",
+        "reindex": "generations.reindex",
+        "promote": "generations.promote",
+        "rollback": "generations.rollback",
+        "remove-generation": "generations.remove_generation",
+        "domains": "generations.domains",
+    },
+    "Maintenance": {
+        "doctor": "maintenance.doctor",
+        "repair": "maintenance.repair",
+        "backup": "maintenance.backup",
+        "restore": "maintenance.restore",
+        "migrate": "maintenance.migrate",
+        "prepare-store": "maintenance.prepare_store",
+        "completion": "configuration.completion",
+    },
+}
+"""The commands in the order of the help: by panel, and by name where each is defined."""
 COMPLETION_HELP = 70
 """Characters of help beside an option that a shell completes."""
 
@@ -41,11 +87,58 @@ CHOSEN_WORLD: ContextVar[str | None] = ContextVar("chosen_world", default=None)
 """The name of the world that the running command uses, once it is known."""
 
 
-class ShortHelpCommand(TyperCommand):
+class PlainValue:
+    """Reads the values of an option or argument as Typer does, which would import Pydantic for it.
+
+    That import takes longer than all else before a search. Typer reads what is not plain.
+    """
+
+    def __init__(self, parameter: Any) -> None:
+        descriptor = parameter.type_descriptor
+        self._typer = descriptor
+        self._parser = descriptor.parameter_info.parser
+        self._kind = descriptor.annotation
+        if self._kind == list[str]:
+            self._kind = str
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        is_list = param.multiple or param.nargs == -1
+        if value is None:
+            return () if is_list else None
+        if is_list and isinstance(value, list | tuple) and self._kind is str:
+            return [self._read(item, param, ctx) for item in value]
+        return self._read(value, param, ctx)
+
+    def _read(self, value: Any, param: Any, ctx: Any) -> Any:
+        if self._parser is not None:
+            return self._parser(value)
+        if self._kind in (str, bool) and isinstance(value, self._kind):
+            return value
+        if self._kind is Path and isinstance(value, str):
+            from typer._param_types import coerce_cli_path
+
+            info = self._typer.parameter_info
+            return coerce_cli_path(Path(value), info, path_type=Path, param=param, ctx=ctx)
+        from typer._coercion import build_runtime_param
+
+        return build_runtime_param(self._typer).coerce(value, param=param, ctx=ctx)
+
+
+def read_plainly(parameters: list[Any]) -> list[Any]:
+    """Return options and arguments, each with what reads its values."""
+    for parameter in parameters:
+        parameter._runtime_param = PlainValue(parameter)
+    return parameters
+
+
+class Command(TyperCommand):
     """A command whose options have a line of help each where a shell completes them.
 
     Typer wraps longer help, and fish takes each further line for a candidate.
     """
+
+    def get_params(self, ctx: Any) -> Any:
+        return read_plainly(super().get_params(ctx))
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         found = super().shell_complete(ctx, incomplete)
@@ -58,8 +151,11 @@ class ShortHelpCommand(TyperCommand):
 class CommandGroup(TyperGroup):
     """A group whose help lists commands by panel, each with its whole summary."""
 
+    def get_params(self, ctx: Any) -> Any:
+        return read_plainly(super().get_params(ctx))
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 -- as Typer calls it
-        panels: dict[str, list[tuple[str, str]]] = {name: [] for name in PANELS}
+        panels: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
             panel = getattr(command, "rich_help_panel", None) or "Commands"
             # The first sentence, however long; the formatter wraps it.
@@ -86,7 +182,7 @@ class CommandSet(Typer):
     """Commands made of functions, as the classes above."""
 
     def command(self, name: str | None = None, **options: Any) -> Any:
-        options.setdefault("cls", ShortHelpCommand)
+        options.setdefault("cls", Command)
         return super().command(name, **options)
 
 
@@ -95,15 +191,43 @@ def command_group(name: str, help: str) -> Typer:
     return CommandSet(name=name, help=help, cls=CommandGroup)
 
 
+class Commands(Mapping[str, Any]):
+    """The commands by name. Each is imported and made from its function when it is first used."""
+
+    def __init__(self) -> None:
+        self._panels = {name: panel for panel, names in PANELS.items() for name in names}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            panel = self._panels[name]
+            module, member = PANELS[panel][name].split(".")
+            found = getattr(import_module(f"truespan.cli.{module}"), member)
+            holder = CommandSet(rich_markup_mode=None)
+            if isinstance(found, Typer):
+                holder.add_typer(found, rich_help_panel=panel)
+            else:
+                holder.command(rich_help_panel=panel)(found)
+            self._made[name] = get_group(holder).commands[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._panels)
+
+    def __len__(self) -> int:
+        return len(self._panels)
+
+
 @cache
-def commands() -> Any:
-    """Return the commands made from their functions, once: most of what a small one costs."""
+def make_commands() -> Any:
+    """Return the command line."""
     from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
-    from typer.main import get_command
 
     # Typer would do this only together with options of its own.
     completion_init()
-    return get_command(app)
+    root = get_group(app)
+    root.commands = Commands()  # pyright: ignore[reportAttributeAccessIssue]
+    return root
 
 
 def complete_world(ctx: Context, incomplete: str) -> list[str]:
