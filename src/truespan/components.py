@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct, field
 
 from truespan.errors import InvalidSettings, ProfileMismatch
-from truespan.ingest.draft import Preparation
 from truespan.jobs.thread import JobThread
-from truespan.maintenance.delete import Remover
 from truespan.observer import NULL_OBSERVER, Observer, RequestTrace
 from truespan.protocols import (
     AssetStore,
@@ -32,7 +30,6 @@ from truespan.protocols import (
     VectorIndex,
 )
 from truespan.retrieval.model_check import ModelCheck
-from truespan.retrieval.rerank import RerankOptions
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.chunk import Vector
@@ -45,6 +42,9 @@ from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS, Defaults
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
+    from truespan.ingest.draft import Preparation
+    from truespan.maintenance.delete import Remover
+    from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
 
 
@@ -67,6 +67,12 @@ def _may_have(embedder: Embedder, profile: EmbeddingProfile) -> bool:
     return embedder.profile.id == profile.id
 
 
+def _standard_preparation() -> Preparation:
+    from truespan.ingest.draft import Preparation
+
+    return Preparation()
+
+
 class Components(Struct, frozen=True):
     """Everything that a library and its worlds work with."""
 
@@ -81,7 +87,7 @@ class Components(Struct, frozen=True):
     processes: Processes
     clock: Clock
     limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)
-    preparation: Preparation = field(default_factory=Preparation)
+    preparation: Preparation = field(default_factory=_standard_preparation)
     price: float | None = None
     """The provider's price for a million tokens, if configured."""
     others: Mapping[str, OtherEmbedder] = field(default_factory=dict)
@@ -136,6 +142,8 @@ class Components(Struct, frozen=True):
         return self.queue.queue_id or self.processes.own()
 
     def remover(self) -> Remover:
+        from truespan.maintenance.delete import Remover
+
         return Remover(
             self.store, self.index, self.assets, self.clock, self.find_leftovers, self.uploads
         )
@@ -151,7 +159,7 @@ class Components(Struct, frozen=True):
             start_repair,
             self._split_query,
             self.embed,
-            self.counter.count,
+            self._count_tokens,
             self.fused_weight,
             self.most_tokens,
             trace,
@@ -170,6 +178,9 @@ class Components(Struct, frozen=True):
             for embedder in (*others, self.embedder)
             if _may_have(embedder, profile)
         ]
+
+    def _count_tokens(self, text: str) -> int:
+        return self.counter.count(text)
 
     def _split_query(self, text: str, limit: int) -> list[str]:
         from truespan.ingest.chunking import split_text

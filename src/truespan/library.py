@@ -20,9 +20,7 @@ from truespan.errors import (
     WorldNotNamed,
 )
 from truespan.idempotency import IdempotencyStore
-from truespan.jobs.world_jobs import Jobs, background_repair, submit_due_maintenance
-from truespan.maintenance.delete import ErasureReport, Receipt
-from truespan.maintenance.repair import BackgroundRepairs, refill
+from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import JobWorker
 from truespan.retrieval.snapshot import require_world
 from truespan.types.document import DomainRecord
@@ -46,6 +44,7 @@ from truespan.world_access import WorldAccess
 if TYPE_CHECKING:
     from truespan.access_tokens import AccessTokens
     from truespan.ingestion import OnProgress
+    from truespan.maintenance.delete import ErasureReport, Receipt
     from truespan.maintenance.doctor.plan import Plan, RepairResult
 
 __all__ = ["Library", "World"]
@@ -62,7 +61,13 @@ class Library:
         self._components = components
         self._authority = authority
         self._idempotency = IdempotencyStore(components)
-        self._repairs = BackgroundRepairs(background_repair(components))
+
+        def repair(scope: Scope) -> None:
+            from truespan.jobs.world_jobs import background_repair
+
+            background_repair(components)(scope)
+
+        self._repairs = BackgroundRepairs(repair)
         start_repair = self._repairs.submit
 
         @cache
@@ -172,6 +177,8 @@ class Library:
             WorldNotFound: it is absent, or this authority may not delete it.
             WorldBusy: a job of the world is running.
         """
+        from truespan.jobs.world_jobs import Jobs
+
         world = self._record(reference)
         if not self._authority.may(Verb.ADMINISTER, world.id):
             raise WorldNotFound(world.name)
@@ -253,6 +260,8 @@ class Library:
 
     def refill(self) -> int:
         """Write a point for every stored vector that has none; return how many were written."""
+        from truespan.maintenance.repair import refill
+
         store, index = self._components.store, self._components.index
         return sum(refill(store, index, scope) for scope in self._scopes())
 
@@ -315,6 +324,7 @@ class Library:
             InvalidSettings: `concurrency` is less than 1.
         """
         from truespan.jobs.worker import resume_waiting
+        from truespan.jobs.world_jobs import submit_due_maintenance
 
         self._require_owner("run jobs")
         if concurrency < 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from math import fsum, inf, sqrt
+from math import fsum, hypot, inf, sqrt
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -22,17 +22,12 @@ LEAST_NORM = 1e-6
 
 def norm_of(vector: bytes) -> float:
     """Return the length of a vector; NaN or infinity if one of its numbers is not finite."""
-    import numpy as np
-
-    # Numbers that are not finite are expected here, so numpy must not warn.
-    with np.errstate(all="ignore"):
-        numbers = numbers_of(vector)
-        return float(np.sqrt(numbers @ numbers))
+    return hypot(*array("f", vector))
 
 
 def is_sound(vector: bytes, dimensions: int) -> bool:
     """Return whether a vector has the right length, is finite and is not zero."""
-    # One comparison catches everything: NaN and infinity survive squaring and summing.
+    # One comparison catches everything: NaN and infinity survive it.
     return len(vector) == 4 * dimensions and LEAST_NORM < norm_of(vector) < inf
 
 

@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Unpack
 from msgspec.structs import replace
 
 from truespan.components import Components
-from truespan.documents import Documents
 from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed, PromotionRefused
-from truespan.jobs.world_jobs import (
-    DOCTOR,
-    MAINTENANCE,
-    REINDEX,
-    REPAIR,
-    Jobs,
-    doctor_request,
-    submit_job,
-    submit_maintenance,
-)
 from truespan.observer import Observer, RequestTrace, combine_observers
-from truespan.retrieval.retrieve import Retriever
 from truespan.retrieval.search import Rules, find_candidates, search
 from truespan.retrieval.snapshot import require_world
 from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
@@ -72,14 +60,17 @@ if TYPE_CHECKING:
     from truespan.answering import Find
     from truespan.answers.decide import Replay
     from truespan.conversation import Conversation
+    from truespan.documents import Documents
     from truespan.evaluation.evaluate import Evaluation
     from truespan.generations import Generations
     from truespan.ingest.plan import DryRun
     from truespan.ingest.run import IngestReport, Progress
     from truespan.ingestion import IngestJobs, OnPrune
+    from truespan.jobs.world_jobs import Jobs
     from truespan.maintenance.delete import Receipt
     from truespan.maintenance.repair import RepairReport
     from truespan.reader import Reader
+    from truespan.retrieval.retrieve import Retriever
     from truespan.watching import OnError, Watch
     from truespan.world_evaluation import Golden, WorldEvaluation
 
@@ -126,6 +117,8 @@ class World:
     @property
     def documents(self) -> Documents:
         """Return the world's documents: list, read, inspect and delete them."""
+        from truespan.documents import Documents
+
         return Documents(self.access)
 
     @property
@@ -145,6 +138,8 @@ class World:
     @property
     def jobs(self) -> Jobs:
         """Return the world's jobs; needs permission to write, or to read everything."""
+        from truespan.jobs.world_jobs import Jobs
+
         access, scope = self.access, self.access.scope()
         if scope is None or not access.authority.may(Verb.WRITE, scope.world):
             scope = access.readable_scope()
@@ -694,6 +689,8 @@ class World:
         Raises:
             JobNotFound, JobNotResumable: there is no such job, or it cannot be resumed.
         """
+        from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
+
         kind = self.jobs.get(job).kind
         if kind == REINDEX:
             advice = "Resume it with 'generations.resume'."
@@ -710,6 +707,8 @@ class World:
         Raises:
             JobNotFound, JobNotResumable: there is no such job, or it cannot be resumed.
         """
+        from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
+
         access, components, kind = self.access, self._components, self.jobs.get(job).kind
         if kind == REINDEX:
             # Raises NotAllowed unless the caller may change generations.
@@ -739,6 +738,8 @@ class World:
             InvalidSettings: the world is empty.
             Overloaded: too many jobs are queued.
         """
+        from truespan.jobs.world_jobs import REPAIR, submit_maintenance
+
         return submit_maintenance(self._components, self.access.maintenance_scope(), REPAIR)
 
     def submit_doctor(
@@ -752,6 +753,8 @@ class World:
         Raises:
             WorldNotFound, InvalidSettings, Overloaded: as `submit_repair`.
         """
+        from truespan.jobs.world_jobs import DOCTOR, doctor_request, submit_maintenance
+
         if isinstance(embed_sample, bool) or embed_sample < 0:
             raise InvalidSettings("embed_sample must be 0 or more.")
         request = doctor_request(apply=apply, embed_sample=embed_sample, self_test=self_test)
@@ -795,6 +798,8 @@ class World:
         return IngestJobs(self._components, scope)
 
     def _submit(self, job: Job) -> Job:
+        from truespan.jobs.world_jobs import submit_job
+
         submit_job(self._components, self.access.record().id, job)
         return job
 
@@ -818,6 +823,8 @@ class World:
         return world
 
     def _retriever(self, trace: RequestTrace) -> Retriever:
+        from truespan.retrieval.retrieve import Retriever
+
         return Retriever(self.access.pipeline(trace))
 
 

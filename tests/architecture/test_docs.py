@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import json
 import re
@@ -169,7 +168,7 @@ def test_the_settings_page_lists_every_setting_with_its_default() -> None:
 
     assert listed == {
         entry.name: as_in_a_file(entry.default)
-        for entry in dataclasses.fields(Settings)
+        for entry in fields(Settings)
         if entry.name not in TABLES and entry.name != "written"
     }
     assert all(spelled in prose_of(DOCS / "settings.md") for spelled in TABLES.values())

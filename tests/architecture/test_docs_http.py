@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 
 import pytest
+from msgspec.structs import fields
 
 from tests.support.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
 from truespan.cli.app import make_commands

@@ -46,6 +46,7 @@ _PAUSE_SECONDS = 1.0
 _DRAINED_SECONDS = 5.0
 
 _log = logging.getLogger("truespan.jobs")
+_log.addHandler(logging.NullHandler())
 # Without a handler, Python would print procrastinate's errors to standard error.
 logging.getLogger("procrastinate").addHandler(logging.NullHandler())
 

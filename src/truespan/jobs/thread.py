@@ -1,22 +1,32 @@
-"""Background jobs on a thread of this process."""
+"""Background jobs and repairs on threads of this process."""
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from truespan.errors import InvalidConfiguration
+from truespan.errors import InvalidConfiguration, TruespanError
 from truespan.protocols import JobWorker
 from truespan.types.job import JobOrder
+from truespan.types.scope import Scope
 
 CLOSING_SECONDS = 10.0
 """How long `close` waits for a step to end; a request to a provider may take longer."""
 
-_log = logging.getLogger("truespan.jobs")
-_log.addHandler(logging.NullHandler())
+REPAIR_SECONDS = 5.0
+"""How long `close` waits for queued repairs."""
+
+
+def _log_error(message: str, *values: object) -> None:
+    # Imported with the first failure.
+    import logging
+
+    log = logging.getLogger("truespan.jobs")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+    log.error(message, *values)
 
 
 class JobThread:
@@ -97,7 +107,7 @@ class JobThread:
                     self._worker().run(order, self._stopping.is_set)
             # One failing job must not stop the others; its record says how it ended.
             except Exception as error:
-                _log.error("The job %s failed with %s.", order.job, type(error).__name__)
+                _log_error("The job %s failed with %s.", order.job, type(error).__name__)
             finally:
                 self._current = None
                 self._queue.task_done()
@@ -110,4 +120,43 @@ class JobThread:
         except Exception as error:
             # The process ends, and the job shows as interrupted because its process is gone.
             message = "The job %s could not be marked as interrupted: %s."
-            _log.error(message, order.job, type(error).__name__)
+            _log_error(message, order.job, type(error).__name__)
+
+
+class BackgroundRepairs:
+    """Applies queued repairs on its own thread, which starts with the first one. Repairs that are
+    left at `close` stay queued in the store for `repair`."""
+
+    def __init__(self, repair: Callable[[Scope], object]) -> None:
+        self._repair = repair
+        self._queue: queue.SimpleQueue[Scope | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, scope: Scope) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="truespan-repairs", daemon=True
+                )
+                self._thread.start()
+        self._queue.put(scope)
+
+    def close(self) -> None:
+        """Wait a few seconds for the queued repairs."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join(REPAIR_SECONDS)
+
+    def _work(self) -> None:
+        while (scope := self._queue.get()) is not None:
+            try:
+                self._repair(scope)
+            except TruespanError:
+                # The repair stays queued in the store; the response did not depend on it.
+                continue
+            except Exception as error:
+                # One failing repair must not stop the others.
+                _log_error("A background repair failed with %s.", type(error).__name__)

@@ -46,6 +46,7 @@ _ACTIVE = (JobState.QUEUED, JobState.RUNNING)
 _FINISHED = (JobState.DONE, JobState.CANCELLED)
 
 _log = logging.getLogger("truespan.jobs")
+_log.addHandler(logging.NullHandler())
 
 
 class Jobs(Struct, frozen=True):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import queue
-import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import TruespanError
 from truespan.observer import RequestTrace
 from truespan.protocols import VectorIndex
 from truespan.types.ids import ChunkId, TextHash
@@ -96,50 +91,6 @@ def apply_observed_repairs(
     trace.count(CounterName.REPAIRS, report.restored_texts, RepairAction.RESTORED_TEXT)
     trace.count(CounterName.REPAIRS, len(report.quarantined), RepairAction.QUARANTINED)
     return report
-
-
-CLOSING_SECONDS = 5.0
-
-_log = logging.getLogger("truespan.jobs")
-
-
-class BackgroundRepairs:
-    """Applies queued repairs on its own thread, which starts with the first one. Repairs that are
-    left at `close` stay queued in the store for `repair`."""
-
-    def __init__(self, repair: Callable[[Scope], object]) -> None:
-        self._repair = repair
-        self._queue: queue.SimpleQueue[Scope | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def submit(self, scope: Scope) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="truespan-repairs", daemon=True
-                )
-                self._thread.start()
-        self._queue.put(scope)
-
-    def close(self) -> None:
-        """Wait a few seconds for the queued repairs."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._queue.put(None)
-            thread.join(CLOSING_SECONDS)
-
-    def _work(self) -> None:
-        while (scope := self._queue.get()) is not None:
-            try:
-                self._repair(scope)
-            except TruespanError:
-                # The repair stays queued in the store; the response did not depend on it.
-                continue
-            except Exception as error:
-                # One failing repair must not stop the others.
-                _log.error("A background repair failed with %s.", type(error).__name__)
 
 
 _PAGE = 512

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from truespan.errors import CallerError, ScopeViolation, TruespanError
-from truespan.ingest.boilerplate import is_boilerplate
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import Fetched
 from truespan.retrieval.pipeline import (
@@ -23,8 +23,7 @@ from truespan.retrieval.pipeline import (
     renders_tables,
 )
 from truespan.retrieval.query_vector import round_score
-from truespan.retrieval.rerank import RerankStage
-from truespan.retrieval.stages import MOST_ASIDE
+from truespan.retrieval.stages import MOST_ASIDE, boilerplate_test
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -47,6 +46,9 @@ from truespan.types.scope import Scope, World
 from truespan.types.tables import added_tokens, format_tables
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
+
+if TYPE_CHECKING:
+    from truespan.retrieval.rerank import RerankStage
 
 SEPARATOR = "\n\n"
 OVER_BUDGET = "over_budget"
@@ -142,7 +144,7 @@ class Packer:
     ) -> None:
         self._k = k
         self._budget = budget
-        self._boilerplate_last = boilerplate_last
+        self._is_aside = boilerplate_test() if boilerplate_last else None
         self._tables = tables
         self._ranked: Sequence[Visible] | None = None
 
@@ -156,7 +158,7 @@ class Packer:
             return packed
         for part in ranked[packed.seen :]:
             packed.seen += 1
-            if self._boilerplate_last and is_boilerplate(part.text):
+            if self._is_aside and self._is_aside(part.text):
                 aside.append(part)
                 if len(aside) == MOST_ASIDE:
                     packed.last = part.score

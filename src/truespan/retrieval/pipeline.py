@@ -29,9 +29,7 @@ from truespan.errors import (
 )
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
-from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.query_vector import query_vector
-from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.chunk import Vector
@@ -63,6 +61,7 @@ from truespan.types.trust import Visible
 from truespan.vectors import mean_of
 
 if TYPE_CHECKING:
+    from truespan.retrieval.rerank import RerankStage
     from truespan.store import Store
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -224,6 +223,8 @@ class Pipeline(Struct, frozen=True):
             wanted = world.defaults is Defaults.RECOMMENDED
         if not wanted or options is None or query is None:
             return None
+        from truespan.retrieval.rerank import RerankStage
+
         return RerankStage(options, query.strip(), self.deps.clock, self.trace)
 
     def run(self, world: World, attempt: Attempt, fill: Callable[[World], None]) -> None:
@@ -370,6 +371,8 @@ class Pipeline(Struct, frozen=True):
         mode, query = attempt.mode, attempt.query
         if mode is Mode.MEANING or query is None:
             return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
+        from truespan.retrieval.fused import fetch_fused
+
         words = attempt.world, vector, query
         return fetch_fused(self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=mode)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -34,7 +35,6 @@ from truespan.retrieval.query_vector import (
     floor_discriminates,
     round_score,
 )
-from truespan.retrieval.rerank import RerankStage
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.stages import (
     complete_until,
@@ -52,6 +52,9 @@ from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
 from truespan.vectors import similarity_of
+
+if TYPE_CHECKING:
+    from truespan.retrieval.rerank import RerankStage
 
 MAX_NEAR_MISSES = 5
 MOST_LEFT_OUT = 100

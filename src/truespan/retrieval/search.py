@@ -30,7 +30,6 @@ from truespan.retrieval.stages import (
     rank_visible,
     reveal,
 )
-from truespan.retrieval.word_scores import word_rarity
 from truespan.types.answer import ANSWER_TOP_K, Fitted, Retrieved, shortlist
 from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
@@ -181,6 +180,8 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
         # Only their order changes: what is decided from similarities is decided alike.
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
         if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
+            from truespan.retrieval.word_scores import word_rarity
+
             with pipeline.trace.stage(Stage.WORDS):
                 rarity = word_rarity(pipeline.store, scope, latest, query)
                 attempt.coverage = rarity.of_each(attempt.chunks)

@@ -20,7 +20,6 @@ from truespan.errors import (
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
 from truespan.retrieval.model_check import ModelCheck
-from truespan.retrieval.rerank import RerankOptions
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
@@ -28,6 +27,7 @@ from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
 
 if TYPE_CHECKING:
+    from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
 
 ATTEMPTS = 40

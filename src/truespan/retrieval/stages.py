@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.ingest.boilerplate import is_boilerplate
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.chunk import (
     ChunkKind,
@@ -231,12 +230,13 @@ def choose_best(found: Sequence[Verified], k: int, *, boilerplate_last: bool) ->
 
     The search for other text ends after `MOST_ASIDE` chunks of boilerplate.
     """
+    is_aside = boilerplate_test() if boilerplate_last else None
     others: list[Verified] = []
     aside: list[Verified] = []
     for part in rank(found, len(found)):
         if len(others) == k or len(aside) == MOST_ASIDE:
             break
-        (aside if boilerplate_last and is_boilerplate(part.text) else others).append(part)
+        (aside if is_aside and is_aside(part.text) else others).append(part)
     if len(others) == k:
         return Best(others, 0, others[-1].score if others else None)
     is_over = len(aside) == MOST_ASIDE
@@ -246,12 +246,21 @@ def choose_best(found: Sequence[Verified], k: int, *, boilerplate_last: bool) ->
 
 def put_boilerplate_last(ranked: Sequence[Visible]) -> list[Visible]:
     """Return chunks in their order, boilerplate after the others."""
-    return sorted(ranked, key=lambda part: is_boilerplate(part.text))
+    is_aside = boilerplate_test()
+    return sorted(ranked, key=lambda part: is_aside(part.text))
 
 
 def drop_boilerplate(ranked: Sequence[Visible]) -> list[Visible]:
     """Return ranked chunks without boilerplate; all of them if there is nothing else."""
-    return [part for part in ranked if not is_boilerplate(part.text)] or list(ranked)
+    is_aside = boilerplate_test()
+    return [part for part in ranked if not is_aside(part.text)] or list(ranked)
+
+
+def boilerplate_test() -> Callable[[str], bool]:
+    """Return what recognises boilerplate; importing it compiles many patterns."""
+    from truespan.ingest.boilerplate import is_boilerplate
+
+    return is_boilerplate
 
 
 def rank_visible(found: Iterable[Visible]) -> list[Visible]:

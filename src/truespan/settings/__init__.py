@@ -7,7 +7,6 @@ checked when a library is opened, so that a wrong value fails at start-up and no
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +83,10 @@ def _read(
     """Return the settings, and every value that was given to each with its place; the last wins."""
     try:
         text = (folder / FILE_NAME).read_text(encoding="utf-8")
-        values = tomllib.loads(text)
+        values = _parse(text)
     except FileNotFoundError:
         text, values = "", dict[str, Any]()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         refusal = InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.")
         raise resource_error(error) or refusal from None
     lines = tables.find_lines(text)
@@ -133,6 +132,13 @@ def _read(
     return settings, given
 
 
+def _parse(text: str) -> dict[str, Any]:
+    # Most libraries have no settings file.
+    import tomllib
+
+    return tomllib.loads(text)
+
+
 def settings_file() -> str:
     """Return a settings file with every setting as a comment: meaning, choices and default."""
     meanings = descriptions()
@@ -170,7 +176,7 @@ def names_server(file: Path) -> bool:
     """Return whether a settings file puts store or index on a server, even if it is invalid."""
     try:
         with file.open("rb") as content:
-            values = tomllib.load(content)
+            values = _parse(content.read().decode())
     except (OSError, ValueError) as error:
         if known := resource_error(error):
             raise known from None

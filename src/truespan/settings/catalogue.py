@@ -1,15 +1,12 @@
 """Every setting with its type, bounds and default."""
 
 # Annotations are evaluated here: `msgspec` converts values to them.
-import ast
-import inspect
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from truespan.types.job import MOST_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
@@ -32,17 +29,16 @@ CommaSeparated: TypeAlias = Annotated[str, Meta(title="comma-separated list")]
 """A list in a settings file, or a text with commas."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings of a library. The defaults need no network and no key."""
 
     disk_reserve_mib: Count = 256
     """Writes are refused while less than this is free."""
-    store_url: str = field(default="", repr=False)
+    store_url: str = ""
     """The PostgreSQL database of the store; blank for the file in the library."""
     store_url_file: str = ""
     """A file that contains store_url instead, relative to the library."""
-    store_owner_url: str = field(default="", repr=False)
+    store_owner_url: str = ""
     """The same database for the role that owns the tables; used only to create and update them."""
     store_owner_url_file: str = ""
     """A file that contains store_owner_url instead, relative to the library."""
@@ -330,12 +326,17 @@ class Settings:
     http_timeout_seconds: Positive = 120
     """Time for a request."""
 
-    keys: tuple[ProviderKey, ...] = field(default=(), repr=False)
+    keys: tuple[ProviderKey, ...] = ()
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     embeddings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of further embedding profiles, by name, where they differ from the library's."""
-    written: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    written: frozenset[str] = frozenset()
     """The names of the settings that the operator gave, whatever their values."""
+
+    def __repr__(self) -> str:
+        """Return the settings without what may be secret."""
+        shown = {name: getattr(self, name) for name in TYPES if name not in SECRETS}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     @property
     def disk_reserve(self) -> int:
@@ -344,6 +345,9 @@ class Settings:
 
 def descriptions() -> dict[str, str]:
     """Return what each setting means: the text below it in this module."""
+    import ast
+    import inspect
+
     body = ast.parse(inspect.getsource(Settings)).body[0].body  # type: ignore[attr-defined]
     return {
         entry.target.id: text.value.value

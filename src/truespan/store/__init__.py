@@ -11,6 +11,8 @@ decoding.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from truespan.protocols import Clock
 from truespan.store.catalog import Catalogs
 from truespan.store.chunks import Chunks
@@ -24,8 +26,10 @@ from truespan.store.revisions import Revisions
 from truespan.store.scrub import Scrub
 from truespan.store.session import Database
 from truespan.store.shares import Shares
-from truespan.store.transfer import StoreRows
 from truespan.store.worlds import Worlds
+
+if TYPE_CHECKING:
+    from truespan.store.transfer import StoreRows
 
 
 class Store(
@@ -52,6 +56,8 @@ class Store(
 
     def as_rows(self) -> StoreRows:
         """Return everything in it as rows, to be copied into or from another store."""
+        from truespan.store.transfer import StoreRows
+
         return StoreRows(self._db)
 
     def close(self) -> None:

@@ -9,7 +9,6 @@ from typing import Final
 from msgspec import Struct, field
 
 from truespan.errors import DocumentNotFound, StoreDamaged
-from truespan.store.alignment import Alignment
 from truespan.store.checksums import (
     REVISION_CELLS,
     RevisionCells,
@@ -407,6 +406,8 @@ class RevisedBook(Struct, frozen=True):
 
     def moves(self) -> Moves:
         """Return where each earlier revision and position in it goes."""
+        from truespan.store.alignment import Alignment
+
         aligned = {
             key: Alignment(sentences, self.new)
             for key, sentences in self.earlier.items()

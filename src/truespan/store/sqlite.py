@@ -27,7 +27,7 @@ from truespan.errors import (
     resource_error_of,
 )
 from truespan.files.disk import require_descriptor, require_space
-from truespan.store.migrations import load_migrations
+from truespan.store.migrations import count_migrations, load_migrations
 from truespan.store.session import (
     Database,
     DuplicateRow,
@@ -189,8 +189,8 @@ class SqliteDatabase(Database):
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._lock = threading.Lock()
-        scripts = [script for _, script in load_migrations("sqlite")]
-        if self.shared.value("PRAGMA user_version") != len(scripts):
+        if self.shared.value("PRAGMA user_version") != count_migrations("sqlite"):
+            scripts = [script for _, script in load_migrations("sqlite")]
             with self.write_every_world():
                 # Read again inside the transaction: another process may have migrated meanwhile.
                 migrate(self.connection, scripts)
@@ -401,7 +401,7 @@ def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:
 
 def known_schema() -> int:
     """Return the newest schema version of a SQLite library that this version knows."""
-    return len(load_migrations("sqlite"))
+    return count_migrations("sqlite")
 
 
 @cache

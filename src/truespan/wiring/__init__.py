@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from truespan.components import Components, OtherEmbedder
 from truespan.errors import InvalidConfiguration, LibraryNotFound, resource_error
-from truespan.files.assets import AssetFolder
-from truespan.files.checks import find_leftovers
-from truespan.files.golden import GoldenFolder
-from truespan.files.sources import FileSources
-from truespan.files.uploads import UploadFolder
-from truespan.files.usage_key import UsageKey
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.server.index import QdrantServerIndex
-from truespan.ingest.draft import Preparation
-from truespan.ingest.embed import OnTokenLimit
 from truespan.jobs.thread import JobThread
 from truespan.library import Library
 from truespan.observer import NULL_OBSERVER, Observer, combine_observers
-from truespan.parsing import can_recognise, may_hold_members, supported
-from truespan.parsing.child_parser import ChildParser
 from truespan.protocols import (
     ChatModels,
     Clock,
@@ -34,23 +24,30 @@ from truespan.protocols import (
     FolderWatcher,
     PageFetcher,
     Reranker,
+    SourceFinder,
+    SourceParser,
     TokenCounter,
     VectorIndex,
 )
-from truespan.providers.local import LocalModel
-from truespan.providers.token_counter import WordPieceCounter
-from truespan.sanitize.findings import Mode, Style
-from truespan.sanitize.profile import Profile, parse_profile
-from truespan.sanitize.sanitizer import Sanitizer
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
-from truespan.store import Store
 from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import FigureFlags
+from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
-from truespan.wiring.environment import check_environment
+from truespan.wiring.deferred import defer
+
+if TYPE_CHECKING:
+    from truespan.files.assets import AssetFolder
+    from truespan.files.golden import GoldenFolder
+    from truespan.files.uploads import UploadFolder
+    from truespan.files.usage_key import UsageKey
+    from truespan.ingest.draft import Preparation
+    from truespan.providers.local import LocalModel
+    from truespan.sanitize.sanitizer import Sanitizer
+    from truespan.store import Store
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
@@ -105,24 +102,14 @@ def open_library(
     rules = providers.answer_rules(settings, known=distance)
     providers.chat_choices(settings)
     providers.check_rerank(settings)
-    ocr = settings.ocr == "auto"
-    if ocr and not can_recognise():
-        raise InvalidConfiguration(
-            'Text recognition (ocr = "auto") is not installed.',
-            advice="Install it: pip install 'truespan[ocr]', or set ocr to off.",
-        )
+    _check_ocr(settings)
     clock = SystemClock()
     store = storage.open_store(folder, settings, clock)
     index = _index(folder, settings, clock, store)
     model = providers.local_model(settings)
-    wordpiece = WordPieceCounter(model)
-    assets = AssetFolder(storage.assets_folder(folder, settings), reserve=settings.disk_reserve)
-    own_files = [
-        folder / storage.STORE_FILE,
-        folder / INDEX_FOLDER,
-        storage.assets_folder(folder, settings),
-        folder / UPLOADS_FOLDER,
-    ]
+    wordpiece = defer(partial(_wordpiece, model))
+    assets = defer(partial(_assets, folder, settings))
+    usage_key = defer(partial(_usage_key, folder))
     max_bytes = settings.source_max_mib * MEBIBYTE
     price = settings.embedding_price_per_million
     paces = store if on_server else None
@@ -135,6 +122,12 @@ def open_library(
         paces=paces,
     )
     rerank = providers.rerank_options(folder, settings, clock, store, reranker)
+
+    def check_environment() -> list[Check]:
+        from truespan.wiring.environment import check_environment
+
+        return check_environment(folder, settings, store, index, model, clock, rerank)
+
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
     return Library(
         Components(
@@ -142,14 +135,10 @@ def open_library(
             index=index,
             embedder=embedder or make_embedder(settings, model),
             counter=counter or wordpiece,
-            sources=FileSources(partial(supported, ocr=ocr), may_hold_members, max_bytes=max_bytes),
-            parser=ChildParser(
-                memory_bytes=settings.loader_memory_mib * MEBIBYTE,
-                cpu_seconds=settings.loader_cpu_seconds,
-                ocr_cpu_seconds=settings.ocr_cpu_seconds,
-            ),
+            sources=defer(partial(_sources, settings)),
+            parser=defer(partial(_parser, settings)),
             assets=assets,
-            golden=GoldenFolder(),
+            golden=defer(_golden),
             processes=SystemProcesses(),
             clock=clock,
             limits=EmbeddingLimits(
@@ -157,21 +146,7 @@ def open_library(
                 tokens=settings.embedding_max_tokens_per_batch,
                 in_flight=settings.embedding_api_concurrency,
             ),
-            preparation=Preparation(
-                figures=FigureFlags(
-                    extract_images=settings.docx_extract_images,
-                    placeholders=settings.docx_inline_figure_placeholders,
-                    chunks=settings.docx_figure_chunks,
-                    debug=settings.docx_image_debug,
-                ),
-                hidden_sheets=settings.hidden_sheets,
-                mail_quotes=settings.mail_quotes,
-                sanitizer=_sanitizer(folder, settings),
-                chunkings=settings.chunkings,
-                on_token_limit=OnTokenLimit(settings.on_token_limit),
-                ocr=ocr,
-                can_recognise=can_recognise(),
-            ),
+            preparation=_preparation(folder, settings),
             price=price if price >= 0 else None,
             world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
@@ -182,24 +157,19 @@ def open_library(
             rerank=rerank,
             answers=rules,
             conversations=providers.conversation_rules(settings),
-            find_leftovers=partial(find_leftovers, own_files),
+            find_leftovers=partial(_find_leftovers, folder, settings),
             pages=_pages(settings, clock, max_bytes),
-            # A run may recognise text whatever the setting says; others find no image.
-            watch_folders=partial(_watch_folders, partial(supported, ocr=True)),
-            uploads=UploadFolder(
-                folder / UPLOADS_FOLDER, reserve=settings.disk_reserve, max_bytes=max_bytes
-            ),
-            backups=storage.backup_writer(folder, assets, settings, clock, store),
+            watch_folders=_watch_folders,
+            uploads=defer(partial(_uploads, folder, settings)),
+            backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
             most_crashes=settings.worker_crashes,
             doctor_hours=settings.worker_doctor_hours,
-            random_bytes=secrets.token_bytes,
-            mark_query=UsageKey(folder / storage.USAGE_KEY_FILE).mark,
+            random_bytes=os.urandom,
+            mark_query=lambda world, query: usage_key.mark(world, query),
             observer=all_observers,
             metrics=exposition,
-            check_environment=partial(
-                check_environment, folder, settings, store, index, model, clock, rerank
-            ),
+            check_environment=check_environment,
         ),
         authority,
     )
@@ -223,11 +193,12 @@ def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | No
     )
 
 
-def _watch_folders(is_supported: Callable[[str], bool], folders: Sequence[str]) -> FolderWatcher:
-    # Imported here: no other command needs it.
+def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
     from truespan.files.watch import FolderWatcher
+    from truespan.parsing import supported
 
-    return FolderWatcher(folders, is_supported)
+    # A run may recognise text whatever the setting says; others find no image.
+    return FolderWatcher(folders, partial(supported, ocr=True))
 
 
 def _other_embedders(
@@ -250,8 +221,117 @@ def _other_embedders(
     return {name: deferred(changes) for name, changes in settings.embeddings.items()}
 
 
+def _check_ocr(settings: Settings) -> None:
+    """Raise InvalidConfiguration if text is to be recognised and cannot be."""
+    if settings.ocr != "auto":
+        return
+    from truespan.parsing import can_recognise
+
+    if not can_recognise():
+        raise InvalidConfiguration(
+            'Text recognition (ocr = "auto") is not installed.',
+            advice="Install it: pip install 'truespan[ocr]', or set ocr to off.",
+        )
+
+
+def _wordpiece(model: LocalModel) -> TokenCounter:
+    from truespan.providers.token_counter import WordPieceCounter
+
+    return WordPieceCounter(model)
+
+
+def _sources(settings: Settings) -> SourceFinder:
+    from truespan.files.sources import FileSources
+    from truespan.parsing import may_hold_members, supported
+
+    return FileSources(
+        partial(supported, ocr=settings.ocr == "auto"),
+        may_hold_members,
+        max_bytes=settings.source_max_mib * MEBIBYTE,
+    )
+
+
+def _parser(settings: Settings) -> SourceParser:
+    from truespan.parsing.child_parser import ChildParser
+
+    return ChildParser(
+        memory_bytes=settings.loader_memory_mib * MEBIBYTE,
+        cpu_seconds=settings.loader_cpu_seconds,
+        ocr_cpu_seconds=settings.ocr_cpu_seconds,
+    )
+
+
+def _assets(folder: Path, settings: Settings) -> AssetFolder:
+    from truespan.files.assets import AssetFolder
+
+    return AssetFolder(storage.assets_folder(folder, settings), reserve=settings.disk_reserve)
+
+
+def _uploads(folder: Path, settings: Settings) -> UploadFolder:
+    from truespan.files.uploads import UploadFolder
+
+    max_bytes = settings.source_max_mib * MEBIBYTE
+    path = folder / UPLOADS_FOLDER
+    return UploadFolder(path, reserve=settings.disk_reserve, max_bytes=max_bytes)
+
+
+def _golden() -> GoldenFolder:
+    from truespan.files.golden import GoldenFolder
+
+    return GoldenFolder()
+
+
+def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -> LeftoverMatch:
+    from truespan.files.checks import find_leftovers
+
+    own_files = [
+        folder / storage.STORE_FILE,
+        folder / INDEX_FOLDER,
+        storage.assets_folder(folder, settings),
+        folder / UPLOADS_FOLDER,
+    ]
+    return find_leftovers(own_files, traces)
+
+
+def _usage_key(folder: Path) -> UsageKey:
+    from truespan.files.usage_key import UsageKey
+
+    return UsageKey(folder / storage.USAGE_KEY_FILE)
+
+
+def _preparation(folder: Path, settings: Settings) -> Preparation:
+    """Return how sources are processed; what is wrong with the sanitizer's files is found here."""
+
+    def prepare() -> Preparation:
+        from truespan.ingest.draft import Preparation
+        from truespan.ingest.embed import OnTokenLimit
+        from truespan.parsing import can_recognise
+
+        return Preparation(
+            figures=FigureFlags(
+                extract_images=settings.docx_extract_images,
+                placeholders=settings.docx_inline_figure_placeholders,
+                chunks=settings.docx_figure_chunks,
+                debug=settings.docx_image_debug,
+            ),
+            hidden_sheets=settings.hidden_sheets,
+            mail_quotes=settings.mail_quotes,
+            sanitizer=_sanitizer(folder, settings),
+            chunkings=settings.chunkings,
+            on_token_limit=OnTokenLimit(settings.on_token_limit),
+            ocr=settings.ocr == "auto",
+            can_recognise=can_recognise(),
+        )
+
+    return defer(prepare) if settings.sanitize_enabled == "off" else prepare()
+
+
 def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
     """Return the sanitizer. Its key is in the configured file, else in one generated here."""
+    from truespan.sanitize.findings import Mode, Style
+    from truespan.sanitize.profile import Profile, parse_profile
+    from truespan.sanitize.sanitizer import Sanitizer
+
     mode, style = Mode(settings.sanitize_enabled), Style(settings.sanitize_style)
     if mode is Mode.OFF:
         return Sanitizer()
@@ -268,7 +348,7 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
         try:
             if not settings.sanitize_key_file and not file.exists():
                 file.touch(mode=0o600)
-                file.write_bytes(secrets.token_hex(32).encode())
+                file.write_bytes(os.urandom(32).hex().encode())
             key = file.read_bytes().strip()
         except OSError as error:
             refusal = InvalidConfiguration(f"The key file {file.name} cannot be read or written.")
@@ -281,6 +361,8 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
 def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:
     """Return the embedded index, or the one on the configured server."""
     if settings.index_url:
+        from truespan.index.server.index import QdrantServerIndex
+
         options = storage.server_options(folder, settings)
         return QdrantServerIndex(options, clock, library_id=store.library_id)
     return EdgeIndex(

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from truespan.errors import InvalidConfiguration
-from truespan.ingest.embed import RateLimiter, SharedRateLimiter
 from truespan.protocols import (
     ChatModel,
     ChatModels,
@@ -23,7 +23,6 @@ from truespan.protocols import (
     Reranker,
     TokenCounter,
 )
-from truespan.providers.keys import KeyRing
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
 from truespan.retrieval.rerank import RerankOptions
@@ -34,6 +33,9 @@ from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import ConversationRules
 from truespan.types.decision import DecisionSettings, ScoreMode
 from truespan.types.profile import Calibration, Distance
+
+if TYPE_CHECKING:
+    from truespan.providers.keys import KeyRing
 
 ANSWER_PREFIX = "answer_"
 CONFIGURED_DISTANCE = Distance.COSINE
@@ -75,6 +77,8 @@ def make_embedder(
             cache_dir=model_cache() / "fastembed",
             threads=settings.embedding_threads or None,
         )
+    from truespan.ingest.embed import RateLimiter, SharedRateLimiter
+
     per_minute, pace = settings.embedding_requests_per_minute, None
     if per_minute and paces is None:
         pace = RateLimiter(per_minute, clock)
@@ -139,6 +143,8 @@ def key_ring(
     provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
 ) -> KeyRing:
     """Return the keys of a provider, or an empty ring for a server that needs none."""
+    from truespan.providers.keys import KeyRing
+
     keys = () if keyless else settings.keys
     return KeyRing(provider, keys, cooldowns, clock, keyless=keyless)
 

@@ -10,20 +10,10 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from truespan.errors import InvalidConfiguration, resource_error
-from truespan.files.assets import AssetFolder
-from truespan.files.backup import (
-    SETTINGS_ASIDE,
-    BackupWriter,
-    restore_to_folder,
-    restore_to_server,
-    verify_backup,
-)
-from truespan.index.server import ServerOptions, server_targets
 from truespan.protocols import Clock
 from truespan.settings import FILE_NAME, STORE_FILE, names_server, read_settings
 from truespan.settings.catalogue import Settings, split_list
 from truespan.store import Store
-from truespan.store.snapshot import FileSnapshots, ServerSnapshots
 from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemClock
 from truespan.types.ids import WorldId
@@ -31,10 +21,12 @@ from truespan.types.maintenance import Manifest
 from truespan.types.token import Secret
 
 if TYPE_CHECKING:
+    from truespan.files.assets import AssetFolder
+    from truespan.files.backup import BackupWriter
+    from truespan.index.server import ServerOptions
     from truespan.jobs.queue import ProcrastinateQueue
 
-__all__ = ["STORE_FILE", "verify_backup"]
-
+__all__ = ["STORE_FILE"]
 
 ASSETS_FOLDER = "data/rag-assets"
 KEY_FILE = "pseudonyms.key"
@@ -135,6 +127,8 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
 
 def server_options(folder: Path, settings: Settings) -> ServerOptions:
     """Return the options of the Qdrant server, if settings do not contradict each other."""
+    from truespan.index.server import ServerOptions, server_targets
+
     if not _PREFIX.fullmatch(settings.qdrant_prefix):
         raise InvalidConfiguration(
             "The setting qdrant_prefix must have 1 to 64 letters, digits, _ or -."
@@ -177,6 +171,9 @@ def approximate_worlds(settings: Settings) -> frozenset[WorldId]:
 def backup_writer(
     folder: Path, assets: AssetFolder, settings: Settings, clock: Clock, store: Store
 ) -> BackupWriter:
+    from truespan.files.backup import BackupWriter
+    from truespan.store.snapshot import FileSnapshots, ServerSnapshots
+
     def version() -> str:
         from importlib import metadata
 
@@ -201,6 +198,8 @@ def restore_library(path: Path, folder: Path) -> Manifest:
     It goes into a new folder, unless the settings of the folder or the environment name a store on
     a server.
     """
+    from truespan.files.backup import restore_to_folder, restore_to_server
+
     settings = read_settings(folder)
     if not is_on_server(settings):
         return restore_to_folder(path, folder, assets=ASSETS_FOLDER, names_server=names_server)
@@ -219,4 +218,6 @@ def restore_library(path: Path, folder: Path) -> Manifest:
 
 def find_settings_aside(folder: Path) -> Path | None:
     """Return the settings of a restored backup that did not take effect; None without any."""
+    from truespan.files.backup import SETTINGS_ASIDE
+
     return folder / SETTINGS_ASIDE if (folder / SETTINGS_ASIDE).exists() else None

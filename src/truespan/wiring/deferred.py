@@ -1,0 +1,32 @@
+"""Parts of a library that are made, with the modules they need, when they are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+def defer(make: Callable[[], T]) -> T:
+    """Return what stands for the object that `make` returns, which is called once, when needed."""
+    return cast("T", _Deferred(make))
+
+
+class _Deferred:
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._making = Lock()
+        self._made: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
+        return getattr(self._made, name)
+
+    def close(self) -> None:
+        """Close the object if it was made."""
+        if self._made is not None:
+            self._made.close()
