@@ -160,7 +160,7 @@ def verify_backup(backup: str | Path) -> Manifest:
     """
     from pathlib import Path
 
-    from truespan.files.backup import verify_backup as verify
+    from truespan.wiring.storage import verify_backup as verify
 
     return verify(Path(backup))
 

@@ -106,6 +106,7 @@ THIRD_PARTY = {
     "click": "cli/",
     "rich": "cli/",
     "mcp": "mcp/",
+    "mcp_types": "mcp/",
     "anyio": "mcp/",
     "starlette": ("http/", "mcp/", "web/"),
     "uvicorn": "http/",

@@ -235,6 +235,31 @@ def test_every_error_has_a_code_of_its_own_a_status_and_says_whether_to_retry() 
     assert set(STATUS) - {NotFound} <= set(kinds)
 
 
+def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None:
+    terminal("init", "-w", "w", "--defaults", "contract")
+    terminal("ingest", terminal.write("keys.md", KEYS), "-w", "w")
+    search = ["search", "spare key", "-w", "w", "--library", str(terminal.folder / "library")]
+    assert run([*search, "--json"]) == 0
+    # What a search does not need, by what each of them is for.
+    unused = (
+        *("numpy", "onnxruntime", "tokenizers", "pydantic", "rich", "ssl", "logging", "tomllib"),
+        *("truespan.parsing", "truespan.ingest", "truespan.sanitize", "truespan.maintenance"),
+        *("truespan.retrieval.fused", "truespan.retrieval.pages", "truespan.store.transfer"),
+        *("truespan.index.server", "truespan.files.backup", "truespan.cli.documents"),
+    )
+    script = (
+        f"import sys; from truespan.cli import run; code = run({[*search, '--json']!r}); "
+        f"print(code, len(sys.modules), *({{*{unused!r}}} & {{*sys.modules}}), file=sys.stderr)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    code, count, *found = done.stderr.split()
+    assert (code, found) == ("0", [])
+    # 303 with Python 3.11, more than half of them of the standard library and of Typer.
+    assert int(count) <= 320
+
+
 def test_help_and_version_come_without_the_engine() -> None:
     script = (
         "import sys; from truespan.cli import run; code = run(['--help']); "

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from typer import BadParameter, Context, Exit, Option, Typer, echo
 from typer.core import TyperCommand, TyperGroup
@@ -94,34 +94,34 @@ class PlainValue:
     """
 
     def __init__(self, parameter: Any) -> None:
-        descriptor = parameter.type_descriptor
-        self._typer = descriptor
-        self._parser = descriptor.parameter_info.parser
-        self._kind = descriptor.annotation
-        if self._kind == list[str]:
-            self._kind = str
+        self._typer = parameter.type_descriptor
+        self._info = self._typer.parameter_info
+        kind = self._typer.annotation
+        self._is_list = get_origin(kind) is list
+        self._kind = get_args(kind)[0] if self._is_list else kind
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        is_list = param.multiple or param.nargs == -1
         if value is None:
-            return () if is_list else None
-        if is_list and isinstance(value, list | tuple) and self._kind is str:
-            return [self._read(item, param, ctx) for item in value]
-        return self._read(value, param, ctx)
+            return () if self._is_list else None
+        values = value if self._is_list and isinstance(value, list | tuple) else [value]
+        known = str if self._kind is Path else self._kind
+        if self._info.parser is None and not (
+            known in (str, bool) and all(isinstance(item, known) for item in values)
+        ):
+            from typer._coercion import build_runtime_param
+
+            return build_runtime_param(self._typer).coerce(value, param=param, ctx=ctx)
+        read = [self._read(item, param, ctx) for item in values]
+        return read if self._is_list else read[0]
 
     def _read(self, value: Any, param: Any, ctx: Any) -> Any:
-        if self._parser is not None:
-            return self._parser(value)
-        if self._kind in (str, bool) and isinstance(value, self._kind):
+        if self._info.parser is not None:
+            return self._info.parser(value)
+        if self._kind is not Path:
             return value
-        if self._kind is Path and isinstance(value, str):
-            from typer._param_types import coerce_cli_path
+        from typer._param_types import coerce_cli_path
 
-            info = self._typer.parameter_info
-            return coerce_cli_path(Path(value), info, path_type=Path, param=param, ctx=ctx)
-        from typer._coercion import build_runtime_param
-
-        return build_runtime_param(self._typer).coerce(value, param=param, ctx=ctx)
+        return coerce_cli_path(Path(value), self._info, path_type=Path, param=param, ctx=ctx)
 
 
 def read_plainly(parameters: list[Any]) -> list[Any]:

@@ -13,15 +13,13 @@ from typing import Any, TypeAlias
 
 import anyio
 import msgspec
-from mcp import types
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 
 from truespan import __version__
 from truespan.arguments import parse_arguments
 from truespan.errors import CallerError, InternalError, TruespanError, resource_error
 from truespan.mcp import resources
 from truespan.mcp.caller import CallerContext, ErrorDetail, ErrorResult, Role, Tool
+from truespan.mcp.sdk import MCPError, Server, types
 from truespan.mcp.writing import OPTIONS
 from truespan.serialize import problem, status_of
 from truespan.settings import debugging

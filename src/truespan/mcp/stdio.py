@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from anyio import EndOfStream
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
-from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCResponse, jsonrpc_message_adapter
 
 import truespan
 from truespan.mcp.caller import (
@@ -35,6 +33,7 @@ from truespan.mcp.caller import (
     WritePermissions,
     narrow_caller,
 )
+from truespan.mcp.sdk import SessionMessage, types
 from truespan.mcp.server import (
     SHUTDOWN_SECONDS,
     Work,
@@ -95,7 +94,7 @@ class Outgoing(ObjectSendStream[SessionMessage]):
 
     async def send(self, item: SessionMessage) -> None:
         message = item.message
-        if isinstance(message, JSONRPCResponse):
+        if isinstance(message, types.JSONRPCResponse):
             # Results are the largest messages, and slow to encode with pydantic.
             response = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
             self.put(msgspec.json.encode(response) + b"\n")
@@ -168,7 +167,7 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
         if not line.strip():
             return
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             require_unique_keys(line)
         except ValueError as error:
             outgoing.put(parse_error(error) + b"\n")

@@ -21,9 +21,10 @@ class _Deferred:
         self._made: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        with self._making:
-            if self._made is None:
-                self._made = self._make()
+        if self._made is None:
+            with self._making:
+                if self._made is None:
+                    self._made = self._make()
         return getattr(self._made, name)
 
     def close(self) -> None:

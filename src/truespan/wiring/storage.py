@@ -192,6 +192,13 @@ def backup_writer(
     )
 
 
+def verify_backup(path: Path) -> Manifest:
+    """Read a backup from end to end; see `files.backup.verify_backup`."""
+    from truespan.files.backup import verify_backup
+
+    return verify_backup(path)
+
+
 def restore_library(path: Path, folder: Path) -> Manifest:
     """Make a library from a backup, completely or not at all; its index is yet to be written.
 
