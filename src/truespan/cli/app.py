@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
+from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -155,15 +156,14 @@ class CommandGroup(TyperGroup):
         return read_plainly(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 -- as Typer calls it
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            panel = getattr(command, "rich_help_panel", None) or "Commands"
+        if isinstance(self.commands, Commands):
+            panels = self.commands.summaries()
+        else:
             # The first sentence, however long; the formatter wraps it.
-            panels.setdefault(panel, []).append((name, command.get_short_help_str(1000)))
+            rows = [(name, each.get_short_help_str(1000)) for name, each in self.commands.items()]
+            panels = {"Commands": rows}
         width = max(len(name) for name in self.commands)
         for panel, rows in panels.items():
-            if not rows:
-                continue
             with formatter.section(panel):
                 # One column for all panels.
                 formatter.write_dl([(name.ljust(width), summary) for name, summary in rows])
@@ -200,16 +200,29 @@ class Commands(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            panel = self._panels[name]
-            module, member = PANELS[panel][name].split(".")
-            found = getattr(import_module(f"truespan.cli.{module}"), member)
-            holder = CommandSet(rich_markup_mode=None)
+            found, holder = self._find(name), CommandSet(rich_markup_mode=None)
             if isinstance(found, Typer):
-                holder.add_typer(found, rich_help_panel=panel)
+                holder.add_typer(found)
             else:
-                holder.command(rich_help_panel=panel)(found)
+                holder.command()(found)
             self._made[name] = get_group(holder).commands[name]
         return self._made[name]
+
+    def summaries(self) -> dict[str, list[tuple[str, str]]]:
+        """Return the name and the first sentence of each command, by panel, without making any."""
+        return {
+            panel: [(name, self._summary(name)) for name in names]
+            for panel, names in PANELS.items()
+        }
+
+    def _summary(self, name: str) -> str:
+        found = self._find(name)
+        text = found.info.help if isinstance(found, Typer) else getdoc(found)
+        return TyperCommand(name, help=text).get_short_help_str(1000)
+
+    def _find(self, name: str) -> Typer | Callable[..., Any]:
+        module, member = PANELS[self._panels[name]][name].split(".")
+        return getattr(import_module(f"truespan.cli.{module}"), member)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._panels)
