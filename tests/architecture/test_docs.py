@@ -33,6 +33,7 @@ from tests.support.docs_reader import (
     table_rows,
 )
 from tests.support.known_vectors import known_vectors
+from tests.support.rows import each_row
 from truespan import errors
 from truespan.cli import run
 from truespan.cli.app import make_commands
@@ -88,17 +89,13 @@ TABLES = {
 """Settings that are tables of a file, and how they are spelled there."""
 
 
-def each_page(*pages: Path) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("page", pages, ids=lambda page: page.name)
-
-
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     with known_vectors():
         yield Newcomer(tmp_path_factory.mktemp("pages"))
 
 
-@each_page(*PAGES)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_shows_is_what_happens(page: Path, newcomer: Newcomer) -> None:
     assert "\n\n".join(newcomer.follow(page)) == ""
 
@@ -134,7 +131,7 @@ def test_demo_says_what_it_does_before_it_imports_anything() -> None:
     assert ast.unparse(first).startswith("print('Truespan demo:")
 
 
-@each_page(*PAGES, CHANGELOG)
+@each_row("page", [*PAGES, CHANGELOG])
 def test_every_block_is_of_a_kind_that_is_checked(page: Path) -> None:
     assert {block.language for block in blocks_of(page)} <= CHECKED
     assert page.read_text("utf-8").count("```") == 2 * len(blocks_of(page))
@@ -224,7 +221,7 @@ def test_the_settings_page_names_every_other_variable_that_is_read() -> None:
     assert {row[0] for row in others} == read
 
 
-@each_page(*PAGES)
+@each_row("page", [*PAGES])
 def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) -> None:
     for block in blocks_of(page):
         if block.language == "toml":
@@ -258,7 +255,7 @@ def kept_keys(tables: list[dict[str, Any]], folder: Path) -> dict[str, str]:
     return {table["env"]: "a-key" for table in tables if "env" in table}
 
 
-@each_page(*PAGES)
+@each_row("page", [*PAGES])
 def test_json_that_a_page_shows_is_valid(page: Path) -> None:
     for block in blocks_of(page):
         if block.language == "json":
@@ -542,7 +539,7 @@ def leads_somewhere(page: Path, target: str) -> bool:
     return not anchor or anchor in anchors_of(place)
 
 
-@each_page(*PAGES, CHANGELOG, SECURITY, CONTRIBUTING)
+@each_row("page", [*PAGES, CHANGELOG, SECURITY, CONTRIBUTING])
 def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
     inner = [target for target in targets if not re.match(r"[a-z]+:", target)]
@@ -580,7 +577,7 @@ def test_the_site_navigation_lists_every_page_once() -> None:
     assert sorted(listed) == sorted(page.name for page in PAGES[1:])
 
 
-@each_page(*PAGES, CHANGELOG, SECURITY, CONTRIBUTING)
+@each_row("page", [*PAGES, CHANGELOG, SECURITY, CONTRIBUTING])
 def test_every_page_has_one_title(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
@@ -598,14 +595,14 @@ def test_readme_opens_with_one_sentence_the_install_line_and_ten_lines_that_run(
     assert len([line for line in example.body.splitlines() if line.strip()]) <= 10
 
 
-@each_page(*PAGES)
+@each_row("page", [*PAGES])
 def test_no_page_counts_promises_by_hand(page: Path) -> None:
     counted = r"\b\d+ (?:of \d+ )?(?:promises|statements|proved|open)\b|\bpromises: \d+"
 
     assert re.findall(counted, prose_of(page)) == []
 
 
-@each_page(*PAGES, CHANGELOG, SECURITY, CONTRIBUTING)
+@each_row("page", [*PAGES, CHANGELOG, SECURITY, CONTRIBUTING])
 def test_no_page_names_a_place_on_a_machine_or_a_package_index(page: Path) -> None:
     foreign = r"(?<![\w.~])/(?:work|tmp|home|root|Users|usr|opt|var)\b|[A-Z]:\\|pypi|pythonhosted"
 

@@ -6,6 +6,7 @@ import json
 from email.message import EmailMessage
 from pathlib import Path
 
+from tests.promises import proves
 from tests.support import odf_maker as odf
 from tests.support.docx_maker import docx, p
 from tests.support.pdf_maker import Page, column, make_pdf
@@ -67,6 +68,7 @@ FOUND: dict[str, tuple[str, str | None, str | None]] = {
 }
 
 
+@proves("loader.sheets", "ingest.no-duplicates")
 def test_a_folder_of_many_formats_is_found_with_its_places(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
