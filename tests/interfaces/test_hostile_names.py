@@ -277,15 +277,22 @@ def test_no_field_of_an_upload_leads_anywhere_else(
             assert response.status in (400, 403, 404, 415, 422), response.body
 
 
+OTHER_TYPES: list[Any] = [True, None, 1.5, 10**40, [], {}, [[]], {"$gt": ""}, -0.0, "x"]
+
+
 @proves("authority.only-narrows")
-@pytest.mark.parametrize("value", [True, None, 1.5, 10**40, [], {}, [[]], {"$gt": ""}, -0.0, "x"])
+@pytest.mark.parametrize("number", range(len(OTHER_TYPES)))
 def test_no_member_of_another_type_is_ever_guessed_at(
-    made: Estate, client: Client, key: str, value: Any
+    made: Estate, client: Client, key: str, number: int
 ) -> None:
     for call in (call for call in OPERATIONS if call.body_type is not None):
         assert call.body_type is not None
         target, content = request(call, made.names).target, content_of(call, made.names)
         for member in (*call.body_type.__struct_fields__, "position", "authority", "reader"):
+            # In `make test` a member gets every third value, others get others.
+            if (crc32(f"{call.name} {member}".encode()) + number) % in_test_or_prove(3, 1):
+                continue
+            value = OTHER_TYPES[number]
             response = client.json(call.method, target, {**content, member: value}, token=key)
             held(response, (call.name, member), json.dumps(value))
             if member not in call.body_type.__struct_fields__:
