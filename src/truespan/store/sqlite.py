@@ -368,6 +368,9 @@ class SqliteDatabase(Database):
                 connection.pragma("synchronous", "full")
                 connection.pragma("foreign_keys", True)
                 connection.pragma("cache_size", -32_000)
+                # Ingestion writes the same pages many times: they are copied into the file, which
+                # waits for the disk, once in 16 MB of the log.
+                connection.wal_autocheckpoint(4_000)
                 # Deleted content is overwritten in place; other copies of it go with `rewrite`.
                 connection.pragma("secure_delete", True)
                 # Else a statement is compiled again whenever a value is bound that might matter to
