@@ -70,7 +70,7 @@ def test_a_process_killed_during_a_search_is_an_error_and_the_next_search_works(
 def somebody_waits_for_a_reply() -> bool:
     """Say whether a thread has sent its request and is reading."""
     frames = [frame for frame in sys._current_frames().values() if frame]
-    return any(frame.f_code.co_name == "_recv" for frame in frames)
+    return any(frame.f_code.co_name == "_read" for frame in frames)
 
 
 @proves("errors.provider-or-index")
