@@ -8,17 +8,20 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 import truespan
 from truespan.index.edge.client import EdgeIndex
 from truespan.library import Library
-from truespan.parsing.child_parser import ChildParser
 from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.text import TokenMap
+
+if TYPE_CHECKING:
+    from truespan.parsing.child_parser import ChildParser
 
 DIMENSIONS = 384
 CHARACTERS_PER_TOKEN = 4
@@ -118,9 +121,8 @@ def index_process(library: Library) -> int:
 
 def parser_processes(library: Library) -> list[int]:
     """Return the numbers of the processes that parse documents and have nothing to do just now."""
-    parser = library._components.parser
-    assert isinstance(parser, ChildParser)
-    return parser.idle_pids
+    # It may be made when it is first needed, behind what stands for it.
+    return cast("ChildParser", library._components.parser).idle_pids
 
 
 def end_index_process(library: Library) -> None:
