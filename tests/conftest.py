@@ -1,6 +1,7 @@
 """What pytest itself needs for this suite."""
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -89,6 +90,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Remove what writes the log of an earlier test: its stream was closed with that test."""
+    root = logging.getLogger()
+    for handler in [*root.handlers]:
+        if isinstance(handler, logging.StreamHandler) and getattr(handler.stream, "closed", False):
+            root.removeHandler(handler)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is about SQLite where another store was chosen for the whole run.
 

@@ -94,6 +94,8 @@ def _with_other_end(begun: Document, other: Document) -> Document:
         f"{begun.text}\n{other.text}",
         (*begun.canonical.starts, *(start + offset for start in other.canonical.starts)),
         (*begun.canonical.places, *places),
+        begun.canonical.block_starts,
+        pages=begun.canonical.pages,
     )
     return Document(canonical, (*begun.sentences, *sentences))
 

@@ -135,8 +135,9 @@ class Meanwhile:
 
 def meanwhile(library: Library, change: Callable[[], None]) -> BackupWriter:
     """Return who backs a library up while it is changed."""
-    backups = cast("BackupWriter", library._components.backups)
-    store = cast("ServerSnapshots", backups.store)
+    deferred: Any = library._components.backups
+    store = cast("ServerSnapshots", deferred.store)
+    backups = cast("BackupWriter", deferred._made)
     first = store.rows()
     return replace(
         backups,

@@ -8,7 +8,9 @@ doctor must find the change, unless the column is listed here with a reason.
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -32,6 +34,7 @@ from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.chunk import FigureFlags
 from truespan.types.conversation import ConversationInfo
 from truespan.types.document import Document
+from truespan.types.scope import Scope
 
 QUERY = "Who lit the lamp in the harbour hut?"
 CHAPTERS = {
@@ -451,7 +454,7 @@ def examine(
     """Give what is wrong with the outputs and the doctor after a change, and after a repair."""
     place = change.table, change.column
     quiet = change.table in ORDER_ONLY or place in {*GONE, *ORPHANED} or (change.table, "*") in GONE
-    yield from (f"{name} {found}" for name, found in ask_all(shown, before, quiet=quiet))
+    yield from (f"{name} {found}" for name, found in ask_all(made, shown, before, quiet=quiet))
     if change.table in FREE:
         return
     made.library._repairs.close()
@@ -476,11 +479,41 @@ def examine(
         yield "the doctor finds nothing"
     made.library._repairs.close()
     again = {name: shown[name] for name in ("search", "reading", "pages", "read pages")}
-    found = ask_all(again, before, quiet=True)
+    found = ask_all(made, again, before, quiet=True)
     yield from (f"after repair, {name} {text}" for name, text in found)
 
 
+@contextmanager
+def held_repairs(made: Study) -> Iterator[None]:
+    """Hold back the repairs that a question starts: they change what the next one finds."""
+    repairs, may_run = made.library._repairs, threading.Event()
+    repair = repairs._repair
+
+    def repair_later(scope: Scope) -> None:
+        may_run.wait(60)
+        repair(scope)
+
+    repairs._repair = repair_later
+    try:
+        yield
+    finally:
+        may_run.set()
+        repairs._repair = repair
+
+
 def ask_all(
+    made: Study,
+    shown: dict[str, Callable[[], Any]],
+    before: dict[str, tuple[bool, Any]],
+    *,
+    quiet: bool,
+) -> list[tuple[str, str]]:
+    """Return what is wrong with each output, before anything is repaired."""
+    with held_repairs(made):
+        return list(ask_each(shown, before, quiet=quiet))
+
+
+def ask_each(
     shown: dict[str, Callable[[], Any]], before: dict[str, tuple[bool, Any]], *, quiet: bool
 ) -> Iterator[tuple[str, str]]:
     for name, ask in shown.items():
@@ -564,7 +597,7 @@ def test_no_changed_cell_of_a_server_is_shown_as_verified(tmp_path: Path) -> Non
             tried += 1
             gone = (table, name) in {*GONE, *ORPHANED} or (table, "*") in GONE
             quiet = table in ORDER_ONLY or gone
-            found = ask_all(shown, before, quiet=quiet)
+            found = ask_all(made, shown, before, quiet=quiet)
             wrong += [f"{table}.{name}: {output} {text}" for output, text in found]
             made.library._repairs.close()
             made.here.index.__dict__.update(copy.deepcopy(points))
