@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import chain
 from statistics import fmean, median
+
+from msgspec.structs import replace
 
 import truespan
 from bench.free import end_index_process
