@@ -53,9 +53,12 @@ def begins_with_title(levels: Sequence[int]) -> bool:
     return list(levels[:1]) == [1] and levels.count(1) == 1
 
 
+_NO_LETTERS = re.compile(r"[\W_]+")
+
+
 def letters_of(text: str) -> str:
     """Return the letters and digits of a text without case, to compare titles."""
-    return "".join(char for char in text.casefold() if char.isalnum())
+    return _NO_LETTERS.sub("", text.casefold())
 
 
 LARGEST_ROMAN = 3999

@@ -214,10 +214,15 @@ def _read_words(textpage: pdfium.PdfTextPage, characters: str, rotation: int) ->
             right, top = max(right, box.right), max(top, box.top)
         ends_line = text[-1] in _HYPHEN_AT_END
         text = text[:-1] + "-" if ends_line else text
-        # Broken fonts have letters at positions that are not numbers.
-        position = _rotate((left, bottom, right, top), rotation)
-        finite = (value if math.isfinite(value) else 0.0 for value in position)
-        yield _Word(text, *finite, ends_line=ends_line)
+        if rotation:
+            left, bottom, right, top = _rotate((left, bottom, right, top), rotation)
+        if not math.isfinite(left + bottom + right + top):
+            # Broken fonts have letters at positions that are not numbers.
+            position = (left, bottom, right, top)
+            left, bottom, right, top = (
+                value if math.isfinite(value) else 0.0 for value in position
+            )
+        yield _Word(text, left, bottom, right, top, ends_line)
 
 
 def _rotate(box: _Box, quarters: int) -> _Box:
@@ -237,13 +242,15 @@ def _is_apart(before: _Word, word: _Word) -> bool:
     """Return whether the gap between two words is too wide for one piece of a line."""
     height = max(before.top - before.bottom, word.top - word.bottom)
     gap = word.left - before.right
-    directions = ("R", "AL")
-    if all(
-        any(unicodedata.bidirectional(char) in directions for char in text)
-        for text in (before.text, word.text)
-    ):
+    if _is_right_to_left(before.text) and _is_right_to_left(word.text):
         gap = before.left - word.right
     return not -height < gap < _WIDE_GAP * height
+
+
+def _is_right_to_left(text: str) -> bool:
+    return not text.isascii() and any(
+        unicodedata.bidirectional(char) in ("R", "AL") for char in text
+    )
 
 
 def _join_words(words: list[_Word]) -> list[Line]:
@@ -254,7 +261,8 @@ def _join_words(words: list[_Word]) -> list[Line]:
     text = " ".join(clean(joined).split())
     if not text:
         return []
-    text = _MARKED.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
+    if not text.isascii():
+        text = _MARKED.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
     # In some fonts a word is higher if it begins or ends with a letter that goes below the line.
     heights = Counter(round(word.top - word.bottom, 1) for word in words)
     often = max(heights.values()) / 2
