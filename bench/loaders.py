@@ -144,7 +144,7 @@ def worded(sample: Sample, peer: str, kept: dict[str, Kept]) -> Figure:
 
 def kept_of(sample: Sample, text: str) -> Kept:
     """Return what became of the words of a document."""
-    found = compare(sample.words, words_of(LINKED.sub(" ", text)))
+    found = compare(sample.words, words_of(LINKED.sub(" ", text)), ordered=False)
     struck = sum(1 for word in found.added if word in sample.gone)
     return Kept(len(found.lost), len(found.doubled), struck)
 

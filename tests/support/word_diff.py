@@ -32,15 +32,18 @@ def words_of(text: str) -> list[str]:
     return [word for word in stripped if word]
 
 
-def compare(source: Sequence[str], found: Sequence[str]) -> Comparison:
-    """Return how the words that were found differ from those of the source."""
+def compare(source: Sequence[str], found: Sequence[str], *, ordered: bool = True) -> Comparison:
+    """Return how the words that were found differ from those of the source.
+
+    Where they moved is not looked at if they need not be `ordered`.
+    """
     expected, got = Counter(source), Counter(found)
     more = got - expected
     return Comparison(
         lost=tuple((expected - got).elements()),
         doubled=tuple(word for word in more.elements() if word in expected),
         added=tuple(word for word in more.elements() if word not in expected),
-        moved=_moved(source, found),
+        moved=_moved(source, found) if ordered else 0,
     )
 
 
