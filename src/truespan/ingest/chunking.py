@@ -547,7 +547,9 @@ def _token_spans(
 
     def fill(start: int) -> tuple[int, int]:
         found, decided_by = chunker.fill(start)
-        if tables and found + 1 < decided_by and found < chunker.stop:
+        if tables and found < chunker.stop:
+            # Whether a blank line follows counts as well.
+            decided_by = max(decided_by, found + len(_PARAGRAPH))
             found = tables.end_before(start, found, decided_by - 1)
         return found, decided_by
 
