@@ -401,7 +401,7 @@ class Catalogs(Part):
                       s.finish, c.chapter, c.section
                     FROM states s JOIN chunks c ON c.revision = s.revision
                       AND c.generation = s.generation AND c.position = s.position
-                    WHERE s.world_id = :world AND s.revision IN LIST(:keys)
+                    WHERE UNINDEXED(s.world_id) = :world AND s.revision IN LIST(:keys)
                       AND s.generation = :generation"""
             )
             for key, index, embedded, kind, shown_from, end, *own in rows:

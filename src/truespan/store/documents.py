@@ -146,7 +146,7 @@ class Documents(Part):
                 """SELECT s.revision, s.chunk_id, s.text_hash FROM documents d
                    JOIN revisions r ON r.document = d.key
                    JOIN states s ON s.revision = r.key AND s.generation = :generation
-                     AND s.state = 'pending' AND s.world_id = :world
+                     AND s.state = 'pending' AND UNINDEXED(s.world_id) = :world
                    WHERE d.world_id = :world AND d.number IN LIST(:numbers)""",
                 numbers=[*{chunk.document for chunk in chunks}],
             )
@@ -343,7 +343,7 @@ class Documents(Part):
         rows = self._db.at(scope).all(
             """SELECT d.number, r.number FROM documents d JOIN revisions r ON r.document = d.key
                WHERE d.world_id = :world AND d.number IN LIST(:numbers) AND EXISTS
-                 (SELECT 1 FROM states s WHERE s.world_id = :world AND s.revision = r.key
+                 (SELECT 1 FROM states s WHERE UNINDEXED(s.world_id) = :world AND s.revision = r.key
                     AND s.generation = :generation)""",
             numbers=[*{ref.document for ref in revisions}],
         )
@@ -360,7 +360,7 @@ class Documents(Part):
             profiles = session.all(
                 """SELECT DISTINCT g.profile FROM states s JOIN generations g
                      ON g.world_id = s.world_id AND g.number = s.generation
-                   WHERE s.world_id = :world AND s.revision = :key ORDER BY 1""",
+                   WHERE UNINDEXED(s.world_id) = :world AND s.revision = :key ORDER BY 1""",
                 key=key,
             )
             erase = session.value(
@@ -486,7 +486,7 @@ def _purge(session: Session, key: int) -> None:
     session.execute(
         f"""DELETE FROM vectors WHERE world_id = :world
              AND text_hash IN (SELECT text_hash FROM states
-               WHERE world_id = :world AND revision = :key
+               WHERE UNINDEXED(world_id) = :world AND revision = :key
                UNION SELECT text_hash FROM tails WHERE revision = :key)
              AND NOT EXISTS (SELECT 1 FROM states s WHERE s.world_id = :world
                AND s.text_hash = vectors.text_hash AND s.revision <> :key)

@@ -124,7 +124,7 @@ class Erasures(Part):
             own = [key for (key,) in session.all(_REVISIONS, document=document)]
             found = session.all(
                 """SELECT chunk_id, text_hash FROM states
-                   WHERE world_id = :world AND revision IN LIST(:own)
+                   WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:own)
                      AND generation = :generation AND state = 'embedded'
                    ORDER BY revision, position""",
                 own=own,

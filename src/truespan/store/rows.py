@@ -92,7 +92,7 @@ def tally_each(session: Session, changed: Iterable[Row]) -> None:
         counts = session.all(
             """SELECT revision, count(*), count(*) FILTER (WHERE state = 'embedded'),
                  count(*) FILTER (WHERE state = 'quarantined')
-               FROM states WHERE world_id = :world AND revision IN LIST(:revisions)
+               FROM states WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:revisions)
                  AND generation = :generation GROUP BY revision""",
             revisions=sorted(revisions),
             generation=generation,
