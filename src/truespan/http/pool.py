@@ -99,7 +99,7 @@ class Pool:
             del self._deadlines[future]
 
     def _watch_deadlines(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
-        """Have the requests that are late at `end` told so. One timer serves all requests."""
+        """End the requests that are late at `end`. One timer serves all requests."""
         if self._next_deadline is not None:
             self._next_deadline.cancel()
         self._next_deadline = loop.call_at(end, self._expire, loop)

@@ -114,8 +114,8 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
 
     def put(event: Event | None) -> None:
         produced.append(None if event is None else _encode_event(event))
-        # Not for each event: waking the loop costs more than the event. Whoever waits has cleared
-        # `ready` before taking out what there is.
+        # Not for each event: waking the loop costs more than the event. The sender clears
+        # `ready` before it takes out what there is.
         if not ready.is_set():
             loop.call_soon_threadsafe(ready.set)
 

@@ -505,7 +505,7 @@ def _covered_words(scope: Scope, ref: RevisionRef, rows: Sequence[Row]) -> Itera
     packed = b""
     for term, members, stored in rows:
         if stored != _seal_postings(scope, term, members, stored[:-_SEAL]):
-            # Nobody can say whose it was.
+            # Which revisions it belongs to is unknown.
             return [(term, stored)]
         part = _part_of(ref, members, stored)
         if part is not None:

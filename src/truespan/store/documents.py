@@ -436,8 +436,8 @@ def _unfinished(session: Session, keys: Sequence[int]) -> set[int]:
 def _activate_first(
     session: Session, world: WorldId, refs: Collection[RevisionRef]
 ) -> set[RevisionRef]:
-    """Activate what `_activate` would of the first revisions of documents, all at once. Nobody can
-    have a position in them, and no other revision is active."""
+    """Activate first revisions of documents that are fully embedded, all at once. No reader has a
+    position in them, and no other revision is active."""
     if not refs:
         return set()
     found = [
