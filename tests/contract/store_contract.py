@@ -82,6 +82,27 @@ class StoreContract:
         assert here.store.find_world(OWNER, "two") is None
         assert here.store.find_world(OWNER, made.id.upper()) is None
 
+    def test_a_name_that_was_looked_up_before_leads_to_the_world_that_has_it_now(
+        self, here: Place
+    ) -> None:
+        store = here.store
+        first, other = (store.create_world(OWNER, name).id for name in ("one", "two"))
+        allowed = Authority(frozenset({first}), frozenset({Verb.READ}))
+
+        def ids(name: str) -> list[str | None]:
+            found = [store.find_world(authority, name) for authority in (OWNER, allowed)]
+            return [world and world.id for world in found]
+
+        assert ids("one") == ids("one") == [first, first]
+        assert ids("two") == ids("two") == [other, None]
+        # As if another process had given both names away.
+        store._ids.update({"one": other, "two": first})
+        assert (ids("one"), ids("two")) == ([first, first], [other, None])
+        store.delete_world(OWNER, first, erase=False)
+        assert ids("one") == [None, None]
+        again = store.create_world(OWNER, "one").id
+        assert ids("one") == [again, None]
+
     def test_worlds_are_listed_by_name_as_far_as_an_authority_sees_them(self, here: Place) -> None:
         made = {name: here.store.create_world(OWNER, name).id for name in ("b", "Ä", "a", "B")}
         reader = Authority(frozenset({made["a"]}), frozenset({Verb.READ}))

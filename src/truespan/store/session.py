@@ -296,6 +296,8 @@ class Part:
 
     _db: Database
     _clock: Clock
+    _ids: dict[str, str]
+    """The ids that worlds were last found to have, by name."""
 
 
 def scope_values(scope: Scope | str | None) -> dict[str, Any]:
@@ -308,8 +310,8 @@ def scope_values(scope: Scope | str | None) -> dict[str, Any]:
 def is_world_id(text: str) -> bool:
     """Say whether a text is spelled like the id of a world."""
     try:
-        return str(UUID(text)) == text
-    except (ValueError, AttributeError):
+        return len(text) == 36 and str(UUID(text)) == text
+    except (ValueError, AttributeError, TypeError):
         return False
 
 

@@ -46,6 +46,9 @@ _WHOLE: Final = (
 _WITH_DEFAULT: Final = f"{_WHOLE} {_DEFAULT}"
 _WITH_NUMBERED: Final = f"{_WHOLE} {_NUMBERED}"
 
+_MOST_IDS: Final = 10_000
+"""Names whose ids are remembered."""
+
 _WORLD_ALIAS: Final = ""
 """How the default of a world is named among the aliases that were moved."""
 
@@ -125,9 +128,12 @@ class Worlds(Part):
     ) -> World | None:
         """Return the world with this id or name, with the generation that is selected. The
         authority is checked before anything of the world is read."""
-        if is_world_id(reference) and not isinstance(selector, str):
-            found = self._find_by_id(authority, WorldId(reference), selector)
-            if found is not None:
+        is_id = is_world_id(reference)
+        known = reference if is_id else self._ids.get(reference)
+        if known is not None and not isinstance(selector, str):
+            found = self._find_by_id(authority, WorldId(known), selector)
+            # A known id only saves a statement: by now the name may belong to another world.
+            if found is not None and reference in (found.id, found.name):
                 return found
         with self._db.read_every_world() as session:
             named = session.one(
@@ -135,12 +141,15 @@ class Worlds(Part):
                 f"""SELECT {_NAMED}
                    FROM directory d WHERE IS_WORLD(d, :id) OR d.name = :reference
                    ORDER BY coalesce(IS_WORLD(d, :id), false) DESC LIMIT 1""",
-                id=reference if is_world_id(reference) else None,
+                id=reference if is_id else None,
                 reference=reference,
             )
             if named is None or not authority.sees(WorldId(named[0])):
                 return None
             *named, recorded = named
+            if len(self._ids) >= _MOST_IDS:
+                self._ids.clear()
+            self._ids[named[1]] = named[0]
             if recorded == world_checksum(*named):
                 if isinstance(selector, str):
                     return _find_aliased(session, tuple(named), selector)
