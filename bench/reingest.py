@@ -103,7 +103,7 @@ def drafted(path: Path, chunking: str) -> Draft:
     with closing(ChildParser()) as parser:
         return make_draft(
             source,
-            parser.parse(path.name, path.read_bytes(), images=False),
+            parser.parse(path.name, path.read_bytes()),
             preparation=Preparation(),
             source_hash="",
             recipe="",

@@ -29,7 +29,7 @@ from tests.support.hostile.zip_maker import archive, members_of
 from tools import fuzz_seeds
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
 from truespan.parsing.child_parser import ChildParser
-from truespan.types.source import DocumentOptions
+from truespan.types.source import DocumentOptions, ParseOptions
 
 FORMATS = {
     "docx": "docx",
@@ -299,7 +299,7 @@ def tried(parser: ChildParser, case: Case) -> tuple[Case, str, str | None]:
             for member in parser.members(name, content, HELD).members[:3]:
                 parser.members(name, content, HELD, member.name)
         else:
-            parser.parse(name, content, images=case.number % 2 == 0)
+            parser.parse(name, content, ParseOptions(images=case.number % 2 == 0))
     except LoaderCrashed as crash:
         return case, "LoaderCrashed", f"crashed: {' '.join(getattr(crash, '__notes__', ['ended']))}"
     except SourceTooCostly:

@@ -17,11 +17,13 @@ from truespan.types.maintenance import BackupReport, FileFate, Ownership, Remove
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import (
+    PARSE_DEFAULTS,
     DocumentOptions,
     Entry,
     FoundSources,
     Members,
     Page,
+    ParseOptions,
     Source,
     Upload,
 )
@@ -359,17 +361,8 @@ class FolderWatcher(Protocol):
 class SourceParser(Protocol):
     """Parses sources and splits their text, apart from everything else, where neither harms."""
 
-    def parse(
-        self,
-        name: str,
-        data: bytes,
-        *,
-        images: bool,
-        hidden: bool = False,
-        quotes: bool = True,
-        ocr: bool = False,
-    ) -> Loaded:
-        """Return what a source holds; see `parsing.load` for the options.
+    def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
+        """Return what a source holds; see `parsing.load`.
 
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.

@@ -35,6 +35,7 @@ from truespan.parsing import load
 from truespan.parsing.child_parser import ChildFailed, ChildLink, ChildParser
 from truespan.parsing.child_process import Limits, Task, peak_memory
 from truespan.parsing.sentences import split_sentences
+from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
@@ -61,7 +62,7 @@ def probing() -> Iterator[ChildParser]:
 
 
 def said(parser: ChildParser, name: str, content: object = "") -> str:
-    return parser.parse(name, str(content).encode(), images=False).blocks[0].text
+    return parser.parse(name, str(content).encode()).blocks[0].text
 
 
 # What comes back
@@ -78,7 +79,19 @@ def said(parser: ChildParser, name: str, content: object = "") -> str:
     ],
 )
 def test_a_child_gives_what_its_loader_gives(parser: ChildParser, name: str, content: bytes):
-    assert parser.parse(name, content, images=True) == load(name, content, images=True)
+    assert parser.parse(name, content, ParseOptions(images=True)) == load(
+        name, content, ParseOptions(images=True)
+    )
+
+
+def test_each_option_reaches_the_child(probing: ChildParser):
+    usual = ParseOptions()
+    for name in ("images", "hidden_sheets", "mail_quotes"):
+        changed = usual._replace(**{name: not getattr(usual, name)})
+        assert probing.parse("options", b"", changed).blocks[0].text == str(changed)
+    # Recognition is costly, so that only a format with pictures of text gets it.
+    recognised = usual._replace(ocr=True)
+    assert probing.parse("options", b"", recognised).blocks[0].text == str(usual)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +107,7 @@ def test_a_refusal_is_the_same_as_without_a_child(
     parser: ChildParser, name: str, content: bytes, kind: type[SourceRefused]
 ):
     with pytest.raises(kind) as caught:
-        parser.parse(name, content, images=False)
+        parser.parse(name, content)
     with pytest.raises(kind) as expected:
         load(name, content)
 
@@ -189,9 +202,7 @@ def test_several_threads_get_each_their_own_answer(parser: ChildParser):
     texts = [f"This is text {number}." for number in range(40)]
 
     with ThreadPoolExecutor(8) as threads:
-        found = list(
-            threads.map(lambda text: parser.parse("a.txt", text.encode(), images=False), texts)
-        )
+        found = list(threads.map(lambda text: parser.parse("a.txt", text.encode()), texts))
 
     assert [loaded.blocks[0].text for loaded in found] == texts
 
@@ -201,10 +212,10 @@ def test_one_child_serves_many_documents(parser: ChildParser, ballast: int):
     """The system counts the memory of a parent as if its children had used it."""
     held = b"x" * ballast
     parser.close()
-    parser.parse("a.txt", TEXT, images=False)
+    parser.parse("a.txt", TEXT)
     before = set(parser.idle_pids)
     for _ in range(5):
-        parser.parse("a.txt", TEXT, images=False)
+        parser.parse("a.txt", TEXT)
 
     assert set(parser.idle_pids) == before
     assert len(held) == ballast
@@ -229,9 +240,9 @@ def test_a_document_that_takes_too_long_is_given_up():
     parser = ChildParser(cpu_seconds=1, cpu_seconds_per_mb=0)
 
     with pytest.raises(SourceTooCostly):
-        parser.parse("a.md", SLOW, images=False)
+        parser.parse("a.md", SLOW)
 
-    assert parser.parse("a.txt", TEXT, images=False).blocks
+    assert parser.parse("a.txt", TEXT).blocks
     parser.close()
 
 
@@ -252,9 +263,9 @@ def test_a_document_that_needs_too_much_memory_is_given_up():
     parser = ChildParser(memory_bytes=60 << 20)
 
     with pytest.raises(SourceTooCostly):
-        parser.parse("a.txt", b"a\n\n" * 500_000, images=False)
+        parser.parse("a.txt", b"a\n\n" * 500_000)
 
-    assert parser.parse("a.txt", TEXT, images=False).blocks
+    assert parser.parse("a.txt", TEXT).blocks
     parser.close()
 
 
@@ -263,9 +274,9 @@ def test_a_document_that_grows_too_much_is_refused():
     parser = ChildParser(output_bytes=1000)
 
     with pytest.raises(SourceTooLarge):
-        parser.parse("a.txt", b"a\n\n" * 1000, images=False)
+        parser.parse("a.txt", b"a\n\n" * 1000)
 
-    assert parser.parse("a.txt", TEXT, images=False).blocks
+    assert parser.parse("a.txt", TEXT).blocks
     parser.close()
 
 
@@ -376,28 +387,28 @@ def test_a_child_knows_no_keys(probing: ChildParser, monkeypatch: pytest.MonkeyP
 
 @proves("loader.child-process")
 def test_a_child_that_is_killed_while_it_waits_is_replaced(parser: ChildParser):
-    parser.parse("a.txt", TEXT, images=False)
+    parser.parse("a.txt", TEXT)
     for pid in parser.idle_pids:
         os.kill(pid, signal.SIGKILL)
 
-    assert parser.parse("a.txt", TEXT, images=False).blocks
+    assert parser.parse("a.txt", TEXT).blocks
 
 
 @proves("loader.child-process")
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at a process's times in /proc")
 def test_a_child_that_is_killed_at_work_fails_that_document_only():
     parser = ChildParser()
-    parser.parse("a.txt", TEXT, images=False)
+    parser.parse("a.txt", TEXT)
     (pid,) = parser.idle_pids
     begun = ticks(pid)
     killer = threading.Thread(target=kill_at_work, args=[pid, begun + 20])
     killer.start()
 
     with pytest.raises(LoaderCrashed):
-        parser.parse("a.md", SLOW, images=False)
+        parser.parse("a.md", SLOW)
 
     killer.join()
-    assert parser.parse("a.txt", TEXT, images=False).blocks
+    assert parser.parse("a.txt", TEXT).blocks
     parser.close()
 
 
@@ -416,13 +427,13 @@ PARENT = """
 import os, signal, sys
 from truespan.parsing.child_parser import ChildParser
 parser = ChildParser(cpu_seconds=1, module="tests.support.child_probe")
-parser.parse("repeat", b"1", images=False)
+parser.parse("repeat", b"1")
 print(parser.idle_pids[0], flush=True)
 sys.stdin.readline()
 if sys.argv[1] == "at work":
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     signal.setitimer(signal.ITIMER_REAL, 0.2)
-    parser.parse("wait", b"", images=False)
+    parser.parse("wait", b"")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -463,14 +474,14 @@ from truespan.parsing.child_parser import ChildParser
 # Whoever runs this in the background may have it ignore interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 parser = ChildParser(module="tests.support.child_probe")
-parser.parse("repeat", b"1", images=False)
+parser.parse("repeat", b"1")
 signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
 signal.setitimer(signal.ITIMER_REAL, 0.2)
 try:
-    parser.parse("wait", b"", images=False)
+    parser.parse("wait", b"")
 except KeyboardInterrupt:
     print("interrupted", len(parser.idle_pids), flush=True)
-print(parser.parse("repeat", b"2", images=False).blocks[0].text)
+print(parser.parse("repeat", b"2").blocks[0].text)
 parser.close()
 """
 
@@ -489,14 +500,14 @@ def test_after_an_interrupt_no_answer_is_taken_for_another():
 
 def test_closing_ends_the_children_and_a_later_use_starts_new_ones():
     parser = ChildParser()
-    parser.parse("a.txt", TEXT, images=False)
+    parser.parse("a.txt", TEXT)
     (pid,) = parser.idle_pids
 
     parser.close()
 
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert parser.parse("a.txt", TEXT, images=False).blocks
+    assert parser.parse("a.txt", TEXT).blocks
     parser.close()
 
 
@@ -504,7 +515,7 @@ def test_a_child_that_cannot_start_says_so():
     parser = ChildParser(module="truespan.parsing.no_such_module")
 
     with pytest.raises(LoaderCrashed) as caught:
-        parser.parse("a.txt", TEXT, images=False)
+        parser.parse("a.txt", TEXT)
 
     assert "installation" in caught.value.advice
 
@@ -526,7 +537,7 @@ def test_a_child_that_gets_no_chance_to_start_can_be_tried_again(
     parser = ChildParser(module=module, start_seconds=0.5 if module == "child_late" else 60.0)
 
     with pytest.raises(LoaderNotStarted) as caught:
-        parser.parse("a.txt", TEXT, images=False)
+        parser.parse("a.txt", TEXT)
 
     assert caught.value.retryable
     assert "installation" not in str(caught.value)
@@ -555,7 +566,7 @@ source, content = HOSTILE["pdf-forms-that-double"](Trap("http://127.0.0.1:9/", "
 # Long, so that memory runs out first on any machine.
 parser = ChildParser(cpu_seconds=60, memory_bytes=300 << 20)
 try:
-    parser.parse(source, content, images=False)
+    parser.parse(source, content)
 except SourceRefused as refusal:
     print(refusal.code)
 parser.close()

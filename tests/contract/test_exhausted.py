@@ -269,12 +269,12 @@ def test_files_that_cannot_be_opened_say_that_descriptors_are_in_use(tmp_path: P
             raised(lambda: read_file(str(path), "a.txt", jailed=True, max_bytes=100)),
             raised(lambda: list_folder(str(tmp_path))),
             raised(lambda: read_settings(tmp_path, {})),
-            raised(lambda: parser.parse("a.txt", b"text", images=False)),
+            raised(lambda: parser.parse("a.txt", b"text")),
             raised(lambda: receive(tmp_path / "uploads", Upload("a.txt", path))),
         ]
 
     assert [type(failure) for failure in failures] == [TooManyOpenFiles] * len(failures)
-    assert parser.parse("a.txt", b"text", images=False).blocks
+    assert parser.parse("a.txt", b"text").blocks
     parser.close()
 
 

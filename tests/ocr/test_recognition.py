@@ -13,6 +13,7 @@ from tests.support.pdf_maker import Page, column, make_pdf
 from truespan.errors import SourceBroken, SourceEmpty, SourceTooLarge
 from truespan.parsing import load
 from truespan.parsing.child_parser import ChildParser
+from truespan.types.source import ParseOptions
 from truespan.types.text import Loaded
 
 pytestmark = pytest.mark.ocr
@@ -52,7 +53,7 @@ def test_an_image_is_read_in_a_child_process_with_its_limits():
     parser = ChildParser(ocr_cpu_seconds=300)
     try:
         found = parser.parse(
-            "scan.png", saved(picture(tuple(FIRST)), "PNG"), images=False, ocr=True
+            "scan.png", saved(picture(tuple(FIRST)), "PNG"), ParseOptions(ocr=True)
         )
     finally:
         parser.close()
@@ -66,12 +67,12 @@ def test_a_photograph_is_read_upright_and_pages_of_a_tiff_are_pages():
     turned = picture(tuple(FIRST)).rotate(90, expand=True)
     exif = turned.getexif()
     exif[0x0112] = 6  # The camera was held upright: show it turned by 90 degrees clockwise.
-    photograph = load("a.jpg", saved(turned, "JPEG", exif=exif, quality=90), ocr=True)
+    photograph = load("a.jpg", saved(turned, "JPEG", exif=exif, quality=90), ParseOptions(ocr=True))
     pages = [picture(tuple(SECOND))]
     tiff = load(
         "a.tiff",
         saved(picture(tuple(FIRST)), "TIFF", save_all=True, append_images=pages),
-        ocr=True,
+        ParseOptions(ocr=True),
     )
 
     assert text_of(photograph) == " ".join(FIRST)
@@ -86,14 +87,14 @@ def test_scanned_pages_of_a_pdf_are_read_among_pages_with_text():
     both.import_pages(pdfium.PdfDocument(saved(picture(tuple(FIRST)), "PDF")))
     file = io.BytesIO()
     both.save(file)
-    found = load("a.pdf", file.getvalue(), ocr=True)
+    found = load("a.pdf", file.getvalue(), ParseOptions(ocr=True))
 
     assert text_of(found) == " ".join([*SECOND, *FIRST])
     assert [(start.page, start.unit) for block in found.blocks for start in block.pages] == [
         (1, "page"),
         (2, "scanned page"),
     ]
-    assert load("a.pdf", file.getvalue(), ocr=True) == found
+    assert load("a.pdf", file.getvalue(), ParseOptions(ocr=True)) == found
     assert load("a.pdf", file.getvalue()).warnings == (
         "1 of 2 pages hold pictures and hardly any text.",
     )
@@ -102,7 +103,7 @@ def test_scanned_pages_of_a_pdf_are_read_among_pages_with_text():
 def test_unclear_words_are_marked():
     small = picture(tuple(FIRST), ink=120)
     blurred = small.resize((small.width // 7, small.height // 7)).resize(small.size)
-    found = load("a.png", saved(blurred, "PNG"), ocr=True)
+    found = load("a.png", saved(blurred, "PNG"), ParseOptions(ocr=True))
 
     assert "unclear page" in {start.unit for block in found.blocks for start in block.pages}
     assert any("unclear" in warning for warning in found.warnings)
@@ -119,7 +120,7 @@ def test_broken_huge_and_blank_images_are_refused():
         (saved(picture((" ",)), "PNG"), SourceEmpty),
     ):
         with pytest.raises(error):
-            load("a.png", data, ocr=True)
+            load("a.png", data, ParseOptions(ocr=True))
 
 
 def test_a_scan_is_found_by_its_words_and_says_that_it_is_one(

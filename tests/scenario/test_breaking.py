@@ -36,6 +36,7 @@ from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
+from truespan.types.source import ParseOptions
 
 OTHER = docx(paragraph("Another text ", drawing("rId1", "new")), media={"other.gif": GIF})
 MOST_STEPS = 40
@@ -140,7 +141,9 @@ def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> Non
 def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
     assets, world = here.library._components.assets, here.library.create_world("world")
-    images = here.library._components.parser.parse("a.docx", REPORT, images=True).images
+    images = here.library._components.parser.parse(
+        "a.docx", REPORT, ParseOptions(images=True)
+    ).images
     assets.stage_images(world.id, "a", "earlier", images[:1])  # type: ignore[arg-type]
     later = tmp_path / "assets" / "a" / ".aside-later"
     assets.stage_images(world.id, "a", "later", images[1:])  # type: ignore[arg-type]

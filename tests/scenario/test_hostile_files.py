@@ -14,6 +14,7 @@ from tests.promises import proves
 from tests.support.hostile import HOSTILE, Trap
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
 from truespan.parsing.child_parser import ChildParser
+from truespan.types.source import ParseOptions
 from truespan.types.text import Loaded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
@@ -81,7 +82,9 @@ class Taker:
         if name not in self._ends:
             parser = self._impatient if name in MAY_BE_TOO_COSTLY else self._usual
             try:
-                self._ends[name] = said(parser.parse(*HOSTILE[name](self._trap), images=True))
+                self._ends[name] = said(
+                    parser.parse(*HOSTILE[name](self._trap), ParseOptions(images=True))
+                )
             except (SourceRefused, LoaderCrashed) as error:
                 self._ends[name] = error
         return self._ends[name]

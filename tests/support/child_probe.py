@@ -15,6 +15,7 @@ from pathlib import Path
 
 from truespan.errors import SourceBroken
 from truespan.parsing import child_process as process
+from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, CanonicalText, Loaded, Sentence
 
 NATIVE = ctypes.CDLL(None) if sys.platform != "win32" else None
@@ -168,10 +169,10 @@ PROBES: tuple[Callable[[str], object], ...] = (
 BY_NAME = {probe.__name__: probe for probe in PROBES}
 
 
-def probe(name: str, document: bytes, **options: bool) -> Loaded:
+def probe(name: str, document: bytes, options: ParseOptions) -> Loaded:
     """Do what the name says, in the place of the loader."""
     try:
-        said = str(BY_NAME[name](document.decode()))
+        said = str(options if name == "options" else BY_NAME[name](document.decode()))
     except PermissionError as refusal:
         said = f"refused: {type(refusal).__name__}"
     return Loaded((Block(BlockKind.PARAGRAPH, said),))

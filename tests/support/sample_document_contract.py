@@ -32,6 +32,7 @@ from tests.support.sample_document import (
 )
 from tests.support.word_diff import compare, words_of
 from truespan.parsing import load
+from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, Loaded
 
 Made = Callable[["Document"], bytes]
@@ -220,7 +221,7 @@ class TreatiseContract:
     def test_a_picture_has_its_description_and_its_bytes(
         self, document: Document, made: Made
     ) -> None:
-        loaded = load(document.name, made(document), images=True)
+        loaded = load(document.name, made(document), ParseOptions(images=True))
         (placed,) = [placed for block in loaded.blocks for placed in block.figures]
 
         assert [placed.figure.alt] == [piece.alt for piece in of_kind(document, Picture)]

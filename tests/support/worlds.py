@@ -44,7 +44,7 @@ from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority, Scope, admits
-from truespan.types.source import DocumentOptions, Members
+from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
 from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap, fold_names
 from truespan.types.trust import Hit
 from truespan.world import World
@@ -145,17 +145,8 @@ class HandClock:
 class DirectParser:
     """Parses in this very process, with the code that the child process runs."""
 
-    def parse(
-        self,
-        name: str,
-        data: bytes,
-        *,
-        images: bool,
-        hidden: bool = False,
-        quotes: bool = True,
-        ocr: bool = False,
-    ) -> Loaded:
-        return load(name, data, images=images, hidden=hidden, quotes=quotes, ocr=ocr)
+    def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
+        return load(name, data, options)
 
     def members(
         self, name: str, data: bytes, options: DocumentOptions, first: str | None = None

@@ -12,7 +12,7 @@ from truespan.errors import SourceEncrypted, SourceRefused, SourceUnsafe, Source
 from truespan.parsing import load
 from truespan.parsing.members import list_members, read_members
 from truespan.types.metadata import check_metadata
-from truespan.types.source import DocumentOptions, Member
+from truespan.types.source import DocumentOptions, Member, ParseOptions
 
 HEAD = (
     b"Message-ID: <lamp.7@quay.example>\nIn-Reply-To: <lamp.6@quay.example>\n"
@@ -142,7 +142,7 @@ def test_quoted_replies_are_left_out_by_choice(
     headers: bytes, body: bytes, expected: list[str]
 ) -> None:
     data = b"From: a@b.example\n" + headers + b"\n" + body
-    everything, folded = load("a.eml", data), load("a.eml", data, quotes=False)
+    everything, folded = load("a.eml", data), load("a.eml", data, ParseOptions(mail_quotes=False))
 
     assert [block.text for block in folded.blocks[1:]] == expected
     kept = len(folded.blocks) == len(everything.blocks)
@@ -155,7 +155,7 @@ def test_quoted_replies_of_the_better_form_are_left_out() -> None:
     message = alternative(
         "Yes.\n\n> Is it lit?\n", "<p>Yes.<blockquote type=cite>Is it?</blockquote>"
     )
-    folded = load("a.eml", message.as_bytes(), quotes=False)
+    folded = load("a.eml", message.as_bytes(), ParseOptions(mail_quotes=False))
 
     assert [block.text for block in folded.blocks[1:]] == ["Yes."]
     assert folded.warnings == ("Quoted replies left out: 1.",)

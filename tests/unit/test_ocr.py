@@ -15,7 +15,7 @@ from truespan.parsing.detect import Format, format_of
 from truespan.parsing.ocr import Recognised, describe, to_lines
 from truespan.parsing.pdf import is_garbled
 from truespan.parsing.pdf.paragraphs import join_paragraphs, place_lines
-from truespan.types.source import DocumentOptions
+from truespan.types.source import DocumentOptions, ParseOptions
 from truespan.types.text import PageStart, is_unit, name_pages
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(32)
@@ -147,4 +147,4 @@ def test_recognition_changes_the_recipe_of_what_may_be_scanned_alone():
 def test_a_pdf_with_text_reads_the_same_with_recognition():
     data = make_pdf([Page(column(LINES))])
 
-    assert load("a.pdf", data, ocr=True) == load("a.pdf", data)
+    assert load("a.pdf", data, ParseOptions(ocr=True)) == load("a.pdf", data)

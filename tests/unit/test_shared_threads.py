@@ -178,7 +178,7 @@ def test_child_parsers() -> None:
         def parse(place: int) -> object:
             if place % 4:
                 return None
-            loaded = parser.parse("a.md", TEXTS[place].encode(), images=False)
+            loaded = parser.parse("a.md", TEXTS[place].encode())
             return loaded, parser.split("a.md", CanonicalText(TEXTS[place]), "en")
 
         return parse

@@ -12,13 +12,14 @@ from tests.support.sheet_maker import cell, ods, relations, rows, sheet, xlsb, x
 from truespan.errors import SourceBroken, SourceEmpty, SourceEncrypted, SourceUnsafe
 from truespan.parsing import load
 from truespan.parsing.sheets.number_format import compile_format, show_plain, text_format
+from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 SALES = [["City", "Sold", "Share"], ["Bergen", 12, 0.25], ["Oslo", 36, 0.75]]
 
 
 def read(data: bytes, name: str = "book.xlsx", *, hidden: bool = False) -> Loaded:
-    return load(name, data, hidden=hidden)
+    return load(name, data, ParseOptions(hidden_sheets=hidden))
 
 
 def outline(loaded: Loaded) -> list[tuple[str, str, int]]:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -36,7 +35,13 @@ from truespan.types.profile import (
     chunking_fields,
 )
 from truespan.types.request import Defaults
-from truespan.types.source import DocumentKind, DocumentOptions, Source
+from truespan.types.source import (
+    PARSE_DEFAULTS,
+    DocumentKind,
+    DocumentOptions,
+    ParseOptions,
+    Source,
+)
 from truespan.types.telemetry import Stage
 from truespan.types.text import (
     Block,
@@ -61,17 +66,6 @@ def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
             chunk.index, chunk.dedupe_hash = len(unique), key
             unique[key] = chunk
     return tuple(unique.values())
-
-
-class ParseOptions(NamedTuple):
-    """What of a source is parsed, if its format has that; see `parsing.load`."""
-
-    hidden: bool = False
-    quotes: bool = True
-    ocr: bool = False
-
-
-DEFAULT_OPTIONS = ParseOptions()
 
 
 class Preparation(Struct, frozen=True):
@@ -116,8 +110,9 @@ class Preparation(Struct, frozen=True):
             return getattr(self, name) if stated is None else stated
 
         return ParseOptions(
-            hidden=traits.sheets and choose("hidden_sheets"),
-            quotes=not traits.mail or choose("mail_quotes"),
+            images=self.figures.extract_images,
+            hidden_sheets=traits.sheets and choose("hidden_sheets"),
+            mail_quotes=not traits.mail or choose("mail_quotes"),
             ocr=traits.scans and choose("ocr"),
         )
 
@@ -144,7 +139,7 @@ class Preparation(Struct, frozen=True):
         counter: TokenCounter,
         *,
         pictures: bool = True,
-        parse_options: ParseOptions = DEFAULT_OPTIONS,
+        parse_options: ParseOptions = PARSE_DEFAULTS,
         line: int = 0,
     ) -> str:
         """Return a digest of everything that is done to a source's bytes."""
@@ -169,9 +164,9 @@ class Preparation(Struct, frozen=True):
         }
         # Only what differs from the default, so that nothing is parsed again because of an option
         # that is new.
-        if parse_options.hidden:
+        if parse_options.hidden_sheets:
             steps["hidden_sheets"] = True
-        if not parse_options.quotes:
+        if not parse_options.mail_quotes:
             steps["mail_quotes"] = False
         if parse_options.ocr:
             steps["ocr"] = RECOGNITION_VERSION

@@ -29,7 +29,7 @@ from truespan.errors import (
     SourceRefused,
     TruespanError,
 )
-from truespan.ingest.draft import DEFAULT_VERSION, ParseOptions, make_draft
+from truespan.ingest.draft import DEFAULT_VERSION, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.manifest import parse_manifest
@@ -63,6 +63,7 @@ from truespan.types.source import (
     Entry,
     FoundSources,
     IngestOptions,
+    ParseOptions,
     Source,
     is_page,
     short_path,
@@ -149,8 +150,7 @@ class _DraftMaker:
         if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None
         with deps.trace.stage(Stage.BLOCKS):
-            images = deps.preparation.figures.extract_images
-            loaded = deps.parser.parse(name, content, images=images, **options._asdict())
+            loaded = deps.parser.parse(name, content, options)
             if line:
                 first, *others = loaded.blocks
                 first = replace(first, pages=(PageStart(0, line, "line"),))

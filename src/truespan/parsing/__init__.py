@@ -27,7 +27,7 @@ from truespan.parsing.detect import (
     may_hold_members,
     supported,
 )
-from truespan.types.source import DocumentKind
+from truespan.types.source import PARSE_DEFAULTS, DocumentKind, ParseOptions
 from truespan.types.text import Loaded
 
 __all__ = [
@@ -44,21 +44,8 @@ LOADER_VERSION = 4
 """Increased whenever a source would give other blocks."""
 
 
-def load(
-    name: str,
-    data: bytes,
-    *,
-    images: bool = False,
-    hidden: bool = False,
-    quotes: bool = True,
-    ocr: bool = False,
-) -> Loaded:
+def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
     """Parse the source `name` with the content `data`.
-
-    Pictures are always found and placed; their bytes are read only if `images` is true. Hidden
-    sheets, rows and columns of workbooks are read only if `hidden` is true, and the earlier
-    messages that an e-mail quotes only with `quotes`. With `ocr` the text of images and of scanned
-    pages is recognised.
 
     Raises:
         SourceRefused: the source cannot become a document; its kind says why.
@@ -67,7 +54,7 @@ def load(
     found = format_of(name, data)
     if found is None:
         raise explain_refusal(shown, data)
-    loaded = _load(found, shown, data, images, hidden, quotes, ocr)
+    loaded = _load(found, shown, data, options)
     # Whether the words of pictures are enough depends on settings that are not known here.
     if not any(
         clean(block.text).strip() or any(placed.figure.alt for placed in block.figures)
@@ -105,9 +92,7 @@ def can_recognise() -> bool:
     return find_spec("rapidocr") is not None and find_spec("PIL") is not None
 
 
-def _load(
-    found: Format, shown: str, data: bytes, images: bool, hidden: bool, quotes: bool, ocr: bool
-) -> Loaded:
+def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Loaded:
     # Imported here, because most runs of the program parse nothing.
     match found:
         case Format.ZIP:
@@ -119,15 +104,15 @@ def _load(
         case Format.DOCX:
             from truespan.parsing.docx import load_docx
 
-            return load_docx(shown, data, images=images)
+            return load_docx(shown, data, images=options.images)
         case Format.PPTX:
             from truespan.parsing.pptx import load_pptx
 
-            return load_pptx(shown, data, images=images)
+            return load_pptx(shown, data, images=options.images)
         case Format.ODT | Format.ODP:
             from truespan.parsing.odf import load_odf
 
-            return load_odf(shown, data, images=images)
+            return load_odf(shown, data, images=options.images)
         case Format.RTF:
             from truespan.parsing.rtf import load_rtf
 
@@ -135,13 +120,13 @@ def _load(
         case Format.EPUB:
             from truespan.parsing.epub import load_epub
 
-            return load_epub(shown, data, images=images)
+            return load_epub(shown, data, images=options.images)
         case Format.PDF:
             from truespan.parsing.pdf import load_pdf
 
-            return load_pdf(shown, data, ocr=ocr and can_recognise())
+            return load_pdf(shown, data, ocr=options.ocr and can_recognise())
         case Format.IMAGE:
-            if not ocr or not can_recognise():
+            if not options.ocr or not can_recognise():
                 raise SourceUnsupported(shown, advice=OCR_ADVICE)
             from truespan.parsing.ocr import Recogniser, load_image
 
@@ -149,11 +134,11 @@ def _load(
         case Format.HTML:
             from truespan.parsing.html import load_html
 
-            return load_html(shown, data, images=images)
+            return load_html(shown, data, images=options.images)
         case Format.EMAIL:
             from truespan.parsing.mail import load_message
 
-            return load_message(shown, data, quotes=quotes)
+            return load_message(shown, data, quotes=options.mail_quotes)
         case Format.MAILBOX:
             # Its messages are documents; it comes here if it has none.
             raise SourceEmpty(shown, advice="There is no message in it.")
@@ -174,7 +159,7 @@ def _load(
     if found in SHEETS:
         from truespan.parsing.sheets import load_sheets
 
-        return load_sheets(found, shown, data, hidden=hidden)
+        return load_sheets(found, shown, data, hidden=options.hidden_sheets)
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)

@@ -40,7 +40,6 @@ from truespan.parsing.child_process import (
     OUT_OF_TIME,
     Limits,
     MembersRequest,
-    Options,
     Refusal,
     Task,
     in_bytes,
@@ -49,7 +48,7 @@ from truespan.parsing.child_process import (
     send_request,
 )
 from truespan.parsing.detect import RECOGNISED, format_of
-from truespan.types.source import DocumentOptions, Members
+from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
 from truespan.types.text import CanonicalText, Loaded, Sentence
 
 START_SECONDS = 60.0
@@ -139,7 +138,7 @@ class ChildLink:
         name: str,
         document: bytes,
         limits: Limits,
-        options: Options = Options.NONE,
+        options: ParseOptions = PARSE_DEFAULTS,
     ) -> Answer:
         """Return the child's answer. After an error the child cannot be used any more.
 
@@ -277,25 +276,14 @@ class ChildParser:
         self._free: list[ChildLink] = []
         self._owner = os.getpid()
 
-    def parse(
-        self,
-        name: str,
-        data: bytes,
-        *,
-        images: bool,
-        hidden: bool = False,
-        quotes: bool = True,
-        ocr: bool = False,
-    ) -> Loaded:
-        """Return what a source holds; see `parsing.load` for the options.
+    def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
+        """Return what a source holds; see `parsing.load`.
 
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.
         """
-        chosen = {Options.IMAGES: images, Options.HIDDEN: hidden, Options.QUOTES: quotes}
-        options = Options(sum(option for option, is_chosen in chosen.items() if is_chosen))
-        if ocr and format_of(name, data) in RECOGNISED:
-            options |= Options.OCR
+        if options.ocr and format_of(name, data) not in RECOGNISED:
+            options = options._replace(ocr=False)
         content = self._run(Task.PARSE, name, name, data, options)
         try:
             return msgspec.msgpack.decode(content, type=Loaded)
@@ -352,13 +340,13 @@ class ChildParser:
         name: str,
         subject: str,
         data: bytes,
-        options: Options = Options.NONE,
+        options: ParseOptions = PARSE_DEFAULTS,
     ) -> bytes:
         """Return what a child answers about the source `name`; raises SourceRefused."""
         shown, size = PurePath(name).name, len(data)
         cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
         memory = self._memory_bytes + _MEMORY_PER_BYTE * size
-        if Options.OCR in options:
+        if options.ocr:
             cpu, memory = cpu + math.ceil(self._ocr_cpu_seconds), memory + RECOGNITION_MEMORY
         limits = Limits(
             memory=memory,
@@ -395,7 +383,7 @@ class ChildParser:
             child.end()
 
     def _ask(
-        self, task: Task, subject: str, data: bytes, limits: Limits, options: Options
+        self, task: Task, subject: str, data: bytes, limits: Limits, options: ParseOptions
     ) -> Answer:
         """Ask a child; one that ended while it waited says nothing about the document."""
         while True:

@@ -19,7 +19,7 @@ import struct
 import sys
 import time
 from array import array
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import IO, NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ import msgspec
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
 from truespan.parsing import load
 from truespan.parsing.sentences import split_sentences
-from truespan.types.source import DocumentOptions
+from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, ParseOptions
 from truespan.types.text import CanonicalText
 
 try:
@@ -44,7 +44,7 @@ ANSWER = struct.Struct(">??Q")
 length."""
 BOUNDS = "I"
 """The type of the offsets in an answer: where each sentence starts and ends."""
-_REQUEST = struct.Struct(">BBIQQIdQ")
+_REQUEST = struct.Struct(f">B{len(PARSE_DEFAULTS) * '?'}IQQIdQ")
 
 _DESCRIPTORS = 32
 _NEVER = (
@@ -74,16 +74,6 @@ class Task(IntEnum):
     PARSE = 0
     SPLIT = 1
     MEMBERS = 2
-
-
-class Options(IntFlag):
-    """What of a document is parsed; the arguments of `load`."""
-
-    NONE = 0
-    IMAGES = 1
-    HIDDEN = 2
-    QUOTES = 4
-    OCR = 8
 
 
 class Limits(NamedTuple):
@@ -122,12 +112,12 @@ def send_request(
     name: str,
     document: bytes,
     limits: Limits,
-    options: Options = Options.NONE,
+    options: ParseOptions = PARSE_DEFAULTS,
 ) -> None:
     """Send a document with its name, or an encoded `CanonicalText` with its language, or a file
     with an encoded `MembersRequest`."""
     encoded = name.encode("utf-8", "surrogatepass")
-    stream.write(_REQUEST.pack(task, options, len(encoded), len(document), *limits) + encoded)
+    stream.write(_REQUEST.pack(task, *options, len(encoded), len(document), *limits) + encoded)
     stream.write(document)
     stream.flush()
 
@@ -200,15 +190,17 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
     head = requests.read(_REQUEST.size)
     if len(head) < _REQUEST.size:
         return False
-    task, options, name_length, size, *values = _REQUEST.unpack(head)
-    limits = Limits(*values)
+    task, *values = _REQUEST.unpack(head)
+    options = ParseOptions(*values[: len(PARSE_DEFAULTS)])
+    name_length, size, *costs = values[len(options) :]
+    limits = Limits(*costs)
     answers.write(BEGUN)
     answers.flush()
     _limit_document(limits)
     content, loaded, out_of_memory = b"", False, False
     try:
         name = read_exactly(requests, name_length).decode("utf-8", "surrogatepass")
-        content, loaded = _run(task, name, read_exactly(requests, size), Options(options))
+        content, loaded = _run(task, name, read_exactly(requests, size), options)
     except MemoryError:
         out_of_memory = True
     _limit_document(None)
@@ -243,7 +235,7 @@ def _limit_document(limits: Limits | None) -> None:
             resource.setrlimit(what, (limit, hard))
 
 
-def _run(task: int, name: str, document: bytes, options: Options) -> tuple[bytes, bool]:
+def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[bytes, bool]:
     """Return the bytes of the answer, and whether they hold what was asked for."""
     try:
         if task == Task.SPLIT:
@@ -263,17 +255,9 @@ def _run(task: int, name: str, document: bytes, options: Options) -> tuple[bytes
                 else read_members(*wanted, request.first)
             )
             return msgspec.msgpack.encode(found), True
-        if Options.OCR in options:
+        if options.ocr:
             _allowed.add("os.putenv")
-        loaded = load(
-            name,
-            document,
-            images=Options.IMAGES in options,
-            hidden=Options.HIDDEN in options,
-            quotes=Options.QUOTES in options,
-            ocr=Options.OCR in options,
-        )
-        return msgspec.msgpack.encode(loaded), True
+        return msgspec.msgpack.encode(load(name, document, options)), True
     except SourceRefused as refusal:
         advice = refusal.advice if refusal.advice != type(refusal).advice else None
         answer = Refusal(type(refusal).__name__, advice)

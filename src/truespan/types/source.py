@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath, PurePosixPath
-from typing import Any, BinaryIO, TypedDict, Unpack, cast
+from typing import Any, BinaryIO, NamedTuple, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -172,6 +172,24 @@ class DocumentOptions(Struct, frozen=True):
 
 
 _UNDECLARED = DocumentOptions()
+
+
+class ParseOptions(NamedTuple):
+    """What is read from a source, if its format has it.
+
+    Pictures are always found and placed; `images` says whether their bytes are read.
+    """
+
+    images: bool = False
+    hidden_sheets: bool = False
+    """Whether hidden sheets, rows and columns of workbooks are read."""
+    mail_quotes: bool = True
+    """Whether the earlier messages that an e-mail quotes are read."""
+    ocr: bool = False
+    """Whether the text of images and scanned pages is recognised."""
+
+
+PARSE_DEFAULTS = ParseOptions()
 
 
 def _check_arguments(values: dict[str, Any]) -> dict[str, Any]:
