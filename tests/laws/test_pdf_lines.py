@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,15 +29,34 @@ def lines_of(texts: list[str]) -> list[Line]:
     ]
 
 
-@given(st.lists(st.lists(TEXTS, max_size=6), max_size=6), EDGES)
+def words_of(texts: Iterable[str]) -> str:
+    """Return the letters and digits of some texts: joining lines changes spaces and hyphens."""
+    return "".join(char for text in texts for char in text if char.isalnum())
+
+
+@given(st.lists(st.lists(TEXTS, max_size=6), max_size=6), EDGES, st.integers(1, 4))
 @examples(100)
-def test_pages_of_arbitrary_lines_become_paragraphs(pages: list[list[str]], edge: str) -> None:
+def test_pages_of_arbitrary_lines_become_paragraphs(
+    pages: list[list[str]], edge: str, times: int
+) -> None:
     # The same line at the edge of each page is what running heads are recognised by.
-    drawn = [sort_lines(lines_of([edge, *texts, edge])) for texts in pages]
+    edges = [edge] * times
+    drawn = [sort_lines(lines_of([*edges, *texts, *edges])) for texts in pages]
 
-    placed = place_lines(remove_running_heads(drawn))
+    pages_left = remove_running_heads(drawn)
+    paragraphs = list(join_paragraphs(place_lines(pages_left), set(), set()))
 
-    for paragraph in join_paragraphs(placed, set(), set()):
+    for before, left in zip(drawn, pages_left, strict=True):
+        # A head or foot has two lines at most, and everything between them stays.
+        assert any(
+            left == before[top : len(before) - foot] for top in range(3) for foot in range(3)
+        )
+    lines = [line.text for left in pages_left for line in left]
+    assert words_of(lines) == words_of(paragraph.text for paragraph in paragraphs)
+    firsts = [paragraph.first for paragraph in paragraphs]
+    assert firsts == sorted(set(firsts))
+    for paragraph in paragraphs:
+        assert paragraph.text.strip()
         recognise(paragraph.text)
 
 

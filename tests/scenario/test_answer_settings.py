@@ -14,6 +14,7 @@ from tests.support.worlds import other_profile
 from truespan.answers.decide import thresholds_for
 from truespan.errors import InvalidConfiguration
 from truespan.types.answer import AnswerRules
+from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
 from truespan.types.profile import Calibration, Distance
 from truespan.types.request import Defaults
@@ -170,10 +171,14 @@ def test_a_distance_that_the_configured_models_do_not_have_refuses_to_start(
 
 
 @proves("settings.thresholds-ordered")
-def test_figures_alone_can_be_given_where_they_are_kept(tmp_path: Path) -> None:
-    kept = {"answer_exclude_chunk_types_from_llm": "text", "docx_figure_chunks": 1}
+def test_text_may_be_excluded_where_figures_have_chunks(tmp_path: Path) -> None:
+    settings = {"answer_exclude_chunk_types_from_llm": "text", "docx_figure_chunks": 1}
 
-    opened(tmp_path, **kept).close()
+    with opened(tmp_path, **settings) as library:
+        components = library._components
+
+    assert components.answers.decision.exclude_chunk_types_from_llm == (ChunkKind.TEXT,)
+    assert components.preparation.figures.chunks
 
 
 @proves("settings.unsupported-distance")
