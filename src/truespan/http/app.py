@@ -146,19 +146,20 @@ class Endpoint(Struct, frozen=True):
     async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
         query_string = b"" if operation.ignores_query else scope["query_string"]
         query = bodies.parse_query(operation.query_type, query_string)
-        request = Request(scope, operation, bodies.header(scope, b"authorization"), query=query)
+        authorizations = bodies.header(scope, b"authorization")
         if operation.takes_form:
+            request = Request(scope, operation, authorizations, query)
             return await self._handle_upload(request, receive)
         limits, pool = self.app.limits, self.app.pool
         has_body = operation.body_type is not None
         if self.app.authenticator.policy.needs_token and not operation.public and has_body:
-            await self._check_caller(request)
+            await self._check_caller(scope, authorizations)
         content = await bodies.read_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
         if not has_body and content.strip():
             raise errors.InvalidSettings("This address takes no body.")
-        request = replace(request, content=content)
+        request = Request(scope, operation, authorizations, query, content)
         if operation.inline:
             return self._run(request, _NEVER_CANCELLED)
         if operation.streams:
@@ -169,11 +170,10 @@ class Endpoint(Struct, frozen=True):
         work = partial(self._run, request, token)
         return await pool.run(work, seconds=limits.seconds, cancel=cancel)
 
-    async def _check_caller(self, request: Request) -> None:
+    async def _check_caller(self, scope: Scope, authorizations: list[bytes]) -> None:
         """Refuse an unknown caller before a body is read that the server does not hold already."""
-        authenticator, authorizations = self.app.authenticator, request.authorizations
-        if not authorizations or not bodies.is_short(request.scope):
-            await self.app.pool.run(partial(authenticator.identify, authorizations))
+        if not authorizations or not bodies.is_short(scope):
+            await self.app.pool.run(partial(self.app.authenticator.identify, authorizations))
 
     async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
         """Run an operation that may wait for a model, on threads of their own.

@@ -30,6 +30,8 @@ from truespan.strict_json import (
 from truespan.types.source import LONGEST_URL
 
 FORM = "multipart/form-data"
+BODY_RECEIVED = "truespan.body_received"
+"""Set in the scope by a server that has the whole body, so that nothing has to be waited for."""
 MAX_QUERY_STRING = 8192
 MAX_FILES = 100
 MAX_FIELDS = 200
@@ -43,7 +45,14 @@ _ADVICE = (
 
 
 def header(scope: Scope, name: bytes) -> list[bytes]:
-    return [value for key, value in scope["headers"] if key == name]
+    """Return the values of a header, in the order in which they were sent."""
+    by_name: dict[bytes, list[bytes]] | None = scope.get("truespan.headers")
+    if by_name is None:
+        # Grouped once: a request is asked for a dozen headers, most of which it does not have.
+        by_name = scope["truespan.headers"] = {}
+        for key, value in scope["headers"]:
+            by_name.setdefault(key, []).append(value)
+    return by_name.get(name, [])
 
 
 def media_type(scope: Scope) -> str:
@@ -115,22 +124,28 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: floa
     if not header(scope, b"content-length") and not header(scope, b"transfer-encoding"):
         return b""
     check_length(scope, limit)
-    pieces: list[bytes] = []
-    length = 0
+    if scope.get(BODY_RECEIVED):
+        return await _join_body(receive, limit)
     try:
         async with asyncio.timeout(seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise errors.Interrupted
-                pieces.append(message.get("body", b""))
-                length += len(pieces[-1])
-                if length > limit:
-                    raise errors.RequestTooLarge(limit, setting=BODY_SETTING)
-                if not message.get("more_body", False):
-                    return b"".join(pieces)
+            return await _join_body(receive, limit)
     except TimeoutError:
         raise errors.DeadlineExceeded(seconds, "body") from None
+
+
+async def _join_body(receive: Receive, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    length = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise errors.Interrupted
+        pieces.append(message.get("body", b""))
+        length += len(pieces[-1])
+        if length > limit:
+            raise errors.RequestTooLarge(limit, setting=BODY_SETTING)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
 
 
 def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
@@ -152,7 +167,7 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
 def parse_query(kind: type | None, query_string: bytes) -> Any:
     """Return a query string as the type that an operation takes; None if it takes none."""
     if not query_string:
-        return None if kind is None else _convert(kind, {})
+        return None if kind is None else _default_query(kind)
     if len(query_string) > MAX_QUERY_STRING:
         raise errors.RequestTooLarge(MAX_QUERY_STRING, "query string")
     try:
@@ -192,6 +207,12 @@ def _number_fields(kind: type) -> dict[str, Callable[[str], float | None]]:
             if type(one) in readers:
                 found[member.encode_name] = readers[type(one)]
     return found
+
+
+@cache
+def _default_query(kind: type) -> Any:
+    """Return what an empty query string means, which threads may share: these types are frozen."""
+    return _convert(kind, {})
 
 
 def _convert(kind: type, values: dict[str, Any]) -> Any:

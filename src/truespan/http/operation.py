@@ -98,6 +98,7 @@ class JobStream(Struct, Generic[Value], frozen=True):
 
 
 Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
+_RESULTS = (Reply, Events, JobStream)
 
 
 @dataclass(slots=True, eq=False)
@@ -171,8 +172,7 @@ class Operation:
         if self.query_type is not None:
             arguments["query"] = query
         result = self.handler(context, **arguments)
-        is_complete = isinstance(result, Reply | Events | JobStream)
-        return result if is_complete else Reply(result, self.status)
+        return result if isinstance(result, _RESULTS) else Reply(result, self.status)
 
 
 class Routes:

@@ -30,6 +30,7 @@ import truespan
 from truespan import errors
 from truespan.http.app import Application, Limits, ServerOptions, make_app
 from truespan.http.auth import LOOPBACK, AuthPolicy, is_loopback
+from truespan.http.bodies import BODY_RECEIVED
 from truespan.http.replies import PROBLEM, problem_reply
 from truespan.library import Library
 from truespan.settings import read_settings, share_metrics
@@ -76,6 +77,11 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_timer()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        # A request usually comes in one piece, and the application then sets no timer for its body.
+        self.scope[BODY_RECEIVED] = True  # type: ignore[typeddict-unknown-key]
+        super().on_message_complete()
 
     def _start_timer(self) -> None:
         loop: Any = self.loop
