@@ -12,7 +12,7 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import SourceMissing, SourceOutside, SourceTooLarge, SourceUnreadable
-from truespan.files import jail
+from truespan.files import jail, sources
 from truespan.files.sources import FileSources
 from truespan.parsing import supported
 from truespan.types.source import DocumentOptions, FoundSources, Root, Source
@@ -437,3 +437,22 @@ def test_within_folders_a_link_put_in_place_later_is_not_followed(tmp_path: Path
     for source in (first, second):
         with pytest.raises(SourceUnreadable, match="link"):
             sources.read(source)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_sidecar_that_leads_nowhere_is_not_overlooked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool
+) -> None:
+    if quick and not sources._CAN_ASK:
+        pytest.skip("this system cannot be asked without an exception")
+    monkeypatch.setattr(sources, "_CAN_ASK", quick)
+    tree(tmp_path, "a.txt", "b.txt", "b.txt.meta.json")
+    (tmp_path / "c.txt").write_text("The link beside it leads nowhere.")
+    (tmp_path / "c.txt.meta.toml").symlink_to(tmp_path / "gone.toml")
+    plain, described, broken = find(tmp_path)
+    files = FileSources(supported)
+
+    assert files.read_sidecar(plain) is None
+    assert files.read_sidecar(described) == ("b.txt.meta.json", b"This is b.txt.meta.json.")
+    with pytest.raises(SourceMissing):
+        files.read_sidecar(broken)

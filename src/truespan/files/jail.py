@@ -97,7 +97,7 @@ def list_folder(folder: str) -> list[os.DirEntry[str]]:
 
 def display_path(path: str) -> str:
     """Return a path for messages and the store: bytes that are not UTF-8 become `?`."""
-    return path.encode("utf-8", "replace").decode()
+    return path if path.isascii() else path.encode("utf-8", "replace").decode()
 
 
 def holder_of(path: str, may_hold: Callable[[str], bool]) -> str | None:
@@ -201,9 +201,11 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
         SourceUnreadable: it cannot be opened, is not a regular file, or became a link.
     """
     try:
-        opened = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
-        with os.fdopen(opened, "rb", buffering=0) as file:
-            return _read(file.fileno(), name, max_bytes)
+        opened, status = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
+        try:
+            return _read(opened, status.st_size, name, max_bytes)
+        finally:
+            os.close(opened)
     except (FileNotFoundError, NotADirectoryError):
         raise SourceMissing(name) from None
     except _NotPlain:
@@ -216,7 +218,7 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
 def read_head(path: str, length: int, *, jailed: bool) -> bytes:
     """Return the first bytes of a regular file, as `read_file` opens it; none if it cannot be."""
     try:
-        opened = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
+        opened, _ = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
         with os.fdopen(opened, "rb", buffering=0) as file:
             return file.read(length)
     except (OSError, ValueError, _NotPlain) as error:
@@ -229,8 +231,7 @@ class _NotPlain(Exception):
     """It is not a regular file, or a link leads to it where none is allowed."""
 
 
-def _read(opened: int, name: str, max_bytes: int) -> bytes:
-    size = os.fstat(opened).st_size
+def _read(opened: int, size: int, name: str, max_bytes: int) -> bytes:
     if size > max_bytes:
         raise _too_large(name, max_bytes)
     # It may grow while it is read, so one byte past the end is requested.
@@ -255,18 +256,20 @@ def _open(
     look: Callable[[str], os.stat_result],
     open_file: Callable[[str, int], int],
     flags: int = _READ,
-) -> int:
-    """Open a regular file: checked before opening, and again once it is open."""
+) -> tuple[int, os.stat_result]:
+    """Open a regular file: checked before opening, and again once it is open. Return its descriptor
+    and its status since then."""
     if not stat.S_ISREG(look(path).st_mode):
         raise _NotPlain
     opened = open_file(path, flags)
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
+    status = os.fstat(opened)
+    if not stat.S_ISREG(status.st_mode):
         os.close(opened)
         raise _NotPlain
-    return opened
+    return opened, status
 
 
-def _open_in_jail(path: str) -> int:
+def _open_in_jail(path: str) -> tuple[int, os.stat_result]:
     try:
         if _NO_LINK_AT_ALL:
             return _open(path, os.lstat, os.open, _READ | _NO_LINK_AT_ALL)
@@ -281,7 +284,7 @@ def _open_in_jail(path: str) -> int:
         raise
 
 
-def _open_by_name(path: str) -> int:
+def _open_by_name(path: str) -> tuple[int, os.stat_result]:
     """Open a file from the root of the file system down, each name in the folder before it."""
     top, *folders, last = path.split(os.sep)
     folder = os.open(top or os.sep, _FOLDER)
@@ -300,11 +303,11 @@ def _open_by_name(path: str) -> int:
         os.close(folder)
 
 
-def _open_and_compare(path: str) -> int:
+def _open_and_compare(path: str) -> tuple[int, os.stat_result]:
     """Open a file on a system that cannot refuse links, and check that none was followed."""
-    opened = _open(path, os.lstat, os.open)
+    opened, status = _open(path, os.lstat, os.open)
     unlinked = os.path.realpath(path) == path
-    if not unlinked or not os.path.samestat(os.fstat(opened), os.lstat(path)):
+    if not unlinked or not os.path.samestat(status, os.lstat(path)):
         os.close(opened)
         raise _NotPlain
-    return opened
+    return opened, status

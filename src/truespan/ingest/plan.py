@@ -139,7 +139,7 @@ def _is_within(path: str, opened: frozenset[str]) -> bool:
 
 def to_utf8(path: str) -> str:
     """Return a path as the store records it: bytes that are not UTF-8 become question marks."""
-    return path.encode("utf-8", "replace").decode()
+    return path if path.isascii() else path.encode("utf-8", "replace").decode()
 
 
 def _documents_below(root: Root, documents: Iterable[Document]) -> Iterator[Document]:
