@@ -1,0 +1,62 @@
+"""What of a verified chunk a scope lets through, whatever the index returned."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tests.contract.index_contract import new_scope
+from tests.promises import proves
+from truespan.retrieval.stages import reveal
+from truespan.types.chunk import ChunkKind, DocumentLabel, StoredChunk
+from truespan.types.ids import ChunkId, hash_text
+from truespan.types.scope import Scope
+from truespan.types.trust import Verified
+
+TEXT = "The lamp went out. Nobody saw it."
+CHUNK = StoredChunk(
+    chunk_id=ChunkId("c"),
+    index=0,
+    start=0,
+    end=len(TEXT),
+    first_sid=4,
+    last_sid=5,
+    reach=6,
+    kind=ChunkKind.TEXT,
+    data=TEXT.encode(),
+    text_hash=hash_text(TEXT),
+    overlap_text="",
+    tokens=7,
+    chapter=None,
+    section=None,
+)
+BOOK = DocumentLabel(1, "book.md", "book.md", "The Book", None, revision=3)
+FOUND = Verified(CHUNK, BOOK, TEXT, 0.9)
+
+
+def shown(found: Verified, scope: Scope) -> list[str]:
+    return [part.text for part in reveal(found, scope)]
+
+
+@proves("reading.never-past-position")
+def test_a_reader_sees_a_chunk_only_of_the_revision_and_up_to_the_sentence_that_was_read():
+    reader = new_scope().for_reader(1, 3, 6)
+
+    assert shown(FOUND, reader) == [TEXT]
+    hidden = {
+        # A sentence number of one revision says nothing of another, however early it is.
+        "an earlier revision": (replace(FOUND, document=replace(BOOK, revision=2)), reader),
+        "a later revision": (replace(FOUND, document=replace(BOOK, revision=4)), reader),
+        "another document": (replace(FOUND, document=replace(BOOK, number=2)), reader),
+        "decided by what follows": (FOUND, new_scope().for_reader(1, 3, 5)),
+        "past the position": (
+            replace(FOUND, chunk=replace(CHUNK, last_sid=7, reach=6)),
+            reader,
+        ),
+    }
+    assert not [name for name, case in hidden.items() if shown(*case)]
+
+
+def test_without_a_reader_the_revision_and_the_position_do_not_matter():
+    later = replace(FOUND, document=replace(BOOK, revision=4))
+
+    assert shown(later, new_scope()) == [TEXT]
