@@ -1,0 +1,89 @@
+"""What nests deeper than a loader follows becomes text or is refused; each row has one limit.
+
+The files are just past their limit and small, so that a missing limit shows at once, and not only
+as a hostile file that takes long.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.promises import proves
+from tests.support.hostile.docx import nested
+from truespan.errors import SourceUnsafe
+from truespan.parsing import load
+from truespan.parsing.html.inline import Inline
+
+
+def lines_of(name: str, content: str) -> list[str]:
+    blocks = load(name, content.encode()).blocks
+    return [line for block in blocks for line in block.text.split("\n")]
+
+
+def test_deep_quotes_in_markdown_are_text():
+    assert lines_of("a.md", "> " * 300 + "deep") == ["> " * 299 + "> deep"]
+
+
+def test_no_item_of_deep_lists_in_markdown_is_lost():
+    lines = lines_of("a.md", "\n".join("  " * depth + f"- item {depth}" for depth in range(60)))
+
+    assert [line.strip() for line in lines] == [f"- item {depth}" for depth in range(60)]
+
+
+def test_deep_images_in_markdown_are_text():
+    within, deep = ("![" * depth + "words" + "](b)" * depth for depth in (5, 300))
+
+    assert lines_of("a.md", within) == ["words"]
+    [line] = lines_of("a.md", deep)
+    assert line.startswith("![" * 200)
+
+
+def test_the_margin_of_deep_lists_in_pages_is_limited():
+    lines = lines_of("a.html", "<ul><li>item" * 60 + "</li></ul>" * 60)
+
+    assert len(lines) == 60
+    assert max(len(line) - len(line.lstrip()) for line in lines) == 38
+
+
+def test_deep_tables_in_pages_become_paragraphs():
+    row = "<table><tr><th>h<th>i</tr><tr><td>a<td>"
+
+    assert lines_of("a.html", row * 8 + "deep")[-1] == "a | deep"
+    assert lines_of("a.html", row * 12 + "deep")[-1] == "a | " + "h i a " * 4 + "deep"
+
+
+def test_the_text_of_deep_links_in_pages_is_not_collected_again():
+    line = Inline()
+    start = line.position()
+    for _ in range(16):
+        line.add("a")
+
+    assert line.text_since(start) == "a" * 16
+    line.add("a")
+    assert line.text_since(start) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "allowed"),
+    [
+        ("a.json", "[", "]", 90),
+        ("a.rtf", "{", "}", 9_000),
+    ],
+)
+def test_groups_in_groups_are_refused(name: str, before: str, after: str, allowed: int):
+    def made(depth: int) -> bytes:
+        inner = before * depth + '"deep"' + after * depth
+        return (f"{{\\rtf1 {inner}}}" if name == "a.rtf" else inner).encode()
+
+    assert "deep" in load(name, made(allowed)).blocks[0].text
+    with pytest.raises(SourceUnsafe):
+        load(name, made(allowed * 2))
+
+
+@proves("loader.archive-limits")
+def test_xml_deeper_than_its_parser_follows_is_refused():
+    control = ("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>")
+
+    assert load(*nested(*control, 110)).blocks[-1].text == "Deep."
+    with pytest.raises(SourceUnsafe):
+        load(*nested(*control, 130))
