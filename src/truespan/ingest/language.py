@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 
 SAMPLE = 2000
 """Characters that are read."""
@@ -44,8 +45,9 @@ def detect_language(text: str) -> str | None:
     # It is unclear with fewer than 20 letters (7 of Chinese, Japanese or Korean), or if no language
     # is clearly the most likely, as in tables and programs.
     sample = text[:SAMPLE]
-    letters = sum(3 if char >= _DENSE else 1 for char in sample if char.isalpha())
-    if letters < _FEWEST_LETTERS:
+    weights = (3 if char >= _DENSE else 1 for char in sample if char.isalpha())
+    # Most texts have enough letters in their first words.
+    if all(letters < _FEWEST_LETTERS for letters in accumulate(weights)):
         return None
     language, share = _classifier()(sample)
     # Rounded, because the last digits of a sum of floats depend on the machine.
@@ -62,12 +64,14 @@ def normal_language(code: str) -> str:
 def _classifier() -> Callable[[str], tuple[str, float]]:
     """Return the detector, created when first needed: that takes half a second and 70 MB."""
     # It is rebuilt with the wanted languages only; filtering them would keep all in memory.
+    import numpy as np
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     whole = LanguageIdentifier.from_model_file(MODEL_FILE)
     wanted = [place for place, code in enumerate(whole.nb_classes) if code in _LANGUAGES]
     return LanguageIdentifier(
-        whole.nb_ptc[:, wanted],
+        # In the order in which a text needs it: the numbers of one feature next to each other.
+        np.ascontiguousarray(whole.nb_ptc[:, wanted]),
         whole.nb_pc[wanted],
         [whole.nb_classes[place] for place in wanted],
         whole.tk_nextmove,
