@@ -32,7 +32,7 @@ from truespan.ingest.chunking import split_text
 from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
-from truespan.vectors import cosine, is_sound, weighted_mean
+from truespan.vectors import are_sound, cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4
 """An estimate, used to fill batches only; the chunker counts exactly."""
@@ -423,8 +423,9 @@ class _BatchEmbedder(Struct, frozen=True):
             text_hash = batch[0][0]
             return EmbeddedBatch({} if vector is None else {text_hash: vector}, {text_hash: remark})
         found = EmbeddedBatch()
-        for (text_hash, _), vector in zip(batch, vectors, strict=True):
-            if is_sound(vector, profile.dimensions):
+        sound = are_sound(vectors, profile.dimensions)
+        for (text_hash, _), vector, is_usable in zip(batch, vectors, sound, strict=True):
+            if is_usable:
                 found.vectors[text_hash] = vector
             else:
                 found.notes[text_hash] = Remark.BAD_VECTOR

@@ -1,0 +1,34 @@
+"""Checks of vectors."""
+
+from __future__ import annotations
+
+from array import array
+from math import inf, nan
+
+from truespan.vectors import are_sound, is_sound
+
+ROWS = (
+    (1.0, 0.0),
+    (0.6, -0.8),
+    (0.0, 0.0),
+    (nan, 1.0),
+    (inf, 1.0),
+    (-inf, inf),
+    (3e38, 3e38),
+    (1e-38, 0.0),
+    (9e-7, 0.0),
+    (1.1e-6, 0.0),
+)
+
+
+def test_many_vectors_are_checked_like_each_alone() -> None:
+    vectors = [array("f", row).tobytes() for row in ROWS]
+    sound = [True, True, False, False, False, False, True, False, False, True]
+    assert [is_sound(vector, 2) for vector in vectors] == sound
+    assert are_sound(vectors, 2) == sound
+    assert are_sound([], 2) == []
+
+
+def test_vector_of_another_length_is_unsound_and_the_others_are_still_checked() -> None:
+    vectors = [array("f", row).tobytes() for row in ((1.0, 0.0), (1.0,), (nan, 0.0))]
+    assert are_sound([*vectors, b"12345678", b"123"], 2) == [True, False, False, True, False]
