@@ -6,11 +6,11 @@ from hashlib import sha256
 from typing import Any
 
 from truespan.types.chunk import NewChunk
-from truespan.types.document import AuditEntry, Draft, MeasuredSentence
+from truespan.types.document import AuditEntry, Draft
 from truespan.types.ids import hash_text
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.source import DocumentKind
-from truespan.types.text import CanonicalText, PageStart, Place, Sentence
+from truespan.types.text import CanonicalText, PageStart, Place
 
 
 def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
@@ -30,9 +30,7 @@ def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
         "source_hash": hash_text(f"source of {text}"),
         "recipe": "recipe",
         "canonical": CanonicalText(text, (0,), (Place("One", "Two"),), pages=(PageStart(0, 1),)),
-        "sentences": (
-            MeasuredSentence(Sentence(0, 0, len(text)), sha256(text.encode()).digest(), 3),
-        ),
+        "sentences": ((0, 0, len(text), 3, sha256(text.encode()).digest()),),
         "chunks": (
             NewChunk(
                 *(

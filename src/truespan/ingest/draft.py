@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from msgspec import Struct, field
@@ -338,17 +338,17 @@ def measure_sentences(
     """Return each sentence with the digest and token count that later reads are checked against."""
     # Nearly all sentences have white space on both sides, where counts add up: their counts are
     # differences of the map's totals. Sentences that touch a neighbour are counted individually.
-    _, starts, ends = np.asarray(sentences, dtype=np.int64).T
+    rows = np.fromiter(chain.from_iterable(sentences), np.int64, 3 * len(sentences))
+    rows = rows.reshape(-1, 3).T
+    _, starts, ends = rows
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
     counts = totals[np.searchsorted(units, ends)] - totals[np.searchsorted(units, starts)]
     touching = np.flatnonzero(starts[1:] == ends[:-1])
     for place in {*touching.tolist(), *(touching + 1).tolist()}:
         counts[place] = tokens.count(int(starts[place]), int(ends[place]))
     text = canonical.text
-    return tuple(
-        MeasuredSentence(sentence, sha256(text[sentence[1] : sentence[2]].encode()).digest(), count)
-        for sentence, count in zip(sentences, counts.tolist(), strict=True)
-    )
+    digests = [sha256(text[start:end].encode()).digest() for _, start, end in sentences]
+    return tuple(zip(*rows.tolist(), counts.tolist(), digests, strict=True))
 
 
 def text_chunks(

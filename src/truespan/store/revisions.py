@@ -363,7 +363,7 @@ def structure_of(draft: Draft) -> Structure:
             (start, *place) for start, place in zip(canonical.starts, canonical.places, strict=True)
         ],
         pages=[tuple(start) for start in canonical.pages],
-        sentences=[(*found.sentence, found.tokens, found.digest) for found in draft.sentences],
+        sentences=list(draft.sentences),
         figures=[
             (
                 *(figure.number, figure.figure_id, figure.offset, figure.image_ref),

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -79,12 +79,11 @@ class RevisionRef(Struct, frozen=True):
     revision: int
 
 
-class MeasuredSentence(NamedTuple):
-    """A sentence with the digest and token count that later reads are checked against."""
+MeasuredSentence: TypeAlias = tuple[int, int, int, int, bytes]
+"""Number, start, end, token count and digest of a sentence, as its row has them.
 
-    sentence: Sentence
-    digest: bytes
-    tokens: int
+A plain tuple: there are six for each chunk, and the garbage collector ignores tuples of numbers.
+"""
 
 
 class AuditEntry(Struct, frozen=True):
