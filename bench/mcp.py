@@ -28,7 +28,7 @@ TURNS, CALLS = 150, 3
 STARTS = 7
 QUERY = "What happened at the harbour?"
 RATIO_TARGET = 1.3
-READY_TARGET = 2.0
+READY_TARGET = 0.6
 
 HELLO = {
     "protocolVersion": "2025-11-25",

@@ -39,6 +39,7 @@ from truespan.types.request import (
     SearchRequest,
     check_defaults,
     check_mode,
+    check_reader_name,
     split_arguments,
 )
 from truespan.types.scope import Authority, Scope, Verb
@@ -149,9 +150,7 @@ class World:
         """Return the reader of this name; a reader without a position can read nothing."""
         from truespan.reader import Reader
 
-        if not isinstance(name, str) or not name.strip() or len(name) > 200:
-            raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
-        return Reader(self.access, name.strip())
+        return Reader(self.access, check_reader_name(name))
 
     def readers(self) -> list[str]:
         """Return the names of the readers who have a position in a book, in order.

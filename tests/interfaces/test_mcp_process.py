@@ -193,6 +193,16 @@ def test_nothing_of_the_engine_is_loaded_before_the_client_is_answered() -> None
     assert done.stderr == "set()\n"
 
 
+def test_a_library_is_opened_for_a_reader_without_what_the_first_call_needs(library: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from truespan.mcp.stdio import open_narrowed; "
+        f"opened, caller = open_narrowed(Path({str(library)!r}), 'w', ' ann '); opened.close(); "
+        "print(caller.reader, *{'truespan.reader', 'truespan.answering', 'numpy'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("ann\n", "")
+
+
 def test_the_configuration_that_the_pages_show_starts_a_server(library: Path) -> None:
     shown = [configuration(ROOT / page) for page in ("README.md", "docs/mcp.md")]
     (server,) = shown[0]["mcpServers"].values()

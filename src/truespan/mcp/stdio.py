@@ -44,6 +44,7 @@ from truespan.mcp.server import (
 from truespan.mcp.tools import role_for
 from truespan.strict_json import require_unique_keys
 from truespan.types.ids import WorldId
+from truespan.types.request import check_reader_name
 from truespan.types.scope import OWNER, Verb
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def open_narrowed(
     """
     with truespan.open(folder) as library:
         found = library.world(world)
-        name = None if reader is None else found.reader(reader).name
+        name = None if reader is None else check_reader_name(reader)
     world_id = WorldId(found.id)
     if permissions.allow(name):
         authority = OWNER.narrow(worlds=[world_id], verbs=[*WRITING, Verb.FOLLOW])
@@ -223,6 +224,7 @@ def serve_stdio(
     engine = ThreadPoolExecutor(1, "truespan-engine")
     with standard_pipes() as (source, target):
         opening = engine.submit(open_narrowed, folder, world, reader, permissions)
+        engine.submit(_import_engine, opening, reader)
         code = asyncio.run(_run(role, engine, opening, source, target))
         closing = engine.submit(lambda: opening.result()[0].close())
         if not wait([closing], SHUTDOWN_SECONDS).done:
@@ -231,6 +233,12 @@ def serve_stdio(
             os._exit(code)
     closing.result()
     return code
+
+
+def _import_engine(opening: Future[Any], reader: str | None) -> None:
+    """Import what the first call of a reader needs, while the client still reads the handshake."""
+    if reader is not None and not opening.exception():
+        import truespan.reader  # noqa: F401
 
 
 async def _run(

@@ -51,6 +51,7 @@ from truespan.mcp.server import (
 from truespan.mcp.tools import ROLES, role_for
 from truespan.strict_json import DuplicateKey, JsonError, require_unique_keys
 from truespan.types.ids import WorldId
+from truespan.types.request import check_reader_name
 from truespan.types.scope import UNLIMITED, Authority, Unlimited, Verb
 from truespan.types.token import Principal
 
@@ -108,7 +109,7 @@ def select_target(
         authority = _anonymous_authority(library, anonymous, authority)
     found = _select_world(library.under(authority), world)
     requested = reader or _only_reader(authority)
-    world_id, name = WorldId(found.id), found.reader(requested).name if requested else None
+    world_id, name = WorldId(found.id), check_reader_name(requested) if requested else None
     if name is not None and not authority.may_follow(name, world_id):
         raise NotAllowed("read as this reader")
     caller = narrow_caller(library, principal.authority, world_id, name, permissions)

@@ -86,6 +86,17 @@ def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None)
     return Mode.MEANING if mode is Mode.AUTO and query is None else mode
 
 
+def check_reader_name(name: str) -> str:
+    """Return the name of a reader without surrounding spaces.
+
+    Raises:
+        InvalidSettings: it is blank or too long.
+    """
+    if not isinstance(name, str) or not name.strip() or len(name) > 200:
+        raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
+    return name.strip()
+
+
 def check_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise InvalidSettings unless a value is a whole number between two others."""
     if isinstance(value, bool) or not isinstance(value, int):
