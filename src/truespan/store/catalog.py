@@ -1,21 +1,11 @@
-"""Catalogs that are cached until a world changes: labels of documents, and counted words.
-
-Words are plain rows by term, so that both engines hold them alike. The packed bytes are moved
-between stores as they are, so this is the one place that makes and reads them. Revisions that are
-staged together share rows, as a segment that is known by the key of its first revision. Nothing is
-ever added to a segment: if one of its revisions goes, all its rows go, and the words of the others
-are counted again.
-"""
+"""Catalogs that are cached until a world changes: labels of documents, and counted words."""
 
 from __future__ import annotations
 
-import struct
 import threading
-from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -26,8 +16,6 @@ from truespan.store.checksums import (
     DETAILS,
     REVISION_CELLS,
     RevisionCells,
-    checksum,
-    checksums_after,
     chunk_checksum,
     details_checksum,
     revision_checksum,
@@ -35,14 +23,25 @@ from truespan.store.checksums import (
 from truespan.store.chunks import SHOWN_FROM
 from truespan.store.readers import WHOLE
 from truespan.store.rows import drop_words, numbers_of, read_layouts, revision_key, tags_of
-from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.store.session import Part, Row, retry_on_conflict
+from truespan.store.word_rows import (
+    MEMBER,
+    SEAL,
+    WrittenWords,
+    covered_words,
+    digest_texts,
+    part_of,
+    read_lengths,
+    seal_postings,
+    words_checksum,
+    write_words,
+)
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
     PAIR,
     CatalogEntry,
     CountableChunk,
     CountedRevision,
-    CountedWords,
     DocumentCatalog,
     Postings,
     RevisionChunk,
@@ -51,7 +50,7 @@ from truespan.types.document import (
     WordCatalog,
     WordEntry,
 )
-from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.metadata import read_metadata
 from truespan.types.metadata_index import MetadataIndex
 from truespan.types.scope import Scope, World, admits
@@ -72,6 +71,8 @@ revision its segment is named after."""
 _SEGMENT: Final = """LEFT JOIN revisions sr ON sr.key = w.segment
     LEFT JOIN documents sd ON sd.key = sr.document AND sd.world_id = :world"""
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
+_OWN: Final = (0, 0)
+"""Stands for the revision that a row belongs to alone: no document has the number 0."""
 
 
 class StateCache(Generic[T]):
@@ -270,8 +271,8 @@ class Catalogs(Part):
         found = Postings([], [], [], b"", [])
         packed = []
         for key, members, stored in rows:
-            places = stored[:-_SEAL]
-            if stored != _seal_postings(scope, term, members, places):
+            places = stored[:-SEAL]
+            if stored != seal_postings(scope, term, members, places):
                 found.damaged.append(key)
                 continue
             packed.append(places)
@@ -280,7 +281,7 @@ class Catalogs(Part):
                 found.refs.append(_OWN)
                 found.chunks.append(len(places) // PAIR.size)
                 continue
-            for document, revision, count in _MEMBER.iter_unpack(members):
+            for document, revision, count in MEMBER.iter_unpack(members):
                 found.keys.append(key)
                 found.refs.append((document, revision))
                 found.chunks.append(count)
@@ -298,11 +299,11 @@ class Catalogs(Part):
                    WHERE revision = :key AND generation = :generation), :key)"""
         )
         if any(
-            stored != _seal_postings(scope, term, members, stored[:-_SEAL])
+            stored != seal_postings(scope, term, members, stored[:-SEAL])
             for term, members, stored in rows
         ):
             return None
-        parts = ((term, _part_of(ref, members, stored)) for term, members, stored in rows)
+        parts = ((term, part_of(ref, members, stored)) for term, members, stored in rows)
         return {term: part for term, part in parts if part is not None}
 
     def _clear_words(self) -> None:
@@ -342,8 +343,8 @@ class Catalogs(Part):
                         key=key if own_segment is None else own_segment,
                     )
                 segment, ref = own_segment, RevisionRef(document, number)
-                own = _covered_words(scope, ref, terms)
-                made = _words_checksum(scope.world, generation, ref, cells, own)
+                own = covered_words(scope, ref, terms)
+                made = words_checksum(scope.world, generation, ref, cells, own)
                 # One without a checksum is of an earlier version, and is counted again anyway.
                 if recorded is not None and made != recorded:
                     flaws.append((ref, made.hex()))
@@ -460,210 +461,12 @@ class _PlacedChunk(NamedTuple):
     embedded: bool
 
 
-_SEAL: Final = 8
-"""How many bytes of a checksum follow packed numbers."""
-
-
-def _seal(packed: bytes, *identity: object) -> bytes:
-    """Return packed numbers as they are stored, with the beginning of their checksum."""
-    return packed + checksum("packed", *identity, packed)[:_SEAL]
-
-
-def _seal_postings(scope: Scope, term: str, members: bytes | None, places: bytes) -> bytes:
-    """Return postings as they are stored. Those of a revision alone name no other."""
-    shared = () if members is None else (members,)
-    return _seal(places, "words", scope.world, scope.generation.number, term, *shared)
-
-
-_MEMBER: Final = struct.Struct("<III")
-"""A revision in a row that several share: the numbers of document and revision, and how many chunks
-of it have the term."""
-_OWN: Final = (0, 0)
-"""No document has the number 0."""
-
-
-def _part_of(ref: RevisionRef, members: bytes | None, stored: bytes) -> bytes | None:
-    """Return the places of one revision in a row of words; None if it has none there."""
-    if members is None:
-        return stored[:-_SEAL]
-    start = 0
-    for document, revision, count in _MEMBER.iter_unpack(members):
-        end = start + PAIR.size * count
-        if (document, revision) == (ref.document, ref.revision):
-            return stored[start:end]
-        start = end
-    return None
-
-
-def _covered_words(scope: Scope, ref: RevisionRef, rows: Sequence[Row]) -> Iterable[object]:
-    """Return what the checksum of a revision's words covers, of the rows under its segment's
-    key."""
-    if all(members is None for _, members, _ in rows):
-        return [(term, stored) for term, _, stored in rows]
-    terms: list[str] = []
-    counts: list[int] = []
-    packed = b""
-    for term, members, stored in rows:
-        if stored != _seal_postings(scope, term, members, stored[:-_SEAL]):
-            # Which revisions it belongs to is unknown.
-            return [(term, stored)]
-        part = _part_of(ref, members, stored)
-        if part is not None:
-            terms.append(term)
-            counts.append(len(part) // PAIR.size)
-            packed += part
-    return terms, counts, packed
-
-
-def _words_checksum(
-    world: WorldId,
-    generation: int,
-    ref: RevisionRef,
-    cells: Sequence[object],
-    words: Iterable[object],
-) -> bytes:
-    # Words that lie under the key of their own revision have no segment, as in earlier versions.
-    covered = cells if cells[-1] is not None else cells[:-2]
-    return checksum("word_counts", world, generation, ref, *covered, *words)
-
-
-def _lengths_identity(
-    scope: Scope, ref: RevisionRef, recipe: str | None, texts: bytes | None, segment: Row
-) -> tuple[object, ...]:
-    own = () if segment == (None, None) else segment
-    return "lengths", scope.world, scope.generation.number, ref, recipe, texts, *own
-
-
-class WrittenWords(NamedTuple):
-    """The words of a revision that has a row."""
-
-    ref: RevisionRef
-    key: int
-    words: CountedWords
-
-
-SEGMENT_CHUNKS: Final = 1024
-"""Revisions share rows up to so many chunks: that many are counted again if one of them goes."""
-
-
-def write_staged_words(session: Session, scope: Scope, written: Sequence[WrittenWords]) -> None:
-    """Write the words of new revisions, in segments."""
-    segment, chunks = list[WrittenWords](), 0
-    for found in written:
-        if segment and chunks + len(found.words.hashes) > SEGMENT_CHUNKS:
-            write_words(session, scope, segment)
-            segment, chunks = [], 0
-        segment.append(found)
-        chunks += len(found.words.hashes)
-    if segment:
-        write_words(session, scope, segment)
-
-
-def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords]) -> None:
-    """Write the words of revisions that have none in the scope's generation; several of them share
-    their rows."""
-    world, generation = scope.world, scope.generation.number
-    first = segment[0] if len(segment) > 1 else None
-    rows: Iterable[tuple[str, bytes | None, bytes]]
-    # The same as `_seal_postings` makes of each.
-    if first is None:
-        finish = checksums_after("packed", "words", world, generation, more=2)
-        rows = [
-            (term, None, packed + finish(term, packed)[:_SEAL])
-            for term, packed in segment[0].words.postings()
-        ]
-    else:
-        finish = checksums_after("packed", "words", world, generation, more=3)
-        rows = [
-            (term, members, packed + finish(term, members, packed)[:_SEAL])
-            for term, members, packed in _share_rows(segment)
-        ]
-    key = segment[0].key
-    session.insert_many(
-        "words",
-        ("generation", "term", "revision", "revisions", "postings"),
-        [(generation, term, key, members, postings) for term, members, postings in rows],
-    )
-    counts: list[Row] = []
-    for ref, own, words in segment:
-        numbers = array("I", [number for pair in words.lengths.items() for number in pair])
-        texts = _digest_texts(sorted(words.hashes.items()))
-        named = (None, None) if first is None else (first.ref.document, first.ref.revision)
-        identity = _lengths_identity(scope, ref, words.recipe, texts, named)
-        lengths = _seal(numbers.tobytes(), *identity)
-        covered: Iterable[object] = (list(words.terms), list(words.chunks), words.packed)
-        if first is None:
-            covered = [(term, postings) for term, _, postings in rows]
-        cells = words.recipe, texts, lengths, *named
-        whole = _words_checksum(world, generation, ref, cells, covered)
-        of_segment = None if first is None else key
-        counts.append((own, generation, of_segment, *cells[:3], whole))
-    session.insert_many(
-        "word_counts",
-        ("revision", "generation", "segment", "recipe", "texts", "lengths", "checksum"),
-        counts,
-    )
-
-
-def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Give each term of several revisions, in order, with those that contain it and their packed
-    postings, one revision after another."""
-    import numpy as np
-
-    numbers: dict[str, int] = {}
-    term_of = [
-        numbers.setdefault(term, len(numbers)) for row in segment for term in row.words.terms
-    ]
-    terms = sorted(numbers)
-    place = np.empty(len(terms), np.int64)
-    place[[numbers[term] for term in terms]] = np.arange(len(terms))
-    # One element for each term of each revision, then one for each chunk of these.
-    found = place[term_of]
-    counts = np.concatenate([np.array(row.words.chunks, np.int64) for row in segment])
-    sizes = [len(row.words.terms) for row in segment]
-    refs = np.array([(row.ref.document, row.ref.revision) for row in segment], np.int64)
-    members = np.column_stack((np.repeat(refs, sizes, axis=0), counts)).astype("<u4")
-    pairs = np.frombuffer(b"".join([row.words.packed for row in segment]), f"V{PAIR.size}")
-    order = np.argsort(found, kind="stable")
-    packed_members = members[order].tobytes()
-    packed_pairs = pairs[np.argsort(np.repeat(found, counts), kind="stable")].tobytes()
-    ends = np.cumsum(np.bincount(found, minlength=len(terms))) * _MEMBER.size
-    pair_ends = np.cumsum(np.bincount(found, counts, len(terms)).astype(np.int64)) * PAIR.size
-    start = pair_start = 0
-    for term, end, pair_end in zip(terms, ends.tolist(), pair_ends.tolist(), strict=True):
-        yield term, packed_members[start:end], packed_pairs[pair_start:pair_end]
-        start, pair_start = end, pair_end
-
-
-def _digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
-    """Return what tells one list of chunk texts, by index and hash, from another."""
-    return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
-
-
-def _read_lengths(
-    scope: Scope,
-    ref: RevisionRef,
-    recipe: str | None,
-    texts: bytes | None,
-    lengths: bytes | None,
-    *segment: int | None,
-) -> tuple[str | None, dict[int, int]]:
-    """Return the recipe of counted words, and the words of each chunk. Damaged counts, and those
-    of an earlier version, count as none."""
-    packed = (lengths or b"")[:-_SEAL]
-    identity = _lengths_identity(scope, ref, recipe, texts, segment)
-    if lengths is None or lengths != _seal(packed, *identity):
-        return None, {}
-    numbers = array("I", packed)
-    return recipe, dict(zip(numbers[::2], numbers[1::2], strict=True))
-
-
 def _read_revision_words(
     scope: Scope, ref: RevisionRef, key: int, counted: Row | None, rows: Sequence[Row]
 ) -> RevisionWords:
     cells = counted or (None,) * 5
     texts = cells[1]
-    recipe, known = _read_lengths(scope, ref, *cells)
+    recipe, known = read_lengths(scope, ref, *cells)
     hashes, chunks = list[tuple[int, str]](), dict[ChunkId, RevisionChunk]()
     for state, recorded, *values in rows:
         index, chunk_id, *_, last_sid, reach, _, text_hash = values[:11]
@@ -678,21 +481,21 @@ def _read_revision_words(
         )
         if index in known:
             hashes.append((index, text_hash))
-    return RevisionWords(key, recipe, texts == _digest_texts(hashes), chunks)
+    return RevisionWords(key, recipe, texts == digest_texts(hashes), chunks)
 
 
 def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
     """Return what is known of a revision, with its chunks as they are now."""
     key, document, revision, language, segment, *cells = row
     ref, texts = RevisionRef(document, revision), cells[1]
-    recipe, counted = _read_lengths(scope, ref, *cells)
+    recipe, counted = read_lengths(scope, ref, *cells)
     return WordEntry(
         key=key,
         segment=key if segment is None else segment,
         ref=ref,
         language=language,
         recipe=recipe,
-        fresh=texts == _digest_texts((index, text_hash) for _, index, text_hash, _ in chunks),
+        fresh=texts == digest_texts((index, text_hash) for _, index, text_hash, _ in chunks),
         lengths={
             index: counted[index]
             for _, index, _, embedded in chunks

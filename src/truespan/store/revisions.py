@@ -11,7 +11,6 @@ import msgspec
 from msgspec import to_builtins
 
 from truespan.errors import StoreDamaged
-from truespan.store.catalog import WrittenWords, write_staged_words, write_words
 from truespan.store.checksums import (
     DETAILS,
     RevisionCells,
@@ -38,6 +37,7 @@ from truespan.store.rows import (
     revision_key,
 )
 from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.store.word_rows import WrittenWords, write_staged_words, write_words
 from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
 from truespan.types.document import (
     AuditEntry,
