@@ -19,11 +19,12 @@ MOST_SHOWN = 10**15 - 1
 
 _DASH = "[-\u2010-\u2015]"
 _MINUS = "[-\u2212]"
-_GAP = r"\s{0,9}"
-"""Bounded, so that no answer takes long to scan."""
+_GAP = r"\s{0,9}+"
+"""Bounded and possessive, so that no answer takes long to scan: two gaps in a row could otherwise
+share their spaces in many ways, and a list without its closing bracket tries all of them."""
 _NUMBERS = (
-    rf"(?:sources?\b:?{_GAP})?[\^#\u2116]?{_GAP}{_MINUS}?\d+"
-    rf"(?:{_GAP}{_DASH}{_GAP}\d+)?"
+    rf"(?:sources?\b:?{_GAP})?[\^#\u2116]?{_GAP}{_MINUS}?\d++"
+    rf"(?:{_GAP}{_DASH}{_GAP}\d++)?"
 )
 _AND = rf"{_GAP}(?:[,;/&+]{_GAP}(?:and\b)?|\band\b){_GAP}"
 OPENERS, CLOSERS = "[\u3010\uff3b", "]\u3011\uff3d"
@@ -51,8 +52,13 @@ def find_citations(
     The `literal` spans are words of a source: a number in brackets there is not a citation.
     """
     order: dict[int, None] = {}
+    spans = sorted(literal, reverse=True)
+    literal_end = -1
     for group in GROUP.finditer(answer):
-        if not any(start <= group.start() and group.end() <= end for start, end in literal):
+        # Some span contains the group if one of those that begin before it ends after it.
+        while spans and spans[-1][0] <= group.start():
+            literal_end = max(literal_end, spans.pop()[1])
+        if group.end() > literal_end:
             order |= dict.fromkeys(citation_numbers(group[1], len(sources)))
     unknown = [number for number in order if not 1 <= number <= len(sources)]
     dropped = set(unknown[MOST_UNKNOWN:])
