@@ -24,8 +24,6 @@ from truespan.retrieval.pack import BundleAttempt, CoveredText
 from truespan.retrieval.pipeline import renders_tables
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
-from truespan.retrieval.stop_words import STOP_WORDS
-from truespan.retrieval.terms import stemmer_of, terms
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.document import RevisionRef
@@ -449,6 +447,8 @@ def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> M
 
 def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield where a text has words with these terms."""
+    from truespan.retrieval.terms import terms
+
     for run in _WORD.finditer(text):
         found = terms(run[0], STEMMED_AS)
         if len(found) == 1:
@@ -465,6 +465,8 @@ def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
 
 def _content_words(query: str) -> frozenset[str]:
     """Return the terms of a query without stop words, if it has others."""
+    from truespan.retrieval.terms import terms
+
     words = frozenset(terms(query, STEMMED_AS))
     return words.difference(_stop_words()) or words
 
@@ -474,6 +476,8 @@ def score_words(query: str, texts: Sequence[str]) -> list[float]:
 
     Unlike in BM25 the length does not count. Short sentences would win, and seldom answer.
     """
+    from truespan.retrieval.terms import terms
+
     words = _content_words(query)
     found = [words.intersection(terms(text, STEMMED_AS)) for text in texts]
     count = Counter(word for matches in found for word in matches)
@@ -485,4 +489,7 @@ def score_words(query: str, texts: Sequence[str]) -> list[float]:
 
 @cache
 def _stop_words() -> frozenset[str]:
+    from truespan.retrieval.stop_words import STOP_WORDS
+    from truespan.retrieval.terms import stemmer_of, terms
+
     return frozenset(terms(" ".join(STOP_WORDS[stemmer_of(STEMMED_AS)]), STEMMED_AS))

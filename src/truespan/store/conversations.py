@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -275,6 +274,8 @@ _DELETE_EMPTY: Final = """DELETE FROM conversations WHERE NOT EXISTS
 
 def new_id() -> str:
     """Return a new id of a conversation or a turn: 128 random bits."""
+    import secrets
+
     return secrets.token_hex(16)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import re
@@ -126,6 +125,9 @@ class TokenSecret(Secret):
 
     @classmethod
     def of(cls, id_bytes: bytes, secret_bytes: bytes) -> TokenSecret:
+        # Only a new token needs it.
+        import base64
+
         token_id = id_bytes.hex()
         spelled = base64.urlsafe_b64encode(secret_bytes).rstrip(b"=").decode()
         return cls(f"ts_{token_id}_{spelled}", token_id)

@@ -25,7 +25,6 @@ from truespan.protocols import (
 )
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
-from truespan.retrieval.rerank import RerankOptions
 from truespan.settings import model_cache
 from truespan.settings.catalogue import Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
@@ -36,6 +35,7 @@ from truespan.types.profile import Calibration, Distance
 
 if TYPE_CHECKING:
     from truespan.providers.keys import KeyRing
+    from truespan.retrieval.rerank import RerankOptions
 
 ANSWER_PREFIX = "answer_"
 CONFIGURED_DISTANCE = Distance.COSINE
@@ -279,6 +279,8 @@ def rerank_options(
     reranker = given or _reranker(folder, settings, clock, cooldowns)
     if reranker is None:
         return None
+    from truespan.retrieval.rerank import RerankOptions
+
     return RerankOptions(reranker, settings.rerank_candidates, settings.rerank_timeout_seconds)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import socket
 import stat
 import struct
@@ -78,6 +77,8 @@ def key_of(folder: Path) -> bytes:
     with FileLock(path):
         key = path.read_bytes()
         if len(key) != _KEY_BYTES:
+            import secrets
+
             key = secrets.token_bytes(_KEY_BYTES)
             path.write_bytes(key)
     return key
