@@ -173,9 +173,10 @@ class Documents(Struct, frozen=True):
             )
             return ChunkPage(
                 *(document.number, revision.doc_id, revision.title, revision.name, revision.path),
-                *(revision.ref.revision, revision.created_at, revision.source_hash),
-                *(revision.text_hash, revision.recipe, scope.generation.number),
-                *(str(chunking), revision.characters, first, total, tuple(chunks)),
+                *(revision.ref.revision, revision.source_hash, revision.text_hash),
+                *(revision.recipe, scope.generation.number, str(chunking)),
+                *(revision.characters, first, total, tuple(chunks)),
+                created_at=revision.created_at,
             )
 
         self._access.readable_scope()

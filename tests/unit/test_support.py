@@ -11,7 +11,7 @@ from bench.support_check import check, rates_of, read_cases
 from tests.promises import proves
 from tests.support.rows import each_row
 from truespan.answers.claims import split_answer
-from truespan.answers.names import find_names
+from truespan.answers.names import find_name_words
 from truespan.answers.numbers import find_numbers, numbers_agree
 from truespan.answers.quotes import Quotes, check_quotes
 from truespan.answers.support import MOST_EMBEDDED, Comparison, check_support
@@ -227,7 +227,7 @@ def test_numbers_are_compared_by_value_and_unit(first: str, second: str, same: b
 def test_names_are_capitalised_words_that_are_not_just_the_beginning(
     text: str, names: list[str]
 ) -> None:
-    assert [name.folded for name in find_names(text, "english", frozenset())] == names
+    assert [name.folded for name in find_name_words(text, "english", frozenset())] == names
 
 
 def test_lists_tables_and_wrapped_lines_are_split_as_people_read_them() -> None:

@@ -171,9 +171,9 @@ def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:
     if not _follows_up(question, function_words):
         return question
     own = set(split_words(question))
-    named = [*_names(last.standalone, function_words, in_question=True)]
+    named = [*_full_names(last.standalone, function_words, in_question=True)]
     answer = strip_citations(_first_passage(last.answer))
-    in_answer = Counter(_names(answer, function_words, in_question=False))
+    in_answer = Counter(_full_names(answer, function_words, in_question=False))
     others = [name for name in in_answer if name not in named]
     named += sorted(others, key=lambda name: -in_answer[name])[:MOST_ANSWER_NAMES]
     content = [word for word in split_words(last.standalone) if word not in function_words]
@@ -199,7 +199,7 @@ def _first_passage(answer: str) -> str:
 def _follows_up(question: str, function_words: frozenset[str]) -> bool:
     """Say whether a question has a pronoun, goes on with the one before, or is short."""
     words = split_words(question)
-    names = [*_names(question, function_words, in_question=True)]
+    names = [*_full_names(question, function_words, in_question=True)]
     first_name = question.find(names[0]) if names else len(question)
     before_name = split_words(question[:first_name])
     if _PRONOUNS.intersection(before_name) or _OPENINGS.match(question.strip()):
@@ -208,9 +208,10 @@ def _follows_up(question: str, function_words: frozenset[str]) -> bool:
     return not names and (len(words) <= SHORT_QUESTION or len(content) <= 1)
 
 
-def _names(text: str, function_words: frozenset[str], *, in_question: bool) -> Iterator[str]:
-    """Give the names in a text: words with a capital within a sentence, also several in a row. The
-    first word of a sentence counts in a question, or if more words with a capital follow."""
+def _full_names(text: str, function_words: frozenset[str], *, in_question: bool) -> Iterator[str]:
+    """Yield the names in a text as they are written: words with a capital within a sentence, and
+    several in a row as one. The first word of a sentence counts in a question, or if more words
+    with a capital follow."""
     run: list[re.Match[str]] = []
 
     def flush() -> Iterator[str]:

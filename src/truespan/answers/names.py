@@ -1,4 +1,7 @@
-"""Names in a text: capitalised words, compared without case, diacritics and endings."""
+"""Words of names in a text, one by one and folded, to compare an answer with its sources.
+
+`follow_up` looks for whole names as they are written, to add them to a question.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ def fold_name(word: str) -> str:
     return "".join(char for char in plain if char.isalnum())
 
 
-def find_names(text: str, language: str, ordinary: frozenset[str]) -> list[Name]:
+def find_name_words(text: str, language: str, ordinary: frozenset[str]) -> list[Name]:
     """Return the capitalised words of a text that seem to be names.
 
     `ordinary` are folded words that are known to be written in lower case as well.

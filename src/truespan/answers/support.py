@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from truespan.answers.citations import citation_numbers
 from truespan.answers.claims import AnswerSentence, split_answer
-from truespan.answers.names import Name, find_names, fold_name, name_forms, same_people
+from truespan.answers.names import Name, find_name_words, fold_name, name_forms, same_people
 from truespan.answers.negation import Negated, find_negated
 from truespan.answers.numbers import UNITS, Number, find_numbers, number_keys, numbers_agree
 from truespan.answers.quotes import NO_QUOTES, Quotes
@@ -391,7 +391,7 @@ class _Checker(Struct):
         return lost
 
     def _names(self, text: str) -> list[Name]:
-        return find_names(text, self.language, self.ordinary)
+        return find_name_words(text, self.language, self.ordinary)
 
     def _lost_names(self, text: str, pool: Sequence[_Passage]) -> list[str]:
         named = dict.fromkeys(text[name.start : name.end] for name in self._names(text))

@@ -55,8 +55,8 @@ from truespan.types.reading import (
     MOST_PAGE_SENTENCES,
     PAGE_CHUNKS,
     PAGE_SENTENCES,
-    ListedChunk,
     ReadingPosition,
+    RevisionChunks,
 )
 from truespan.types.request import (
     MOST_TOP_K,
@@ -487,25 +487,10 @@ class DocumentList(Struct, frozen=True, kw_only=True):
     statuses: dict[DocumentStatus, int]
 
 
-class ChunkList(Struct, frozen=True, kw_only=True):
+class ChunkList(RevisionChunks, frozen=True, kw_only=True):
     """Chunks of a document in reading order, and the revision and generation they belong to."""
 
-    document: int
-    doc_id: str
-    title: str
-    source: str
-    path: str
-    revision: int
     created_at: IsoTime
-    source_hash: str
-    text_hash: str
-    recipe: str
-    generation: int
-    chunking: str
-    characters: int
-    first: int
-    total: int
-    chunks: tuple[ListedChunk, ...]
 
 
 class LabelChanges(Arguments, frozen=True, kw_only=True):

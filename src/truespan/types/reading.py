@@ -204,11 +204,10 @@ class ListedChunk(Struct, frozen=True):
     text: str | None
 
 
-class ChunkPage(PageHead, frozen=True):
+class RevisionChunks(PageHead, frozen=True):
     """Chunks of a document in reading order, and the revision and generation they belong to."""
 
     revision: int
-    created_at: float
     source_hash: str
     text_hash: str
     recipe: str
@@ -218,6 +217,12 @@ class ChunkPage(PageHead, frozen=True):
     first: int
     total: int
     chunks: tuple[ListedChunk, ...]
+
+
+class ChunkPage(RevisionChunks, frozen=True, kw_only=True):
+    """Chunks of a document, and when their revision was ingested."""
+
+    created_at: float
 
 
 @dataclass(frozen=True, slots=True)
