@@ -21,11 +21,11 @@ from tests.support.sample_books import plain_book
 from tests.support.worlds import MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
 from truespan.errors import StorageFull
 from truespan.reader import Reader
-from truespan.retrieval import fused
+from truespan.retrieval import fused, reading_fused
 from truespan.serialize import to_json
 from truespan.types.bundle import ContextBundle
-from truespan.types.chunk import Vector
-from truespan.types.ids import TextHash
+from truespan.types.chunk import ChunkRecord, Vector
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import Distance
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope
@@ -149,6 +149,63 @@ def test_a_stale_point_of_the_index_is_repaired_and_changes_no_result(tmp_path: 
     repairs = here.store.repairs(here.scope(world))
     repaired = stale not in points or points[stale].text_hash != TextHash("0" * 64)
     assert [repair.failure.chunk_id for repair in repairs] == [stale] or repaired
+
+
+class Backwards(MemoryIndex):
+    """An index that returns the last of equally close points first."""
+
+    def search(self, *args: Any, limit: int, **options: Any) -> Any:
+        found = super().search(*args, limit=10_000, **options)
+        return sorted(found, key=lambda hit: (-round(hit.score, 6), -found.index(hit)))[:limit]
+
+
+@proves("reading.fused")
+@pytest.mark.parametrize("repeated", [False, True])
+def test_what_follows_the_candidates_is_the_same_however_many_hits_are_asked_for(
+    tmp_path: Path, repeated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = place(tmp_path, index=Backwards())
+    world = here.library.create_world("world")
+    # Equal chunks are equally close: where they are in the book decides which of them follow.
+    text = f"{plain_book(60)}\n\n" * 10 if repeated else plain_book(600)
+    path = here.write("book.md", text)
+    world.ingest(path, kind="book", chunking="sentences", language="en")
+    readers = dict(readers_at(world, (40, 300, 590)))
+
+    verified, read = list[ChunkId](), list[TextHash]()
+    read_chunks, read_vectors = here.store.read_chunks, here.store.vectors
+
+    def note_chunks(scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
+        verified.extend(ids)
+        return read_chunks(scope, ids)
+
+    def note_vectors(scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
+        read.extend(hashes)
+        return read_vectors(scope, hashes)
+
+    monkeypatch.setattr(here.store, "read_chunks", note_chunks)
+    monkeypatch.setattr(here.store, "vectors", note_vectors)
+
+    def follow() -> tuple[list[str], list[ChunkId], int]:
+        verified.clear()
+        read.clear()
+        bundles = [
+            frozen(reader.retrieve(query, top_k=20, mode="auto", max_tokens=tokens))
+            for reader in readers.values()
+            for query in QUERIES
+            for tokens in (60, 300, 4000)
+        ]
+        return bundles, [*verified], len(read)
+
+    monkeypatch.setattr(reading_fused, "SLACK", 1000)
+    follow()  # Counts the words of the book, once.
+    *expected, most = follow()
+    for slack in range(1, 9, in_test_or_prove(3, 1)):
+        monkeypatch.setattr(reading_fused, "SLACK", slack)
+        *found, count = follow()
+
+        assert found == expected
+        assert repeated or count < most
 
 
 @pytest.mark.parametrize("distance", Distance)

@@ -11,7 +11,7 @@ is computed from the stored vectors, so that neither a hit from ahead nor a wron
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from math import inf
 from typing import TypeAlias
 
@@ -112,7 +112,8 @@ class FusedBookSearch(Struct, frozen=True):
         """Rank the best by words and the closest, and then what follows by similarity."""
         words = self.words
         named = words.scores.top(fused.POOL, SCORE_DECIMALS)
-        scored, hits = self._score_closest(named, floor)
+        pager = self._page_closest(floor)
+        scored, hits = self._score_closest(pager, named, floor)
         least = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else None
         bound = -inf if least is None else _rounded(least)
         seen = [hit for hit in hits if _rounded(hit.score) >= bound]
@@ -131,10 +132,12 @@ class FusedBookSearch(Struct, frozen=True):
         if full or least is None:
             return visible
         stored = (chunk.index for chunk in words.part.chunks.values() if chunk.embedded)
-        places = {*stored, *(words.tail + n for n in range(len(self.tail)))}
-        following = self._score(places - chosen, floor)
-        following.sort(key=lambda part: (-_rounded(part.score), part.index))
-        self._verify_best(visible, following, max(k, len(visible)), select)
+        places = {*stored, *(words.tail + n for n in range(len(self.tail)))} - chosen
+
+        def follow(count: int) -> list[Candidate]:
+            return self._score_following(pager, places, count, floor)
+
+        self._verify_best(visible, follow, max(k, len(visible)), select)
         return visible
 
     def _find_words(self, k: int, floor: float | None, select: Select) -> list[Visible]:
@@ -178,8 +181,15 @@ class FusedBookSearch(Struct, frozen=True):
         self._verify_best(visible, self._rank(scored, scale), k, select)
         return visible
 
+    def _page_closest(self, floor: float | None) -> HitPager:
+        """Query the index for what may be closest."""
+        deps, least = self.pipeline.deps, None if floor is None else max(floor - ROUNDING, 0.0)
+        with deps.trace.stage(Stage.HITS):
+            limit = fused.POOL + SLACK
+            return HitPager(deps.index, self.scope, self.vector, least, limit=limit)
+
     def _score_closest(
-        self, named: Iterable[int], floor: float | None
+        self, pager: HitPager, named: Iterable[int], floor: float | None
     ) -> tuple[list[Candidate], list[Hit]]:
         """Return the closest visible chunks, the `named` ones and the tail, and the hits seen.
 
@@ -187,10 +197,6 @@ class FusedBookSearch(Struct, frozen=True):
         chunks there are.
         """
         deps, chunks = self.pipeline.deps, self.words.part.chunks
-        least = None if floor is None else max(floor - ROUNDING, 0.0)
-        with deps.trace.stage(Stage.HITS):
-            limit = fused.POOL + SLACK
-            pager = HitPager(deps.index, self.scope, self.vector, least, limit=limit)
         places = {self.words.tail + number for number in range(len(self.tail))}.union(named)
         # One more than the pool shows where the pool ends, in nearly every search.
         wanted = fused.POOL + 1
@@ -210,6 +216,29 @@ class FusedBookSearch(Struct, frozen=True):
             if lacking <= 0 and hits[-1].score < scored[fused.POOL - 1].score - ROUNDING:
                 return scored, hits
             wanted = length + max(lacking, 1)
+
+    def _score_following(
+        self, pager: HitPager, places: Set[int], count: int, floor: float | None
+    ) -> list[Candidate]:
+        """Return the `count` closest of these places in their order, and maybe more after them.
+
+        Vectors are read only where the index has hits that may be among them, and everywhere once
+        it has no more hits.
+        """
+        chunks, tail = self.words.part.chunks, self.words.tail
+        while not pager.exhausted and count < len(places):
+            near = {chunks[hit.chunk_id].index for hit in pager.hits if hit.chunk_id in chunks}
+            seen = [place for place in places if place in near or place >= tail]
+            lacking = count - len(seen)
+            if lacking <= 0 and pager.hits:
+                scored = _by_similarity(self._score(seen, floor))
+                # The index computes in single precision, hence the margin.
+                bound = pager.hits[-1].score + ROUNDING
+                if len(scored) >= count and scored[count - 1].score > bound:
+                    return scored
+            with self.pipeline.trace.stage(Stage.HITS):
+                pager.extend(len(pager.hits) + max(lacking, 1))
+        return _by_similarity(self._score(places, floor))
 
     def _score(self, places: Iterable[int], floor: float | None) -> list[Candidate]:
         """Return what is at these places and reaches the floor, by falling similarity."""
@@ -254,12 +283,19 @@ class FusedBookSearch(Struct, frozen=True):
         return sorted(blended, key=lambda part: (-(part.blend or 0.0), part.index))
 
     def _verify_best(
-        self, visible: list[Visible], ordered: Sequence[Candidate], k: int, select: Select
+        self,
+        visible: list[Visible],
+        ordered: Sequence[Candidate] | Callable[[int], Sequence[Candidate]],
+        k: int,
+        select: Select,
     ) -> bool:
-        """Add candidates to what is visible, from the best on; return whether there are enough."""
+        """Add candidates to what is visible, from the best on; return whether there are enough.
+
+        If `ordered` is a function, it returns at least as many as it is asked for, if there are.
+        """
         start, end, step = 0, k, LEAST_STEP
-        while start < len(ordered):
-            visible += self._reveal(ordered[start:end])
+        while following := (ordered(end) if callable(ordered) else ordered)[start:end]:
+            visible += self._reveal(following)
             with self.pipeline.trace.stage(Stage.ENOUGH):
                 selected = select(visible)
             if selected.last is not None:
@@ -352,3 +388,7 @@ class ReadFetched(Fetched, frozen=True):
 
 def _rounded(score: float) -> float:
     return round(score, SCORE_DECIMALS)
+
+
+def _by_similarity(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda part: (-_rounded(part.score), part.index))
