@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
+from tests.support.http_server import NO_TLS
 from truespan.errors import Unauthorized
 from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
 from truespan.mcp.http import McpApp
@@ -86,14 +87,22 @@ class Address:
         """Send one message and return the whole answer."""
         spelled = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx2.post(
-            self.url + path, json=body, headers={**ACCEPT, **bearer(token), **spelled}, timeout=60
+            self.url + path,
+            json=body,
+            headers={**ACCEPT, **bearer(token), **spelled},
+            timeout=60,
+            verify=NO_TLS,
         )
 
     def request(self, method: str, token: str | None = None, **headers: str) -> httpx2.Response:
         """Ask without a body."""
         spelled = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx2.request(
-            method, self.url, headers={**ACCEPT, **bearer(token), **spelled}, timeout=60
+            method,
+            self.url,
+            headers={**ACCEPT, **bearer(token), **spelled},
+            timeout=60,
+            verify=NO_TLS,
         )
 
     def begin(self, token: str | None = None, path: str = "") -> str:
@@ -184,7 +193,7 @@ def connected(url: str, token: str | None = None, mode: str = "legacy") -> Itera
         @asynccontextmanager
         async def connection() -> AsyncIterator[Client]:
             async with (
-                httpx2.AsyncClient(headers=bearer(token), timeout=60) as http,
+                httpx2.AsyncClient(headers=bearer(token), timeout=60, verify=NO_TLS) as http,
                 Client(streamable_http_client(url, http_client=http), mode=mode) as client,
             ):
                 yield client
