@@ -219,6 +219,22 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
         assert compiled_again <= {"BEGIN", "ROLLBACK", "COMMIT", "query_cache"}
 
 
+def test_many_rows_leave_the_other_statements_compiled(tmp_path: Path) -> None:
+    here = place(tmp_path, store="sqlite")
+    world = here.library.create_world("world")
+    files = [here.write(f"note{number}.txt", f"Note {number}.") for number in range(150)]
+    for _ in range(3):
+        world.ingest(files)
+    connection = here.store._db.connection  # type: ignore[attr-defined]
+
+    before = connection.cache_stats()["misses"]
+    report = world.ingest(files)
+
+    assert report.unchanged == len(files)
+    assert connection.cache_stats()["misses"] == before
+    assert len(here.sql("SELECT * FROM job_documents")) == 4 * len(files)
+
+
 class TestContract(StoreContract):
     """The suite that every store passes, on SQLite."""
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
@@ -79,6 +80,10 @@ _DAMAGED: Final = {
     apsw.SQLITE_IOERR_CORRUPTFS,
     apsw.SQLITE_IOERR_DATA,
 }
+_STATEMENTS: Final = 128
+"""So many compiled statements are kept by each connection."""
+_ROWS_TOGETHER: Final = (64, 8)
+"""So many rows are inserted by one statement, where there are as many."""
 _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY}
 
 
@@ -114,9 +119,20 @@ class SqliteSession(Session):
         if table in WORLD_TABLES:
             columns, key = ("world_id", *columns), ("world_id", *key) if key else ()
             rows = [(self.world, *row) for row in rows]
-        marks = ", ".join("?" * len(columns))
-        statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
-        self.connection.executemany(statement + update_clause(columns, key), rows)
+        begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
+        marks, end = f"({', '.join('?' * len(columns))})", update_clause(columns, key)
+        # For each row, `executemany` puts its statement into the cache anew, in place of the oldest
+        # one. Hundreds of rows would leave no other statement in it.
+        done = 0
+        for count in _ROWS_TOGETHER:
+            if len(rows) - done < count:
+                continue
+            statement = f"{begin}{', '.join([marks] * count)}{end}"
+            while len(rows) - done >= count:
+                values = chain.from_iterable(rows[done : done + count])
+                self.connection.execute(statement, [*values])
+                done += count
+        self.connection.executemany(begin + marks + end, rows[done:])
 
     def insert_returning(self, column: str, table: str, /, **values: Any) -> Any:
         if table in WORLD_TABLES:
@@ -359,7 +375,9 @@ class SqliteDatabase(Database):
     def _connect(self) -> apsw.Connection:
         local = self._local
         with self.map_errors():
-            connection = local.opening = apsw.Connection(str(self.path))
+            connection = local.opening = apsw.Connection(
+                str(self.path), statementcachesize=_STATEMENTS
+            )
             try:
                 connection.set_busy_timeout(BUSY_MILLISECONDS)
                 # FULL: a commit that returned survives a power cut; the order of durability needs
