@@ -53,7 +53,7 @@ from truespan.ingest.run import (
     Progress,
     RunLog,
 )
-from truespan.parsing import traits_of
+from truespan.parsing import Traits, traits_of
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
@@ -110,7 +110,7 @@ class _DraftMaker:
         defaults = world.defaults if world else Defaults.CONTRACT
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
-        self._recipes: dict[tuple[DocumentOptions, bool, ParseOptions, int], str] = {}
+        self._recipes: dict[tuple[DocumentOptions, Traits, int], tuple[ParseOptions, str]] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with all that is declared, and a draft unless nothing has changed."""
@@ -139,13 +139,14 @@ class _DraftMaker:
             declared = replace(declared, kind=traits.kind)
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         source_hash = sha256(content).hexdigest()
-        options = self._preparation.parse_options(declared, traits)
-        recipe = self._recipes.get((declared, traits.pictures, options, line))
-        if recipe is None:
+        prepared = self._recipes.get((declared, traits, line))
+        if prepared is None:
+            options = self._preparation.parse_options(declared, traits)
             recipe = self._preparation.recipe(
                 declared, deps.counter, pictures=traits.pictures, parse_options=options, line=line
             )
-            self._recipes[declared, traits.pictures, options, line] = recipe
+            prepared = self._recipes[declared, traits, line] = options, recipe
+        options, recipe = prepared
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None
@@ -297,18 +298,26 @@ class _Run:
     def _add_unchanged(self, group: _Group, source: Source, known: Document) -> None:
         """Update the labels of a document whose text is unchanged; resume it if incomplete."""
         declared = source.declared
-        labels = {
-            "version": declared.version or DEFAULT_VERSION,
-            "tags": declared.tags or (),
-            "source_url": declared.source_url,
-            "metadata": declared.metadata,
-            "origin": source.origin,
-            "shown_path": source.shown_path,
-        }
-        changed = any(getattr(known, name) != value for name, value in labels.items())
-        if changed or declared.language != known.declared.language:
+        version, tags = declared.version or DEFAULT_VERSION, declared.tags or ()
+        if (
+            version != known.version
+            or tags != known.tags
+            or declared.source_url != known.source_url
+            or declared.metadata != known.metadata
+            or source.origin != known.origin
+            or source.shown_path != known.shown_path
+            or declared.language != known.declared_language
+        ):
             self._deps.store.relabel(
-                self._scope, known.number, language=declared.language, **labels
+                self._scope,
+                known.number,
+                language=declared.language,
+                version=version,
+                tags=tags,
+                source_url=declared.source_url,
+                metadata=declared.metadata,
+                origin=source.origin,
+                shown_path=source.shown_path,
             )
             self._note_labels(declared.language or known.language, declared.version)
         revision = known.staged or known.active

@@ -10,6 +10,7 @@ is written, and nothing is fetched.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import NamedTuple
@@ -81,7 +82,11 @@ class Traits(NamedTuple):
 
 def traits_of(name: str, data: bytes) -> Traits:
     """Return what matters of the format of a source before it is parsed."""
-    found = format_of(name, data)
+    return _traits_of_format(format_of(name, data))
+
+
+@cache
+def _traits_of_format(found: Format | None) -> Traits:
     kind = DocumentKind.BOOK if found is Format.EPUB else DocumentKind.DOCUMENT
     is_mail = found is Format.EMAIL
     return Traits(kind, found in PICTURED, found in SHEETS, is_mail, found in RECOGNISED)

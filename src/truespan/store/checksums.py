@@ -133,10 +133,10 @@ class RevisionCells(NamedTuple):
 
 
 _FLAGS: Final = slice(
-    RevisionCells._fields.index("language_declared"),
-    RevisionCells._fields.index("language_stated") + 1,
+    RevisionCells._fields.index("language_declared") + 1,
+    RevisionCells._fields.index("language_stated") + 2,
 )
-"""The only cells that are true or false."""
+"""The only cells that are true or false, after the world."""
 
 DETAILS: Final = "r.metadata, r.properties, r.derived, r.derived_error"
 """What the checksum of a revision's details covers."""
@@ -146,9 +146,10 @@ DETAILS_COUNT: Final = DETAILS.count(",") + 1
 def revision_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
     """Return the checksum of a revision; the cells are those of `REVISION_CELLS`."""
     # Rows of earlier versions have no path to show, and were written without the last two cells.
-    first, covered = _FLAGS.start, cells if cells[-2] is not None else cells[:-2]
-    flags = map(plain, covered[_FLAGS])
-    return checksum("revisions", world, *covered[:first], *flags, *covered[_FLAGS.stop :])
+    covered = [world, *(cells if cells[-2] is not None else cells[:-2])]
+    covered[_FLAGS] = map(plain, covered[_FLAGS])
+    # As `checksum` does, without another copy of the cells: it is done for every document of a run.
+    return blake2b(_encode(("revisions", covered)), digest_size=_SIZE).digest()
 
 
 def details_checksum(world: WorldId, ref: RevisionRef, cells: Sequence[object]) -> bytes:

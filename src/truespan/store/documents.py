@@ -41,13 +41,10 @@ from truespan.types.scope import Scope, Unlimited
 from truespan.types.source import DocumentKind, short_path
 
 _LIST: Final = f"""
-    SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,
-      r.declared_title, r.language_declared, r.chunking, a.number, s.number, r.source_hash,
-      r.recipe, coalesce(t.chunks, 0), coalesce(t.embedded, 0),
-      coalesce(t.quarantined, 0), r.characters, r.sentences, r.language_stated, r.source_url,
-      r.metadata, CASE WHEN t.quarantined > 0 THEN (SELECT count(*) FROM states x
+    SELECT a.number, s.number, coalesce(t.chunks, 0), coalesce(t.embedded, 0),
+      coalesce(t.quarantined, 0), CASE WHEN t.quarantined > 0 THEN (SELECT count(*) FROM states x
         WHERE x.revision = r.key AND x.generation = :generation AND x.state = 'quarantined'
-          AND x.warning = 'too_long') ELSE 0 END, r.origin, r.checksum, {REVISION_CELLS}
+          AND x.warning = 'too_long') ELSE 0 END, r.checksum, {REVISION_CELLS}
     FROM documents d
     LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
     LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
@@ -56,10 +53,6 @@ _LIST: Final = f"""
     LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
     WHERE d.world_id = :world AND d.deleted_at IS NULL
 """
-
-_PATH, _KIND, _TAGS, _DECLARED = 3, 4, 8, 10
-_QUARANTINED, _STATED, _METADATA, _SKIPPED, _CHECKSUM = 18, 21, 23, 24, 26
-"""Which of these columns are converted. Their order is that of the fields of a `Document`."""
 
 _KINDS: Final = {kind.value: kind for kind in DocumentKind}
 
@@ -79,19 +72,42 @@ class Documents(Part):
         statement += " ORDER BY d.number" if named is None else " ORDER BY +d.number"
         with self._db.read(scope) as session:
             rows = session.all(statement, **values)
-        documents = []
-        for row in rows:
-            fields, cells = list(row[:_CHECKSUM]), RevisionCells(*row[_CHECKSUM + 1 :])
-            intact = row[_CHECKSUM] == revision_checksum(scope.world, cells)
-            if not intact:
-                fields[_METADATA] = None
-            fields[_KIND] = _KINDS.get(row[_KIND], DocumentKind.DOCUMENT)
-            fields[_TAGS] = tags_of(row[_TAGS]) if intact else ()
-            fields[_DECLARED], fields[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
-            # A chunk that was skipped on purpose is quarantined too, and is no damage.
-            fields[_QUARANTINED] -= row[_SKIPPED]
-            shown = cells.shown_path or short_path(row[_PATH])
-            documents.append(Document(*fields, damaged=not intact, shown_path=shown))
+        documents: list[Document] = []
+        for active, staged, chunks, embedded, quarantined, skipped, recorded, *own in rows:
+            cells = RevisionCells._make(own)
+            intact = recorded == revision_checksum(scope.world, cells)
+            document = Document(
+                number=cells.document,
+                doc_id=cells.doc_id,
+                name=cells.name,
+                path=cells.path,
+                kind=_KINDS.get(cells.kind, DocumentKind.DOCUMENT),
+                title=cells.title,
+                language=cells.language,
+                version=cells.version,
+                tags=tags_of(cells.tags) if intact else (),
+                declared_title=cells.declared_title,
+                language_declared=bool(cells.language_declared),
+                chunking=cells.chunking,
+                active=active,
+                staged=staged,
+                source_hash=cells.source_hash,
+                recipe=cells.recipe,
+                chunks=chunks,
+                embedded=embedded,
+                # A chunk that was skipped on purpose is quarantined too, and is no damage.
+                quarantined=quarantined - skipped,
+                characters=cells.characters,
+                sentences=cells.sentences,
+                language_stated=bool(cells.language_stated),
+                source_url=cells.source_url,
+                metadata=cells.metadata if intact else None,
+                skipped=skipped,
+                origin=cells.origin,
+                damaged=not intact,
+                shown_path=cells.shown_path or short_path(cells.path),
+            )
+            documents.append(document)
         return documents
 
     def path_owners(self, scope: Scope, shown_paths: Sequence[str]) -> dict[str, str]:

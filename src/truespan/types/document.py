@@ -193,13 +193,17 @@ class Document(Struct, frozen=True):
         return DocumentStatus.READY if self.embedded == self.chunks else DocumentStatus.INCOMPLETE
 
     @property
+    def declared_language(self) -> str | None:
+        """Return the language that the caller declared; None if it was stated or detected."""
+        return self.language if self.language_declared and not self.language_stated else None
+
+    @property
     def declared(self) -> DocumentOptions:
         """Return what was declared of the document when it was last taken in."""
-        is_declared = self.language_declared and not self.language_stated
         return DocumentOptions(
             kind=self.kind,
             title=self.declared_title,
-            language=self.language if is_declared else None,
+            language=self.declared_language,
             version=self.version,
             chunking=self.chunking,
             tags=self.tags,

@@ -447,9 +447,13 @@ class FoundSources(Struct, frozen=True):
         return len(self.sources)
 
 
+_PAGES = ("http://", "https://")
+_LONGEST_SCHEME = len("https://")
+
+
 def is_page(path: str) -> bool:
     """Return whether a path, or the recorded path of a document, is the address of a web page."""
-    return path.lower().startswith(("http://", "https://"))
+    return path[:_LONGEST_SCHEME].lower().startswith(_PAGES)
 
 
 UPLOAD = "upload:"
