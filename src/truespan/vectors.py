@@ -65,8 +65,8 @@ def similarity_of(a: Vector, b: Vector, distance: Distance) -> float:
 def similarities_of(a: Vector, others: Sequence[Vector], distance: Distance) -> list[float]:
     """Return the similarity of a unit vector to each of others, a function of the two alone.
 
-    Each sum is taken number by number, whatever their number, so that no vector changes the
-    similarity of another. For many vectors this is faster than one pair at a time.
+    Each sum is computed number by number, however many vectors there are, so that no vector changes
+    the similarity of another. For many vectors this is faster than one pair at a time.
     """
     import numpy as np
 

@@ -131,7 +131,7 @@ def _units(answer: str) -> Iterator[tuple[int, int, bool]]:
         elif bare and not rule and begin is None:
             begin = place + (item.end() if item else 0)
         place += len(line)
-    # The empty last line has ended whatever was open.
+    # The empty last line has ended every open part.
 
 
 def _sentence(answer: str, start: int, end: int, *, heading: bool) -> AnswerSentence:

@@ -31,7 +31,7 @@ class Number(Struct, frozen=True):
     dimension: str = ""
     factor: float = 1.0
     implied: bool = False
-    """Whether a word only may mean it, as "half" or "a week": an answer is not held to it."""
+    """Whether a word only may mean it, as "half" or "a week": an answer need not agree with it."""
     hedge: str = ""
     """Whether it is said to be `about` right, or exceeded (`over`) or not reached (`under`)."""
 

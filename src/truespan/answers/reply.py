@@ -91,7 +91,7 @@ _COLONS = frozenset(":\uff1a")
 _ENDS = _COLONS | frozenset(
     "\n\r\u2013\u2014.,;!?\u2026(\u3002\uff0c\u3001\uff1b\uff01\uff1f\uff08"
 )
-"""After these the reply means that there was no context, whatever follows."""
+"""After these the reply means that there was no context, even if more text follows."""
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _GAP = rf"(?:[\s_\\*`{_UNSEEN}]|-|\u2010|\u2011){{0,6}}"
 _MARKER = re.compile(
@@ -138,7 +138,7 @@ class Reply:
     def outcome(self) -> ModelOutcome:
         """Return what kind of reply this is, reading no further than necessary.
 
-        Raises whatever the model raises: a provider that failed has no outcome.
+        Errors of the model are raised as they are: a provider that failed has no outcome.
         """
         while self._outcome is None:
             piece = next(self._pieces, None)

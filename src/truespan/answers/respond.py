@@ -131,7 +131,7 @@ class Responder(Struct, frozen=True):
                         reply = _ask(self.models.primary, messages, self.question, sources)
                         evidence = replace(evidence, primary=reply.outcome)
                     else:
-                        # It gets no history: what it says rests on nothing that was shown.
+                        # It gets no history: its answer is based on no passage.
                         messages = unaided_messages(self.question.standalone)
                         reply = _ask(self.models.fallback, messages, self.question)
                         evidence = replace(evidence, fallback=reply.outcome)

@@ -86,7 +86,7 @@ MOST_BARS = 300
 
 
 def _distribution_plot(hits: Sequence[ScoredHit]) -> Markup:
-    """Draw how the scores of hits and of misses are spread, each as shares of its own kind."""
+    """Draw how the scores of hits and of misses are spread, each as shares of its total."""
     least, most = _range([hit.score for hit in hits])
     step = (most - least) / BINS
     shares: dict[str, list[float]] = {}
@@ -127,7 +127,7 @@ def _threshold_plot(curve: Sequence[CurvePoint], proposal: Proposal | None) -> M
     """Draw precision and recall over the threshold, with what is proposed as upright lines."""
     points = list(curve)
     if len(curve) > MOST_POINTS:
-        # As many points as can be told apart: of each narrow strip the first, and the last.
+        # As many points as can be distinguished: the first of each narrow strip, and the last.
         highest, lowest = curve[0].threshold, curve[-1].threshold
         strips: dict[int, CurvePoint] = {}
         for point in curve[:-1]:

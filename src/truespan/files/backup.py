@@ -166,7 +166,7 @@ def _verify_member(member: Member, content: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _map_errors(path: Path) -> Iterator[None]:
-    """Turn whatever reading a damaged or forged archive raises into `BackupInvalid`."""
+    """Turn every error of reading a damaged or forged archive into `BackupInvalid`."""
     try:
         yield
     except TruespanError:
@@ -391,7 +391,7 @@ def _take_back(made: list[Path]) -> None:
 
 def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
     """Copy what a backup's store holds into an empty one, and read it back. The backup may come
-    from anyone: whatever the target's own constraints refuse is its fault."""
+    from anyone: if the target's constraints refuse a row, the backup is invalid."""
     if target.world_ids():
         raise InvalidSettings(
             "The store has worlds already.", advice="Restore into one that is new and prepared."

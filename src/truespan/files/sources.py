@@ -203,7 +203,7 @@ class FileSources:
         of unsupported kinds are skipped and counted. A file named directly is always a source, so
         that its refusal is reported. A path is a pattern if it does not exist and contains `*`, `?`
         or `[`; one without a match is reported, and is no error. With `within`, only files below
-        these folders are found, whatever paths and links say: others are refused if they are named,
+        these folders are found, even if paths or links lead elsewhere: others are refused if named,
         and skipped in folders. Raises `SourceOutside`: a path leads elsewhere."""
         jails = None if within is None else tuple(Jail.around(folder) for folder in within)
         is_supported = _with_ocr(self._is_supported, declared)
@@ -219,7 +219,7 @@ class FileSources:
 
     def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources:
         """Return the sources that the lines of a manifest name, by priority, line and name.
-        Nothing outside its folder is found, whatever its lines and links say."""
+        Nothing outside its folder is found, even if lines or links lead there."""
         return _ManifestSearch(manifest, self._is_supported).expand(entries)
 
     def absolute(self, path: str) -> str:

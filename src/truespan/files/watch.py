@@ -58,7 +58,7 @@ class FolderWatcher:
                 return False
 
     def pause(self, seconds: float, stop: threading.Event) -> None:
-        """Wait so long, whatever changes."""
+        """Wait so long, even if something changes."""
         stop.wait(seconds)
 
     def close(self) -> None:
@@ -112,5 +112,5 @@ class FolderWatcher:
         name = os.path.basename(path)
         if self._is_supported(name) or name.endswith(SIDECAR_ENDINGS) or path in self._folders:
             return True
-        # Of what is gone it cannot be told whether it was a folder.
+        # Whether something that is gone was a folder is unknown.
         return os.path.isdir(path) or not os.path.lexists(path)

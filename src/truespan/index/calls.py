@@ -99,7 +99,7 @@ class IndexCalls(Protocol):
     # Return the names of all collections, also of damaged ones.
     def collections(self) -> list[str]: ...
 
-    # Remove a collection, whatever state it is in.
+    # Remove a collection in any state.
     def discard(self, name: str) -> None: ...
 
     # Remove the collection with the points of every world, and create it empty.

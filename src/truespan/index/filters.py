@@ -230,7 +230,7 @@ def similarity(raw: float, distance: str) -> float:
 def threshold(floor: float, distance: str) -> float:
     """Return the raw score threshold that keeps every hit at `floor`.
 
-    Qdrant keeps what lies strictly above its threshold, so it is told the next smaller number. That
+    Qdrant returns scores strictly above its threshold, so it gets the next smaller number. That
     may let through a little more than `floor` does: callers hold each similarity against
     `float32(floor)` once again.
     """

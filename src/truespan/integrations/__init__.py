@@ -62,7 +62,7 @@ class Retrieval:
         """Return what was found, best first; `changes` of the settings apply to this query.
 
         Raises:
-            TruespanError: whatever the engine raised, or reported in a bundle that failed.
+            TruespanError: the error that the engine raised, or reported in a failed bundle.
         """
         found = self.call(query, **self._merge(changes))
         if isinstance(found, SearchResult):

@@ -28,7 +28,7 @@ LARGEST_TOTAL = 512 << 20
 HIGHEST_RATIO = 200
 """How many bytes may come out for each byte that went in."""
 FREE_SIZE = 8 << 20
-"""What may come out of a member whatever its ratio: short repetitive texts are harmless."""
+"""How much a member may unpack to at any ratio: short repetitive texts are harmless."""
 
 _RECORD = b"PK\x01\x02"
 _MOST_RECORDS = 20 * MOST_MEMBERS

@@ -36,7 +36,7 @@ except ImportError:  # pragma: no cover
     resource = None  # There is none on Windows, where the parent's clock is the only limit.
 
 GREETING = b"T"
-"""The first byte of a child that has started; whatever ends it later, starting works."""
+"""The first byte of a child that has started: an end after it is not a failure to start."""
 BEGUN = b"B"
 """Comes before each answer: the request was seen. A child that ends earlier ended by itself."""
 ANSWER = struct.Struct(">??Q")
@@ -149,7 +149,7 @@ def main() -> int:
         os.dup2(nothing, descriptor)
     os.close(nothing)
     # Ctrl-C is for the parent. The signals that end what takes too long have their usual effect,
-    # whatever the parent has made of them.
+    # even if the parent has changed that.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if resource is not None and sys.platform != "win32":
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)

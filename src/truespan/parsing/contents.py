@@ -1,8 +1,8 @@
 """Lists of what lies ahead: contents, and lists of plates, figures or maps.
 
-Such a list stands before the text that it tells of, so it is kept out of what a reader sees. It is
-recognised by what announces it and by the form of its entries. Whether a line stands as a heading
-further on must not matter: that would itself reveal what follows.
+Such a list names text that follows it, so it is hidden from readers. It is recognised by what
+announces it and by the form of its entries. Whether a line is a heading further on must not matter:
+that would itself reveal what follows.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
 def format_of(name: str, data: bytes) -> Format | None:
     """Return the format of a source; None if there is no parser for it.
 
-    What begins like an archive or a PDF is one, whatever its name. A page saved as text is still a
+    What begins like an archive or a PDF is one, under any name. A page saved as text is still a
     page. Everything else is what its name says.
     """
     named = _ENDINGS.get(_ending(name))
@@ -186,8 +186,8 @@ def format_of(name: str, data: bytes) -> Format | None:
 def _zip_names(data: bytes) -> list[bytes] | None:
     """Return the names in the directory of an archive; None if it has none that can be read.
 
-    Documents are told from other archives by the parts at their top: a folder of an archive may
-    hold the parts of a document, too.
+    Documents are distinguished from other archives by the parts at their top: a folder of an
+    archive may contain the parts of a document, too.
     """
     end = data.rfind(_ZIP[1], -_ZIP_END_ROOM)
     if end < 0 or end + _ZIP_END.size > len(data):

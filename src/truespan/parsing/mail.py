@@ -271,7 +271,7 @@ _UNSURE = re.compile(r"(?i)(?:us-)?ascii|iso[-_]?8859-1|latin-?1|windows-1252|ut
 
 def _decode_text(data: bytes, charset: str) -> str:
     """Return text in the encoding that a message states, or in another if it is not in that."""
-    # Programs that do not know better state these, whatever the text is in.
+    # Programs state these when they do not know the encoding of the text.
     stated = "" if _UNSURE.fullmatch(charset) else charset
     return decode_declared(data, stated) or data.decode("cp1252", "replace")
 

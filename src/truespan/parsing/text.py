@@ -135,7 +135,7 @@ class Outline(Struct):
         else:
             self._numeral, self._current = 0, heading
         if heading.rank == "part":
-            # It ends the part of its own kind, and those within.
+            # It ends the open part of the same kind, and those inside it.
             kinds = list(self._parts)
             for kind in kinds[kinds.index(heading.kind) :] if heading.kind in kinds else ():
                 del self._parts[kind]

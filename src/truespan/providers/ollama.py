@@ -116,7 +116,7 @@ class OllamaEmbedder(HttpEmbedder):
 
         Ollama cannot count. Most embedding models that it serves use the vocabulary of the local
         counter, whose count is then exact, or high where words are unknown; for other models it is
-        an estimate. Ollama itself refuses what is still too long: it is told never to truncate.
+        an estimate. Ollama refuses what is still too long, as each request forbids truncation.
         """
         known = self._known()
         whole = known.prefixes.query + text

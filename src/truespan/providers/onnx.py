@@ -129,7 +129,7 @@ class ModelFiles(ABC):
 
 
 class FolderFiles(ModelFiles):
-    """The files of a model that was exported into a folder: whatever it holds is the model.
+    """The files of a model that was exported into a folder.
 
     `network` names the file of the network; blank for `model.onnx`, in the folder or in its folder
     `onnx`, or the only network there is.

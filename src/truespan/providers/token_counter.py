@@ -26,7 +26,7 @@ _PUNCTUATION = "!-/:-@\\[-`{-~\u2010-\u2027\u2030-\u2043\u3001-\u3003\u3008-\u30
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
 _ALONE = _PUNCTUATION + _IDEOGRAPHS
 LONE = re.compile(f"[{_SPACES}{_ALONE}]")
-"""White space, and what the tokenizer takes for a word of its own whatever stands beside it."""
+"""White space, and what the tokenizer always takes for a separate word."""
 # One white space goes with the word before it, which halves the atoms and changes no count.
 _ATOM = re.compile(f"[^{_SPACES}{_ALONE}]+[{_SPACES}]?|[{_ALONE}][{_SPACES}]?|[{_SPACES}]{{1,512}}")
 _LONGEST = 512
@@ -92,7 +92,7 @@ class WordPieceCounter:
         return TokenMap(text, starts, totals, self.count, LONE)
 
     def _learn(self, atoms: list[str]) -> dict[str, _Units]:
-        """Return a mapping that knows all `atoms`; it is the caller's for as long as it is kept.
+        """Return a mapping that knows all `atoms`; it stays valid for the caller.
 
         Once enough is remembered memory starts afresh, and other threads keep what they hold.
         """

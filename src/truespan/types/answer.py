@@ -107,7 +107,7 @@ PREVIEW_CHARACTERS = 200
 class Citation(Struct, frozen=True):
     """A source that the answer names by its number, and where that stands.
 
-    All but the number is None where the answer names a number that no source had: it is kept, so
+    All but the number is None where the answer cites a number that no source has: it is listed, so
     that a made-up citation shows as one.
     """
 

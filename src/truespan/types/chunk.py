@@ -97,7 +97,7 @@ class FigureRecord(Struct, frozen=True):
     """A figure of a revision. `offset` is its place in the canonical text.
 
     `description` is what its chunk holds. `image_ref` is relative to the folder for assets, and
-    None when no image was kept.
+    None when no image was stored.
     """
 
     number: int
@@ -120,7 +120,7 @@ def figure_id_of(doc_id: str, number: int) -> str:
 
 
 def image_name(number: int, extension: str) -> str:
-    """Return the name of the file that an image is kept in; images count from 1."""
+    """Return the name of the file of an image; images count from 1."""
     return f"img_{number:03d}.{extension}"
 
 
@@ -212,7 +212,7 @@ class StoredChunk(Struct, frozen=True):
     """Those that it has at least a part of, read only for a scope with a chapter or section. Its
     first and its last one may begin before it or end after it."""
     vector: Vector | None = None
-    """The kept vector of its text if that was read too and is intact."""
+    """The stored vector of its text, if that was read too and is intact."""
 
 
 class DocumentLabel(Struct, frozen=True):
@@ -297,7 +297,7 @@ class ChunkRecord(Struct, frozen=True):
 class PendingChunk(Struct):
     """A chunk that the index should hold and, as far as the store knows, does not.
 
-    `text` is empty when a vector for its hash is already kept.
+    `text` is empty when a vector for its hash is already stored.
     """
 
     chunk_id: ChunkId

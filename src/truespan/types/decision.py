@@ -29,7 +29,7 @@ RECOMMENDED_COVERAGE = 0.4
 
 
 class ScoreMode(StrEnum):
-    """Which numbers are held against thresholds: similarities, or the scores of the distance."""
+    """Which numbers are compared with thresholds: similarities, or the scores of the distance."""
 
     NORMALIZED = "normalized"
     RAW = "raw"

@@ -124,7 +124,7 @@ class Draft(Struct, frozen=True):
     """Whether the language is one that the source states, and not the caller."""
     source_url: str | None = None
     metadata: str | None = None
-    """What the caller wants to be kept with it, as a JSON object."""
+    """Metadata of the caller, as a JSON object."""
     origin: str = ""
     shown_path: str = ""
     properties: Properties = field(default_factory=Properties)
@@ -199,7 +199,7 @@ class Document(Struct, frozen=True):
 
     @property
     def declared(self) -> DocumentOptions:
-        """Return what was declared of the document when it was last taken in."""
+        """Return the options that were declared when the document was last ingested."""
         return DocumentOptions(
             kind=self.kind,
             title=self.declared_title,
@@ -331,7 +331,7 @@ class Derivable(Struct, frozen=True):
 
 
 class StoredText(Struct, frozen=True):
-    """What the chunks of a revision are made of, as it is kept.
+    """What the chunks of a revision are made of, as it is stored.
 
     `figures` are chunks of kind `figure` as another generation has them: their text is kept, only
     the chunks they stand in differ.
@@ -401,7 +401,7 @@ Documents = frozenset[int] | Unlimited
 class DocumentCatalog:
     """Every document in force, by number.
 
-    It is kept as long as the world does not change. What can be counted once is, so that a request
+    It is cached until the world changes. What can be counted once is, so that a request
     costs the same in a world of a thousand documents and of a million. `read_metadata` is called
     when metadata are needed for the first time.
     """
@@ -466,7 +466,7 @@ class DocumentCatalog:
         """Return the numbers of documents whose labels suit; None when those of all do.
 
         Only language, version, tags and kind may be looked at: one document is asked for all that
-        have the same. A damaged document suits whatever it says: its chunks are then found damaged.
+        have the same. A damaged document always matches: its chunks are then found damaged.
         """
         suitable = [
             numbers for example, numbers in self._groups if example.damaged or suits(example)
@@ -548,7 +548,7 @@ class DocumentCatalog:
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MOST_KEPT = 64
-"""So many results of filters are kept; they are asked for again and again, or never."""
+"""How many results of filters are cached; most are used many times or never again."""
 
 
 def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:

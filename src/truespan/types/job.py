@@ -13,7 +13,7 @@ MOST_CRASHES = 3
 
 
 class JobState(StrEnum):
-    """The state of a job. A job whose process is gone is interrupted, whatever it wrote last."""
+    """The state of a job. A job whose process is gone counts as interrupted."""
 
     QUEUED = "queued"
     RUNNING = "running"

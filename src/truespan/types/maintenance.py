@@ -146,7 +146,7 @@ class MigrationReport(Struct, frozen=True):
     points: int
     """Points of the target's index, each compared with the store."""
     pending: int
-    """Chunks that no vector was kept of; `truespan repair` embeds them."""
+    """Chunks without a stored vector; `truespan repair` embeds them."""
     findings: dict[str, int]
     """What the doctor found in the target, by code; what was damaged before is so still."""
 
@@ -174,7 +174,7 @@ class Ownership(StrEnum):
 
 
 class FileFate(StrEnum):
-    """What became of files that held something deleted."""
+    """What was done with files that contained deleted text."""
 
     GONE = "gone"
     """They are written anew; nothing deleted is left in them."""

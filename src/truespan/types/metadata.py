@@ -341,7 +341,7 @@ def parse_value(text: str) -> Scalar:
     """Return what a command line means by a value; raises FieldError if there is none.
 
     `true` and `false` are booleans, and numbers are spelled as in JSON. Anything else is text, and
-    so is whatever stands in double quotes.
+    so is everything in double quotes.
     """
     plain = text.strip()
     if not plain:

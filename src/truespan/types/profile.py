@@ -65,7 +65,7 @@ class Strategy(StrEnum):
 
 
 class OverlapMode(StrEnum):
-    """Whether a chunk's overlap is part of its text, or kept beside it and not embedded."""
+    """Whether a chunk's overlap is part of its text, or stored separately and not embedded."""
 
     SHARED = "shared"
     SEPARATE = "separate"
@@ -94,7 +94,7 @@ class ChunkingProfile(Struct, frozen=True):
     overlap_mode: OverlapMode = OverlapMode.SHARED
     pack: int | None = None
     dedupe: bool = False
-    """Whether of chunks of a document with the same words only the first is kept."""
+    """Whether only the first of several chunks with the same words is stored."""
     whole_rows: bool = False
     """Whether no chunk begins within a table that fits into one, or ends within a row of a table.
 

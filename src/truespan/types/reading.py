@@ -179,7 +179,7 @@ class SentencePage(PageHead, frozen=True):
 class ListedChunk(Struct, frozen=True):
     """A chunk of a document, its place in the canonical text, and its text if that is intact.
 
-    From `context_start` to `start` lies the overlap that is kept beside it. `reason` is why it is
+    From `context_start` to `start` is its overlap, which is stored apart. `reason` is why it is
     quarantined or has to be embedded again; None if there is none.
     """
 
@@ -227,7 +227,7 @@ class ChunkPage(RevisionChunks, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """The bytes of a picture as they were taken in, and what to call them."""
+    """The bytes of an image as they were ingested, and their media type."""
 
     data: bytes = field(repr=False)
     media_type: str

@@ -70,8 +70,8 @@ class PageStart(NamedTuple):
 
     `unit` is what is counted: "page", "slide", "line", "cell" or another noun, and for the rows of
     a sheet "row A:F", with the columns of their table. "scanned page" and "unclear page" are pages
-    whose text was recognised. Each page, slide, line, cell or row that is to be told from others
-    needs its own. Neither part may depend on what follows in the text.
+    whose text was recognised. Each page, slide, line, cell or row that is to be
+    distinguished from others needs its own. Neither part may depend on what follows in the text.
     """
 
     offset: int
@@ -148,7 +148,7 @@ class Loaded(Struct, frozen=True):
     images: tuple[Image, ...] = ()
     pictures: PictureCounts = msgspec.field(default_factory=PictureCounts)
     warnings: tuple[str, ...] = ()
-    """What could not be kept, in whole sentences without words of the source."""
+    """What could not be read, in whole sentences without words of the source."""
 
 
 class Place(NamedTuple):
@@ -235,8 +235,8 @@ def name_place(labels: Iterable[str | None], location: str | None) -> str:
     """Return in one line where a passage is: its title, chapter and section, and its location,
     unless a label says the same, as that of a slide without a title does."""
     names = [*dict.fromkeys(" ".join(label.split()) for label in labels if label)]
-    told = any(name.casefold() == location for name in names)
-    return " › ".join(names) + (f", {location}" if location and not told else "")
+    is_named = any(name.casefold() == location for name in names)
+    return " › ".join(names) + (f", {location}" if location and not is_named else "")
 
 
 def join_locations(labels: Iterable[str | None]) -> str | None:

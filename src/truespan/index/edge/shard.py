@@ -62,7 +62,7 @@ class EnginePanicked(IndexRefused):
     """The engine stopped in the middle of a call; its memory is not to be trusted any more."""
 
     reason: TruespanError | None = None
-    """What the client is told instead, if it is known why."""
+    """The message that the client gets instead, if the reason is known."""
 
 
 _OS_ERROR = re.compile(r"(?:\(os error |Os \{ code: )([0-9]{1,4})")

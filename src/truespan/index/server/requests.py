@@ -213,7 +213,7 @@ class Server:
             self._shapes[name] = self._describe(name)
 
     def convert(self, collection: Collection, reserve: int) -> bool:
-        """Return True: a server that has been told to build a graph builds it by itself."""
+        """Return True: a server that was asked to build a graph builds it by itself."""
         del collection, reserve
         return True
 

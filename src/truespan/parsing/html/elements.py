@@ -573,7 +573,7 @@ _WITHIN_LINES = frozenset((
 ))
 # fmt: on
 _NO_LISTS = frozenset((*_WITHIN_LINES, *_HEADINGS, "html", "main", "article"))
-"""Elements that are no list of contents, whatever they are called."""
+"""Elements that are never a list of contents, even if their name says so."""
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_BLOCKS, _start_block),
     **dict.fromkeys(_SKIPPED, _skip),

@@ -334,7 +334,7 @@ _MARK = re.compile(
 )
 _BACK = re.compile("(?:[↩↑↵⤴][\ufe0e\ufe0f]?\\s*\\d{0,3}|\\^)[\ufe0e\ufe0f]?")
 _LONGEST_MARK, _LONGEST_BACK_LINK = 20, 40
-"""Longer links are text, whatever their attributes say."""
+"""Longer links are text, whichever attributes they have."""
 
 
 LinkPurpose = Literal["reference", "back", "within"]

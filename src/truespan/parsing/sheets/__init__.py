@@ -1,6 +1,6 @@
 """Spreadsheets: each sheet is a chapter, and its tables are rows of cells as they are shown.
 
-`layout` divides the filled cells of a sheet into tables and lines of text, whatever the format.
+`layout` divides the filled cells of a sheet of any format into tables and lines of text.
 Formulas are shown by their stored results. Hidden sheets, rows and columns are left out unless they
 are asked for.
 """
