@@ -63,9 +63,9 @@ def open(
     """Open the library in a folder; with `create`, create it if it is absent.
 
     An `embedder`, `counter`, `chat` or `reranker` replaces the configured one. With an
-    `authority`, the library is restricted to it. `observer` is told of requests and their
-    stages. `metrics` overrides the setting of that name; with `logs`, this process writes its log
-    to standard error.
+    `authority`, the library is restricted to it. `observer` is notified of requests and
+    their stages. `metrics` overrides the setting of that name; with `logs`, this process writes its
+    log to standard error.
 
     Raises:
         LibraryNotFound: there is no library, and `create` is not given.

@@ -25,7 +25,7 @@ GROWTH = 2
 def keep_calibrated(store: Store, scope: Scope) -> bool:
     """Calibrate the scope's profile from its chunks if that is due; return whether it was done.
 
-    It is due in a recommended world if the model comes without a calibration and none was kept,
+    It is due in a recommended world if the model comes without a calibration and none was stored,
     or if the world has grown a lot since. Otherwise it costs three queries at most.
     """
     if shipped(scope.profile) is not None:

@@ -172,7 +172,7 @@ class Conversation:
     def delete(self, *, erase: bool = True) -> Receipt:
         """Delete the conversation with all its turns, also those that are not visible now.
 
-        With `erase`, the files that held it are rewritten too; see `Documents.delete`.
+        With `erase`, the files that contained it are rewritten too; see `Documents.delete`.
 
         Raises:
             ConversationNotFound: it is not stored, or was deleted meanwhile.
@@ -264,7 +264,7 @@ class Conversation:
     def _store(
         self, answer: Answer, seen: _Seen, question: Question, retrieved: Retrieved
     ) -> Answer:
-        """Store the turn; return the answer with a note of it, or a warning that it is not kept."""
+        """Store the turn; return the answer with its id, or with a warning if it was not stored."""
         components, scope = self._access.components, retrieved.scope
         used = set(answer.used_chunks)
         documents = {chunk.document for chunk in retrieved.chunks if chunk.chunk_id in used}

@@ -275,7 +275,7 @@ class Documents(Struct, frozen=True):
     def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:
         """Delete a document: hide it at once, then delete its points, then its rows.
 
-        With `erase`, the files that held it are rewritten too, so that nothing of it can be
+        With `erase`, the files that contained it are rewritten too, so that nothing of it can be
         recovered from them; `receipt.erased` says whether that succeeded now. What could not be
         rewritten is queued for `repair`.
         """

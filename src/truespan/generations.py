@@ -352,7 +352,7 @@ class Generations(Struct, frozen=True):
 
 
 def require_domain_key(domain: str | None) -> None:
-    """Raise InvalidSettings unless a domain's key fits on one line and can be told from others."""
+    """Raise InvalidSettings unless a domain's key is short, printable and without outer spaces."""
     if domain is None:
         return
     is_plain = bool(domain) and domain == domain.strip() and domain.isprintable()

@@ -42,7 +42,7 @@ class Clock(Protocol):
 class Processes(Protocol):
     """Which processes are alive. A name is never given to a second process on a machine.
 
-    A process of which that cannot be told, for lack of access, counts as alive.
+    A process that may not be examined counts as alive.
     """
 
     def own(self) -> str: ...
@@ -152,7 +152,7 @@ class ChatModel(Protocol):
     """Replies to messages. It is first connected to when the first piece of a reply is asked for.
 
     A reply that was given out whole is whole: one that broke off, was cut short or was withheld
-    ends in an error, whatever came before it.
+    ends in an error, even if text came before it.
     """
 
     @property
@@ -469,8 +469,8 @@ class JobQueue(Protocol):
     def queue_id(self) -> str | None:
         """The owner of waiting jobs in a persistent queue; None if tasks end with the process.
 
-        With a persistent queue, the worker that runs a task owns its job, whatever the record
-        says about an earlier owner.
+        With a persistent queue, the worker that runs a task owns its job, even if the
+        record names an earlier owner.
         """
         ...
 

@@ -191,7 +191,7 @@ class Watch:
             if self._stop.is_set():
                 return None
             raise
-        # A watch outlives whatever happens to one job.
+        # A watch goes on if one job fails.
         except Exception as error:
             known = error if isinstance(error, TruespanError) else resource_error(error)
             if known is None:

@@ -591,7 +591,7 @@ class World:
     ) -> Job:
         """Ingest web pages in the background, or those of a sitemap; return the queued job.
 
-        Unlike `submit_ingest` it reads no file of this machine, whatever the addresses say.
+        Unlike `submit_ingest` it reads no file of this machine, whichever addresses are given.
 
         Raises:
             InvalidSettings: no host is allowed, that of an address is not, or it is no address.

@@ -130,7 +130,7 @@ class Service(Struct, frozen=True):
     require_token: bool = False
     options: ServerOptions = field(default_factory=ServerOptions)
     watched: tuple[str, ...] = ()
-    """Folders that the documents of the world are kept in step with."""
+    """Folders that are watched: their changes are ingested."""
 
 
 class Startup(Struct, frozen=True):
@@ -289,7 +289,7 @@ def _listen(service: Service) -> Iterator[socket.socket]:
     host = service.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Without the explicit protocol asyncio does not disable Nagle's algorithm, which delays
-    # replies on kept connections by 40 ms.
+    # replies on reused connections by 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -95,8 +95,8 @@ def chunk_spans(
 
 def widest(count: Callable[[int], int], width: int, limit: int) -> int:
     """Return nearly the largest width with `count(width) <= limit`, where `width` has more."""
-    # It is at least 1, whatever that counts. Only widths up to `width` are counted, so nothing
-    # after them influences the result.
+    # It is at least 1. Only widths up to `width` are counted, so that nothing after them influences
+    # the result.
     fits, over = 1, width
     probe = width * limit // max(count(width), 1)
     while over - fits > max(1, width // _SLACK):

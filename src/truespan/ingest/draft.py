@@ -57,8 +57,8 @@ from truespan.types.text import (
 
 def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
     """Keep the first chunk of each dedupe hash, and number the rest without gaps."""
-    # Whether a chunk is kept depends only on the chunks before it, so a reader's chunks are the
-    # same whatever follows.
+    # Whether a chunk is kept depends only on the chunks before it, so what
+    # follows does not change the chunks of a reader.
     unique: dict[TextHash, NewChunk] = {}
     for chunk in chunks:
         key = dedupe_hash(chunk.text)

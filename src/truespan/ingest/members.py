@@ -128,7 +128,7 @@ def _make_source(
         where = f"In line {member.line} the" if member.line else "The"
         refusal = Refusal(RecordInvalid.__name__, f"{where} {'; the '.join(faults)}.")
     if not member.name:
-        # It is the file itself: what is declared of that counts more than what it says.
+        # It is the file itself: declared values take precedence over those in it.
         return replace(source, declared=joined, refusal=refusal)
     return replace(
         source,

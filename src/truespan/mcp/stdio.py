@@ -61,7 +61,7 @@ SIGNALS = {signal.SIGTERM: 0, signal.SIGINT: 130}
 def standard_pipes() -> Iterator[tuple[int, int]]:
     """Give standard input and output to the protocol exclusively.
 
-    Meanwhile the usual descriptors are redirected: reading gives nothing, and whatever Python, a
+    Meanwhile the usual descriptors are redirected: reading gives nothing, and what Python, a
     library or a child process prints goes to standard error.
     """
     sys.stdout.flush()

@@ -121,7 +121,7 @@ def _count(
 
 
 def _type(value: object, metadata: bool) -> Value | None:
-    """Return a value as it is compared; a label is a text, whatever it looks like."""
+    """Return a value as it is compared; a label is always a text."""
     return type_value(value) if metadata else Value(ValueKind.TEXT, str(value))
 
 

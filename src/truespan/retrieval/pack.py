@@ -308,7 +308,7 @@ def status_of(
 
     `reached` says whether any candidate reached the floor, verified or not; `expected` is the size
     of a full result: the number requested, or all there is in scope. With `left_out`, a filter
-    that the caller did not ask for kept candidates out, so that the result is not complete.
+    that the caller did not ask for excluded candidates, so that the result is not complete.
     """
     if failed:
         return BundleStatus.ERROR

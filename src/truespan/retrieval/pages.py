@@ -188,7 +188,7 @@ def find_passage(passage: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield where `passage` occurs in `text`, in order; occurrences may overlap.
 
     Any run of white space matches any other, and so do the usual forms of quotes and dashes; "…"
-    counts as three dots. The time is linear in both lengths, whatever they contain.
+    counts as three dots. The time is linear in both lengths for every text.
     """
     words = passage.split()
     plain = sorted((word for word in words if not _FOLDED.search(word)), key=len)

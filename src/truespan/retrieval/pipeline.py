@@ -1,4 +1,4 @@
-"""The stages that every retrieval goes through, whatever is made of the result.
+"""The stages that every retrieval goes through.
 
     request ──admit──> world ──scope──> in scope ──vector, fetch──> Verified ──reveal──> Visible
                          ▲                                                                     │

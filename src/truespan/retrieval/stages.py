@@ -278,7 +278,7 @@ def _order(found: Verified | Visible, document: int, index: int) -> tuple[bool, 
 def complete_until(hits: Sequence[Hit], wanted: int, *, exhausted: bool) -> int | None:
     """Return how many hits to look at so that the `wanted` best are among them, ties included.
 
-    None if the list ends amid equal scores and the index has more: which of them it happened to
+    None if the list ends between equal scores and the index has more: which of them it happened to
     return would decide the result.
     """
     if len(hits) <= wanted:

@@ -124,7 +124,7 @@ class Layout(Struct, frozen=True):
         return {id: self.places[id] for id in ids if id in self.places}
 
     def extent(self, store: Store, scope: Scope) -> Extent:
-        """Return which chunks are in scope. It is kept: most requests have a scope of few."""
+        """Return which chunks are in scope. It is cached: most requests share a few scopes."""
         import numpy as np
 
         key = (scope.documents, scope.chapter, scope.section)

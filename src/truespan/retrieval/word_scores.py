@@ -50,7 +50,7 @@ class WordScores(Struct, frozen=True):
         return [self.layout.chunk_id(self.scope, place) for place in places]
 
     def with_phrases(self, store: Store) -> WordScores:
-        """Keep the chunks that have every term of the query's phrases, in whatever order.
+        """Keep the chunks that have every term of the query's phrases, in any order.
 
         Counts have no positions: whether the terms follow one another is for the text to say.
         """
@@ -97,7 +97,7 @@ def _find_word(
     """Return the places of the chunks in scope that contain a word, and how often.
 
     A chunk contains it if it has the word's term under the stemmer of its own language. How rare a
-    word is, is counted over all chunks in scope, whatever their language.
+    word is, is counted over all chunks in scope, in every language.
     """
     import numpy as np
 

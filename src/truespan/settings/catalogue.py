@@ -331,7 +331,7 @@ class Settings(Struct, frozen=True):
     embeddings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of further embedding profiles, by name, where they differ from the library's."""
     written: frozenset[str] = frozenset()
-    """The names of the settings that the operator gave, whatever their values."""
+    """The names of the settings that the operator gave, with any value."""
 
     def __repr__(self) -> str:
         """Return the settings without what may be secret."""

@@ -253,7 +253,7 @@ class Catalogs(Part):
 
     @retry_on_conflict
     def keep_words(self, scope: Scope, counted: Sequence[CountedRevision]) -> None:
-        """Replace what is held of the words of revisions, in one commit."""
+        """Replace the counted words of revisions, in one commit."""
         with self._db.write(scope) as session:
             for revision in counted:
                 key = revision_key(session, revision.ref)
@@ -290,8 +290,8 @@ class Catalogs(Part):
     def revision_postings(
         self, scope: Scope, ref: RevisionRef, key: int, terms: Sequence[str]
     ) -> dict[str, bytes] | None:
-        """Return where each term occurs in one revision, packed as in `Postings`; None if what is
-        held does not match its checksum."""
+        """Return where each term occurs in one revision, packed as in `Postings`; None if
+        what is stored does not match its checksum."""
         rows = self._db.at(scope, key=key, terms=list(terms)).all(
             """SELECT term, revisions, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term IN LIST(:terms)
@@ -312,8 +312,8 @@ class Catalogs(Part):
 
     @retry_on_conflict
     def forget_words(self, scope: Scope, revisions: Sequence[int | RevisionRef]) -> None:
-        """Let the words of revisions, given by key or by name, be counted again, because what is
-        held of them is damaged."""
+        """Let the words of revisions, given by key or by name, be counted again, because
+        those that are stored are damaged."""
         with self._db.write(scope, generation=scope.generation.number) as session:
             for found in revisions:
                 key = found if isinstance(found, int) else revision_key(session, found)
@@ -360,8 +360,8 @@ class Catalogs(Part):
         }
 
     def place_names(self, scope: Scope) -> list[NamedPlace]:
-        """Return the chapters and sections of the documents in scope, whatever chapter and section
-        the scope has; each once, in the order of the documents."""
+        """Return the chapters and sections of the documents in scope, each once, in the order of
+        the documents. The chapter and the section of the scope do not matter."""
         return list(
             dict.fromkeys(
                 name

@@ -192,7 +192,7 @@ class StoredRevision(NamedTuple):
 
 
 def read_revisions(session: Session, world: WorldId, *documents: int) -> list[StoredRevision]:
-    """Return every revision of some documents, whatever its state."""
+    """Return every revision of some documents, in any state."""
     found = []
     for key, recorded, recorded_details, *cells in session.all(_REVISIONS, documents=[*documents]):
         details, own = tuple(cells[:DETAILS_COUNT]), RevisionCells(*cells[DETAILS_COUNT:])

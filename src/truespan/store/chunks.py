@@ -223,8 +223,8 @@ class Chunks(Part):
     def pending(
         self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
     ) -> list[PendingChunk]:
-        """Return chunks of a revision that are not embedded, with vectors already held. Text is
-        read only where there is no vector yet, and only believed after its hash."""
+        """Return chunks of a revision that are not embedded, with the vectors that are stored
+        already. Text is read only where there is no vector yet, and checked against its hash."""
         with self._db.read(scope, after=after, limit=limit) as session:
             rows = session.all(
                 _OF_REVISION,
@@ -299,7 +299,7 @@ class Chunks(Part):
     def mark_all_pending(
         self, scope: Scope, is_empty: Callable[[Scope], bool] = lambda _: True
     ) -> None:
-        """Mark every chunk pending that the index of the scope's profile held, in every world.
+        """Mark every chunk pending that was in the index of the scope's profile, in every world.
 
         `is_empty` is asked for each world and generation while no other process marks chunks of it
         as embedded: another one may have written its points since the index was found empty.

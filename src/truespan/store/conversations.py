@@ -1,4 +1,4 @@
-"""Conversations and their turns: kept, shown up to a position, moved, and deleted."""
+"""Conversations and their turns: stored, shown up to a position, moved, and deleted."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ class Conversations(Part):
 
 _DELETE_EMPTY: Final = """DELETE FROM conversations WHERE NOT EXISTS
     (SELECT 1 FROM turns t WHERE t.conversation = conversations.key)"""
-"""A conversation without turns is not kept, in no world of a file."""
+"""Conversations without turns are deleted, in every world of the store."""
 
 
 def new_id() -> str:

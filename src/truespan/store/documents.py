@@ -132,7 +132,7 @@ class Documents(Part):
 
     @retry_on_conflict
     def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
-        """Commit vectors, so that what was paid for survives whatever comes next."""
+        """Commit vectors, so that they are not paid for again if a later step fails."""
         world, profile = scope.world, scope.profile.id
         with self._db.write(scope, bulk=True) as session:
             # Only for text that is still there: another run may have replaced and purged it.

@@ -67,7 +67,7 @@ _REQUIRE: Final = "SELECT 1 FROM worlds WHERE world_id = %s"
 _LOCK: Final = "SELECT 1 FROM worlds WHERE world_id = %s FOR NO KEY UPDATE"
 
 _GROWTH: Final = 10
-"""By which factor a table may grow before the server is told to look at its size."""
+"""By which factor a table may grow before the server analyses it again."""
 _HAS_GROWN: Final = """
     SELECT bool_or(pg_relation_size(oid) / current_setting('block_size')::int
       > %s * greatest(relpages, 1))
@@ -271,7 +271,7 @@ class PostgresDatabase(Database):
                 outgrown = bool(rows[0][0])
         if outgrown:
             # The plans that the server makes while it takes a table for empty walk through a whole
-            # world for each row. What was written stays written, whatever this fails with.
+            # world for each row. What was written stays written if this fails.
             with suppress(StoreBusy):
                 self._maintain("ANALYZE")
 

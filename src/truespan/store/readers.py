@@ -54,7 +54,7 @@ _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
     *("tokens", "chapter", "section", "page", "location"),
 )
-"""In the order of the fields of a `TailChunk`, whose vector is held elsewhere."""
+"""In the order of the fields of a `TailChunk`, whose vector is stored in another table."""
 _TEXT: Final = 6
 _FEW: Final = 16
 """So many sentences are read in one round trip, each with its chapter and page."""
@@ -220,8 +220,8 @@ class Readers(Part):
         return [(first, last, start, text_hash) for first, last, start, text_hash in rows]
 
     def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
-        """Return the chunks held for a position, with vectors where there are any; None when the
-        position was not asked from yet, or what is held is damaged and has to be made again."""
+        """Return the stored chunks of a position, with vectors where there are any; None if there
+        are none yet, or if they are damaged and have to be made again."""
         rows = self._db.at(scope).all(
             f"""SELECT m.checksum,
                   (SELECT v.vector FROM vectors v WHERE v.world_id = :world
@@ -261,7 +261,7 @@ class Readers(Part):
     def keep_tail(
         self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
     ) -> None:
-        """Keep the chunks of a position, in place of those that were kept before."""
+        """Store the chunks of a position, in place of earlier ones."""
         generation = scope.generation.number
         rows = [
             (

@@ -208,9 +208,9 @@ class Database(ABC):
         bulk: bool = False,
         **values: Any,
     ) -> AbstractContextManager[Session]:
-        """Give a write transaction for one world: all of it is kept, or nothing. Writers of one
-        world follow each other unless `lock` is False. With `bulk`, the engine is told afterwards
-        to look at how much its tables hold, if they have grown a lot."""
+        """Give a write transaction for one world: all of it is committed, or nothing.
+        Writers of one world follow each other unless `lock` is False. With `bulk`, tables that have
+        grown a lot are analysed afterwards."""
 
     def write_shared(self) -> AbstractContextManager[Session]:
         """Give a write transaction for tables that belong to no world."""

@@ -197,7 +197,7 @@ def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
     from truespan.files.watch import FolderWatcher
     from truespan.parsing import supported
 
-    # A run may recognise text whatever the setting says; others find no image.
+    # A run may recognise text even if the setting is off; others find no image.
     return FolderWatcher(folders, partial(supported, ocr=True))
 
 

@@ -57,7 +57,7 @@ SAME_WITHIN = 1e-6
 
 def point_digest(point: IndexedPoint, dimensions: int) -> bytes:
     """Return the digests of a point's parts, followed by the flaw of its vector, if any. One bytes
-    object for each point keeps the memory of a scan small, whatever the dimensions."""
+    object for each point keeps the memory of a scan small for any number of dimensions."""
     flaw = vector_flaw(point.vector, dimensions)
     return (
         digest((point.text_hash or "?").encode())
