@@ -7,7 +7,6 @@ depends on text that they have not read.
 from __future__ import annotations
 
 from truespan.errors import StoreDamaged
-from truespan.evaluation.calibrate import calibrate_from_pairs
 from truespan.store import Store
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, chunk_id
@@ -44,6 +43,9 @@ def keep_calibrated(store: Store, scope: Scope) -> bool:
         kept.origin is not CalibrationOrigin.DOCUMENTS or chunks < GROWTH * kept.chunks
     ):
         return False
+    # Imported here: an ingestion that changes nothing comes no further than the lines above.
+    from truespan.evaluation.calibrate import calibrate_from_pairs
+
     pairs = _measure_pairs(store, scope, revisions, chunks)
     found = calibrate_from_pairs(*pairs, chunks, scope.profile.distance)
     if found is not None:

@@ -28,6 +28,7 @@ from truespan.observer import RequestTrace
 from truespan.types.document import GenerationRecord
 from truespan.types.job import Job, JobOrder, JobState, Urgency
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
+from truespan.types.request import require_domain_key
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
@@ -349,17 +350,6 @@ class Generations(Struct, frozen=True):
                 advice="'truespan evaluate' shows the queries.",
             )
         return verdict
-
-
-def require_domain_key(domain: str | None) -> None:
-    """Raise InvalidSettings unless a domain's key is short, printable and without outer spaces."""
-    if domain is None:
-        return
-    is_plain = bool(domain) and domain == domain.strip() and domain.isprintable()
-    if not is_plain or len(domain) > 200:
-        raise InvalidSettings(
-            "A domain's key has 1 to 200 printable characters and no surrounding white space."
-        )
 
 
 def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTrace) -> None:

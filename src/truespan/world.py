@@ -40,6 +40,7 @@ from truespan.types.request import (
     check_defaults,
     check_mode,
     check_reader_name,
+    require_domain_key,
     split_arguments,
 )
 from truespan.types.scope import Authority, Scope, Verb
@@ -446,8 +447,6 @@ class World:
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Interrupted: stopped by Ctrl-C; the same call continues.
         """
-        from truespan.generations import require_domain_key
-
         checked = IngestOptions.from_arguments(**options)
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)

@@ -266,6 +266,32 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
     assert int(count) <= 298
 
 
+def test_ingesting_an_unchanged_folder_loads_no_model_and_starts_no_process(
+    terminal: Terminal,
+) -> None:
+    terminal("init", "-w", "w")
+    folder = str(Path(terminal.write("keys.md", KEYS)).parent)
+    ingest = ["ingest", folder, "-w", "w", "--library", str(terminal.folder / "library")]
+    assert run(ingest) == 0
+    unused = (
+        *("numpy", "onnxruntime", "tokenizers", "py3langid", "sentencex", "qdrant_edge"),
+        *("rich", "ssl", "asyncio", "truespan.generations", "truespan.doctor", "truespan.reader"),
+        *("truespan.evaluation", "truespan.retrieval.fused", "truespan.index.server"),
+    )
+    script = (
+        "import sys; from truespan.cli import run; starts = []; "
+        "sys.addaudithook(lambda event, _: starts.append(event) "
+        "if event in ('subprocess.Popen', 'os.posix_spawn', 'os.fork') else None); "
+        f"code = run({ingest!r}); "
+        f"print(code, *starts, *({{*{unused!r}}} & {{*sys.modules}}), file=sys.stderr)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert "1 unchanged" in done.stdout
+    assert done.stderr.split() == ["0"]
+
+
 def test_help_and_version_come_without_the_engine() -> None:
     script = (
         "import sys; from truespan.cli import run; code = run(['--help']); "

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truespan.cli.output import pluralize, table
-from truespan.generations import Promotion
 from truespan.ingest.indexing import ReindexReport
 from truespan.ingest.plan import PRICES_AS_OF, DocumentOutcome, DryRun, Estimate, compare_prices
 from truespan.ingest.run import IngestReport
@@ -28,6 +27,9 @@ from truespan.types.document import GenerationRecord
 from truespan.types.graphemes import shorten
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 from truespan.types.maintenance import Check, Manifest, MigrationReport, Verdict
+
+if TYPE_CHECKING:
+    from truespan.generations import Promotion
 
 MOST_ROWS = 40
 _LEAST_SHOWN = 0.0001

@@ -27,7 +27,6 @@ from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -120,6 +119,8 @@ def _window_spans(
     """Return windows of `size` characters, each beginning `overlap` before the end of the last."""
     # A chunk depends on its whole window and on the text continuing after it, so its reach is the
     # first sentence that ends after the window.
+    import numpy as np
+
     size, separate = profile.size, profile.overlap_mode is OverlapMode.SEPARATE
     shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
     ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
@@ -183,6 +184,8 @@ def quick_windows(
 
 def _all_fit(starts: list[int], ends: list[int], tokens: TokenMap, limit: int) -> bool:
     """Say whether no span has more than `limit` tokens; counts exactly only close to the limit."""
+    import numpy as np
+
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
     # The same type as the map's: otherwise the whole map would be converted for the comparison.
     before = totals[np.searchsorted(units, np.array(starts, units.dtype))].astype(np.int64)
@@ -498,6 +501,8 @@ class _TableRows(Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str, sentences: Sequence[Sentence]) -> _TableRows:
+        import numpy as np
+
         row_before: list[int] = []
         begins_line: list[bool] = []
         rows: list[int] = []

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain, islice
 
-import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -338,6 +337,8 @@ def measure_sentences(
     """Return each sentence with the digest and token count that later reads are checked against."""
     # Nearly all sentences have white space on both sides, where counts add up: their counts are
     # differences of the map's totals. Sentences that touch a neighbour are counted individually.
+    import numpy as np
+
     rows = np.fromiter(chain.from_iterable(sentences), np.int64, 3 * len(sentences))
     rows = rows.reshape(-1, 3).T
     _, starts, ends = rows

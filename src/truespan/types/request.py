@@ -413,3 +413,14 @@ class ReadingRequest(Struct, frozen=True):
         _check_length("book", self.book, LONGEST_NAME)
         force_setattr(self, "mode", check_mode(self.mode))
         check_rerank(self.rerank, self.query)
+
+
+def require_domain_key(domain: str | None) -> None:
+    """Raise InvalidSettings unless a domain's key is short, printable and without outer spaces."""
+    if domain is None:
+        return
+    is_plain = bool(domain) and domain == domain.strip() and domain.isprintable()
+    if not is_plain or len(domain) > 200:
+        raise InvalidSettings(
+            "A domain's key has 1 to 200 printable characters and no surrounding white space."
+        )
