@@ -28,11 +28,11 @@ from truespan.types.request import (
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
     FILTER_ARGUMENTS,
+    NO_FILTERS,
     RETRIEVAL_FILTERS,
     RETRIEVAL_TOP_K,
     Defaults,
     FilterArguments,
-    Filters,
     Mode,
     QueryArguments,
     RetrievalRequest,
@@ -195,7 +195,7 @@ class World:
         """
         from truespan.retrieval.facets import check_facets, count_facets
 
-        chosen = Filters().with_arguments(filters)
+        chosen = NO_FILTERS.with_arguments(filters)
         check_facets(keys, limit, chosen)
         scope, store = self.access.readable_scope(), self._components.store
         if scope is None:
@@ -240,8 +240,9 @@ class World:
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
         options, filters = split_arguments(arguments)
-        options = replace(options, highlight=highlight)
-        chosen = Filters().with_arguments(filters)
+        if highlight is not False:
+            options = replace(options, highlight=highlight)
+        chosen = NO_FILTERS.with_arguments(filters)
         request = SearchRequest(query, top_k, floor, check_mode(mode), rerank, options, chosen)
         with self._components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
@@ -777,7 +778,7 @@ class World:
         options, filters = split_arguments(arguments)
         request = RetrievalRequest(
             query=query,
-            filters=Filters().with_arguments(filters),
+            filters=NO_FILTERS.with_arguments(filters),
             mode=check_mode(mode),
             rerank=rerank,
             passages=options,

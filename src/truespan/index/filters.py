@@ -67,9 +67,12 @@ def payload_of(tenant: str, point: Point) -> dict[str, str | int | list[str]]:
     }
 
 
+_TEXT_HASH = Field.TEXT_HASH.value
+
+
 def text_hash_of(payload: dict[str, Any] | None) -> TextHash | None:
     """Return the text hash in a payload; None if there is none or it is not text."""
-    found = (payload or {}).get(Field.TEXT_HASH.value)
+    found = payload.get(_TEXT_HASH) if payload else None
     return TextHash(found) if isinstance(found, str) else None
 
 

@@ -71,7 +71,9 @@ class CoveredText(Struct):
     def uncovered(self, document: int, start: int, end: int) -> list[tuple[int, int]]:
         """Return the parts of [start, end) that no earlier interval covers, in order."""
         left: list[tuple[int, int]] = []
-        starts, ends = self._taken.get(document, ((), ()))
+        if (taken := self._taken.get(document)) is None:
+            return [(start, end)] if start < end else left
+        starts, ends = taken
         for place in range(bisect_right(ends, start), bisect_left(starts, end)):
             if starts[place] > start:
                 left.append((start, starts[place]))
@@ -81,7 +83,10 @@ class CoveredText(Struct):
         return left
 
     def add(self, document: int, start: int, end: int) -> None:
-        starts, ends = self._taken.setdefault(document, ([], []))
+        if (taken := self._taken.get(document)) is None:
+            self._taken[document] = [start], [end]
+            return
+        starts, ends = taken
         first, last = bisect_left(ends, start), bisect_right(starts, end)
         if first < last:
             start, end = min(start, starts[first]), max(end, ends[last - 1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import product
 from typing import Final, Literal, NamedTuple
 
@@ -80,10 +79,11 @@ _READ_WITH_VECTORS: Final = f"""{_STATES_OF},
 """SQLite takes a third of the time that it takes for a join."""
 _CELLS: Final = CHUNK_CELLS.count(",") + 1
 _ROW: Final = 4
+_CELL: Final = _ROW + 4
 _ID: Final = _ROW + 5
 _TEXT_HASH: Final = _ROW + 14
-_REVISION: Final = _ROW + 4 + _CELLS
-"""Where a chunk's rows begin, its id, its hash, and the cells of its revision."""
+_REVISION: Final = _CELL + _CELLS
+"""Where a chunk's rows begin, its cells, its id, its hash, and the cells of its revision."""
 
 STATES: Final = """
     SELECT chunk_id, revision, generation, position, kind, context_start, start, finish, first_sid,
@@ -136,12 +136,12 @@ class Chunks(Part):
         world, profile = scope.world, scope.profile.id
         at = self._db.at(scope, profile=profile) if vectors else self._db.at(scope)
         for row in at.all(_READ_WITH_VECTORS if vectors else _READ, ids=[*ids]):
-            recorded, changes, vector, vector_sum = row[:_ROW]
+            vector = row[2]
             if vector is not None:
                 own = vector_checksum(world, profile, row[_TEXT_HASH], vector)
-                vector = vector if own == vector_sum else None
-            labels = _read_labels(world, recorded, row[_REVISION:])
-            records[row[_ID]] = _read_record(scope, row, labels, changes, vector)
+                vector = vector if own == row[3] else None
+            labels = _read_labels(world, row[0], row[_REVISION:])
+            records[row[_ID]] = _read_record(scope, row, labels, vector)
         if scope.names_place:
             sentences = read_sentences_of(at, scope.world, [*records])
             for chunk_id, record in records.items():
@@ -538,9 +538,13 @@ class _Labels(NamedTuple):
     intact: bool
 
 
-@lru_cache(maxsize=1024)
+_MOST_LABELS: Final = 1024
+_labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]] = {}
+"""The cells and the checksum that revisions were last read with, and what they say."""
+
+
 def _verify_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
-    """Check the cells of a revision. The same cells and checksum need not be compared twice."""
+    """Check the cells of a revision. The same cells and checksum need not be checked twice."""
     cells = RevisionCells(*values)
     intact = recorded == revision_checksum(world, cells)
     document = document_label(cells, intact=intact)
@@ -548,7 +552,16 @@ def _verify_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labe
 
 
 def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
-    labels = _verify_labels(world, recorded, values)
+    # To compare the cells with those of the last read takes a third of the time that a hash takes.
+    key = world, values[0], values[2]
+    known = _labels.get(key)
+    if known is not None and known[0] == recorded and known[1] == values:
+        labels = known[2]
+    else:
+        labels = _verify_labels(world, recorded, values)
+        if len(_labels) >= _MOST_LABELS:
+            _labels.clear()
+        _labels[key] = recorded, values, labels
     if labels.document.metadata is None:
         return labels
     # Callers may change the dictionary that they get.
@@ -556,23 +569,39 @@ def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels
     return labels._replace(document=replace(labels.document, metadata=metadata))
 
 
-def _read_record(
-    scope: Scope, row: Row, labels: _Labels, changes: int, vector: Vector | None
-) -> ChunkRecord:
+def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None) -> ChunkRecord:
     """Return what is known of a chunk. Of damaged rows, what can be read is returned as well."""
-    deleted_at, state, recorded, data, *cells = row[_ROW:_REVISION]
-    position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash = cells[:11]
-    row_hash, overlap, _, chapter, section, page, figure, dedupe, location = cells[11:]
+    # fmt: off
+    (
+        _, changes, _, _, deleted_at, state, recorded, data,
+        position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash,
+        row_hash, overlap, _, chapter, section, page, figure, dedupe, location,
+    ) = row[:_REVISION]
+    # fmt: on
+    cells = row[_CELL:_REVISION]
     intact = chunk_checksum(scope.world, scope.generation.number, labels.ref, cells) == recorded
     stored = None
     if data is not None:
         intact = intact and hash_bytes(data) == row_hash == text_hash
         stored = StoredChunk(
-            *(chunk_id, position, start, end, first, last, reach),
-            *(_KINDS.get(kind, ChunkKind.TEXT), data, row_hash),
-            *(overlap.decode(errors="replace"), tokens, chapter, section, page),
+            chunk_id,
+            position,
+            start,
+            end,
+            first,
+            last,
+            reach,
+            _KINDS.get(kind, ChunkKind.TEXT),
+            data,
+            row_hash,
+            overlap.decode(errors="replace"),
+            tokens,
+            chapter,
+            section,
+            page,
             name_page(location, page),
-            *(figure_mark(figure) if figure and intact else None, dedupe),
+            figure_mark(figure) if figure and intact else None,
+            dedupe,
             vector=vector,
         )
     return ChunkRecord(

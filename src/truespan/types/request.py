@@ -158,6 +158,9 @@ class Granularity(StrEnum):
     """The best sentences of these chunks."""
 
 
+_GRANULARITIES = frozenset(Granularity)
+
+
 class PassageArguments(TypedDict, total=False):
     """How much of what is found is returned, as the keyword arguments of library methods."""
 
@@ -184,7 +187,7 @@ class PassageOptions(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_whole("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
-        if not isinstance(self.granularity, str) or self.granularity not in set(Granularity):
+        if not isinstance(self.granularity, str) or self.granularity not in _GRANULARITIES:
             raise InvalidSettings(f"granularity must be one of {', '.join(Granularity)}.")
         force_setattr(self, "granularity", Granularity(self.granularity))
         if self.max_tokens is not None:
@@ -274,7 +277,7 @@ class Filters(Struct, frozen=True):
             # A string is a sequence of letters to Python, and hardly ever meant that way.
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
                 raise InvalidSettings(f"{name} must be a list of strings.")
-        if unknown := set(self.kinds) - set(DocumentKind):
+        if self.kinds and (unknown := set(self.kinds) - set(DocumentKind)):
             kinds = ", ".join(DocumentKind)
             raise InvalidSettings(f"kinds must be of {kinds}; {min(unknown)[:40]!r} is none.")
 
@@ -292,7 +295,7 @@ class Filters(Struct, frozen=True):
                 given[member] = tuple(value)
             else:
                 given[member] = value
-        return replace(self, **given)
+        return replace(self, **given) if given else self
 
 
 class QueryArguments(FilterArguments, PassageArguments, total=False):
@@ -315,6 +318,7 @@ def passage_options(arguments: PassageArguments) -> PassageOptions:
     return options
 
 
+NO_FILTERS = Filters()
 RETRIEVAL_FILTERS = Filters(language=DEFAULT_LANGUAGE, version=DEFAULT_VERSION)
 """What a request for context is restricted to unless it says otherwise; answers have no default."""
 DEFAULT_FILTERS = frozenset({"language", "version"})
@@ -344,7 +348,7 @@ class SearchRequest(Struct, frozen=True):
     rerank: bool | None = None
     """Whether a reranker orders the first candidates; None for the default of the world."""
     passages: PassageOptions = PassageOptions()
-    filters: Filters = Filters()
+    filters: Filters = NO_FILTERS
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
