@@ -56,7 +56,6 @@ _OPENINGS: Final = re.compile(
     re.IGNORECASE,
 )
 """How questions begin that go on with the one before."""
-_CITED: Final = re.compile(rf"[ \t]*(?:{GROUP.pattern})", GROUP.flags)
 _QUOTED_PASSAGE: Final = re.compile(r"((?:>[^\n]*\n)+)\n\[1\] ")
 """How an answer begins that consists of quoted passages, each with its place below."""
 _IRREGULAR_VERBS: Final = """
@@ -77,7 +76,8 @@ _BASE_FORMS: Final[dict[str, str]] = {
 """English verbs by their past forms, which no stemmer knows."""
 _NAME_PART: Final = re.compile(r"[^\W\d_][\w'\u2019-]*")
 _LONGEST_ABBREVIATION: Final = 4
-_SENTENCE_END: Final = re.compile(r"[.!?:;\n\"\u201c\u201d\u00ab\u00bb(\[][\s\"'\u201c\u2018(\[]*$")
+_SENTENCE_ENDS: Final = frozenset('.!?:;\n"\u201c\u201d\u00ab\u00bb([')
+_SENTENCE_OPENERS: Final = frozenset("\"'\u201c\u2018([")
 _LABEL: Final = re.compile(r"(?:standalone |rewritten )?question\s*:\s*", re.IGNORECASE)
 _QUOTES: Final = "\"'`\u201c\u201d\u2018\u2019\u00ab\u00bb"
 
@@ -94,7 +94,11 @@ You rewrite the last question of a conversation so that it can be understood wit
 
 def strip_citations(text: str) -> str:
     """Return an answer without the numbers of its sources, which mean others by now."""
-    return _CITED.sub("", text).strip()
+    parts, past = list[str](), 0
+    for group in GROUP.finditer(text):
+        parts.append(text[past : group.start()].rstrip(" \t"))
+        past = group.end()
+    return "".join((*parts, text[past:])).strip()
 
 
 def fit_history(
@@ -208,6 +212,18 @@ def _follows_up(question: str, function_words: frozenset[str]) -> bool:
     return not names and (len(words) <= SHORT_QUESTION or len(content) <= 1)
 
 
+def begins_sentence(text: str, start: int) -> bool:
+    """Say whether nothing but spaces, quotes and brackets lies between a position and the end of a
+    sentence or the beginning of the text."""
+    # From the position backwards, so that the time for all words grows with the text alone.
+    at = start
+    while at and (text[at - 1].isspace() or text[at - 1] in _SENTENCE_OPENERS):
+        at -= 1
+        if text[at] in _SENTENCE_ENDS:
+            return True
+    return text[at - 1] in _SENTENCE_ENDS if at else not text[:start].strip()
+
+
 def _full_names(text: str, function_words: frozenset[str], *, in_question: bool) -> Iterator[str]:
     """Yield the names in a text as they are written: words with a capital within a sentence, and
     several in a row as one. The first word of a sentence counts in a question, or if more words
@@ -216,8 +232,7 @@ def _full_names(text: str, function_words: frozenset[str], *, in_question: bool)
 
     def flush() -> Iterator[str]:
         if run:
-            start = text[: run[0].start()]
-            initial = not start.strip() or _SENTENCE_END.search(start) is not None
+            initial = begins_sentence(text, run[0].start())
             function_word = split_words(run[0][0])[:1]
             if initial and function_word and function_word[0] in function_words:
                 del run[0]
