@@ -428,6 +428,26 @@ class StoreContract:
             assert here.store.rewrite_chunks(scope, ref, [made])
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
 
+    def test_labels_that_were_read_before_are_compared_with_the_rows_of_each_read(
+        self, here: Place
+    ) -> None:
+        scope = built(here)
+        [chunk_id] = here.store.chunk_ids(scope, shown(here, scope, "The first text."))
+
+        def labels() -> tuple[str, bool]:
+            record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
+            return record.document.version, record.labels_intact
+
+        version, intact = labels()
+        assert intact
+        assert labels() == (version, True)
+        here.sql("UPDATE revisions SET version = 'forged'")
+        assert not labels()[1]
+        here.sql(f"UPDATE revisions SET version = '{version}'")
+        assert labels() == (version, True)
+        here.sql("UPDATE revisions SET checksum = NULL")
+        assert not labels()[1]
+
     @pytest.mark.parametrize("kept", [True, False])
     def test_a_row_forged_with_its_hash_does_not_change_what_was_recorded(
         self, here: Place, kept: bool
