@@ -115,9 +115,9 @@ class PostgresSession(Session):
         self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
     ) -> None:
         """Insert all rows with one statement, as one array for each column."""
-        if not rows:
-            return
         given: list[Any] = [_array(column) for column in zip(*rows, strict=True)]
+        if not given:
+            return
         types = _column_types(self.connection, table)
         arrays = ", ".join(f"%s::{types[name]}[]" for name in columns)
         named, world = list(columns), ""

@@ -399,11 +399,11 @@ def insert_structures(
     session.insert_many(
         "sentences",
         ("revision", "sid", "start", "finish", "tokens", "text_hash", "checksum"),
-        [
+        (
             (key, *row, own)
             for key, rows, checksums in written
             for row, own in zip(rows.sentences, checksums.sentences, strict=True)
-        ],
+        ),
     )
     session.insert_many(
         "pages",

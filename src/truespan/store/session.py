@@ -37,7 +37,7 @@ from truespan.types.maintenance import Check, FileFate
 from truespan.types.scope import Scope
 
 Row: TypeAlias = tuple[Any, ...]
-Rows: TypeAlias = Sequence[Sequence[Any]]
+Rows: TypeAlias = Iterable[Sequence[Any]]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -111,7 +111,8 @@ class Session(Statements):
         self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
     ) -> None:
         """Insert rows in bulk; with `key`, a row of the same key is updated instead. The world is
-        added as a column of its own, and to the key, where the table has one."""
+        added as a column of its own, and to the key, where the table has one. A generator of rows
+        must run no statement."""
 
     def insert(self, table: str, /, *, key: Sequence[str] = (), **values: Any) -> None:
         """Insert one row; with `key`, a row of the same key is updated instead."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
@@ -118,21 +118,22 @@ class SqliteSession(Session):
     ) -> None:
         if table in WORLD_TABLES:
             columns, key = ("world_id", *columns), ("world_id", *key) if key else ()
-            rows = [(self.world, *row) for row in rows]
+            rows = ((self.world, *row) for row in rows)
         begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
         marks, end = f"({', '.join('?' * len(columns))})", update_clause(columns, key)
         # For each row, `executemany` puts its statement into the cache anew, in place of the oldest
         # one. Hundreds of rows would leave no other statement in it.
-        done = 0
-        for count in _ROWS_TOGETHER:
-            if len(rows) - done < count:
-                continue
-            statement = f"{begin}{', '.join([marks] * count)}{end}"
-            while len(rows) - done >= count:
-                values = chain.from_iterable(rows[done : done + count])
-                self.connection.execute(statement, [*values])
-                done += count
-        self.connection.executemany(begin + marks + end, rows[done:])
+        left = iter(rows)
+        while part := [*islice(left, _ROWS_TOGETHER[0])]:
+            done = 0
+            for count in _ROWS_TOGETHER:
+                while len(part) - done >= count:
+                    statement = f"{begin}{', '.join([marks] * count)}{end}"
+                    values = chain.from_iterable(part[done : done + count])
+                    self.connection.execute(statement, [*values])
+                    done += count
+            if done < len(part):
+                self.connection.executemany(begin + marks + end, part[done:])
 
     def insert_returning(self, column: str, table: str, /, **values: Any) -> Any:
         if table in WORLD_TABLES:

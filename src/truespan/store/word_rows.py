@@ -133,15 +133,15 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
         ]
     else:
         finish = checksums_after("packed", "words", world, generation, more=3)
-        rows = [
+        rows = (
             (term, members, packed + finish(term, members, packed)[:SEAL])
             for term, members, packed in _share_rows(segment)
-        ]
+        )
     key = segment[0].key
     session.insert_many(
         "words",
         ("generation", "term", "revision", "revisions", "postings"),
-        [(generation, term, key, members, postings) for term, members, postings in rows],
+        ((generation, term, key, members, postings) for term, members, postings in rows),
     )
     counts: list[Row] = []
     for ref, own, words in segment:
