@@ -25,7 +25,11 @@ from truespan.types.source import UPLOAD, DocumentOptions, Source, short_path
 def doc_id_for(path: str) -> str:
     """Return the id of a file: a slug of its name, and a digest of its path. The same file has the
     same id however it was found; equal names in two folders differ."""
-    return f"{slug(os.path.basename(path))}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
+    return _doc_id(path, os.path.basename(path))
+
+
+def _doc_id(path: str, name: str) -> str:
+    return f"{slug(name)}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 
 def upload_doc_id(name: str) -> str:
@@ -51,14 +55,14 @@ def make_source(
 ) -> Source:
     """Return a file below a folder as a source. What is shown of its path begins with that folder,
     and says nothing of where on this machine it is."""
-    below = root + os.sep
+    name, below = os.path.basename(path), root + os.sep
     inside = path[len(below) :] if path.startswith(below) else os.path.relpath(path, root)
     # A link may lead to a file elsewhere.
     folders = 1 if inside.startswith(os.pardir + os.sep) else inside.count(os.sep) + 1
     return Source(
         path=path,
-        name=display_path(os.path.basename(path)),
-        doc_id=doc_id or doc_id_for(path),
+        name=display_path(name),
+        doc_id=doc_id or _doc_id(path, name),
         size=size,
         declared=declared,
         origin=origin,

@@ -102,17 +102,17 @@ def documents_to_remove(
     found_paths = {to_utf8(source.recorded_path) for source in found if not source.origin}
     manifest_paths = {to_utf8(source.recorded_path) for source in found if source.origin}
     opened = frozenset(found.opened)
-    removed = {
-        document.number: document
+    # Most documents are found again; the others are compared with the roots, which takes longer.
+    missing = [
+        document
         for document in documents
-        if document.doc_id not in found_ids
-        and document.path not in found_paths
-        and _is_within(document.path, opened)
+        if document.doc_id not in found_ids and document.path not in found_paths
+    ]
+    removed = {
+        document.number: document for document in missing if _is_within(document.path, opened)
     }
     for root in found.roots:
-        for document in _documents_below(root, documents):
-            if document.doc_id in found_ids or document.path in found_paths:
-                continue
+        for document in _documents_below(root, missing):
             if (
                 (root.origin and document.origin == root.origin)
                 or (not document.origin and document.path in manifest_paths)
