@@ -54,6 +54,7 @@ _LIST: Final = f"""
     WHERE d.world_id = :world AND d.deleted_at IS NULL
 """
 
+_FEW_PATHS: Final = 8
 _KINDS: Final = {kind.value: kind for kind in DocumentKind}
 
 
@@ -112,11 +113,14 @@ class Documents(Part):
 
     def path_owners(self, scope: Scope, shown_paths: Sequence[str]) -> dict[str, str]:
         """Return the doc ids of the documents that have these shown paths."""
+        # SQLite starts at all documents of the world, which is right for many paths, because other
+        # worlds can have documents with the same ones. A cross join makes it start at the paths.
+        join: LiteralString = "CROSS JOIN" if len(shown_paths) <= _FEW_PATHS else ","
         rows = self._db.at(scope).all(
-            """SELECT r.shown_path, d.doc_id FROM revisions r
-               JOIN documents d ON d.key = r.document
-               WHERE r.shown_path IN LIST(:paths) AND r.state IN ('active', 'staged')
-                 AND d.world_id = :world AND d.deleted_at IS NULL""",
+            f"""SELECT r.shown_path, d.doc_id FROM revisions r {join} documents d
+                WHERE d.key = r.document AND r.shown_path IN LIST(:paths)
+                  AND r.state IN ('active', 'staged')
+                  AND d.world_id = :world AND d.deleted_at IS NULL""",
             paths=[*shown_paths],
         )
         return dict(rows)
