@@ -208,6 +208,59 @@ def test_what_follows_the_candidates_is_the_same_however_many_hits_are_asked_for
         assert repeated or count < most
 
 
+class Incomplete(MemoryIndex):
+    """An index that has lost some points, or scores them too low."""
+
+    lost = True
+
+    def search(self, *args: Any, limit: int, **options: Any) -> Any:
+        found = super().search(*args, limit=10_000, **options)
+        if self.lost:
+            return [hit for hit in found if int(hit.chunk_id[-1], 16) % 4][:limit]
+        wrong = [
+            hit
+            if int(hit.chunk_id[-1], 16) % 4
+            else msgspec.structs.replace(hit, score=hit.score / 2)
+            for hit in found
+        ]
+        return sorted(wrong, key=lambda hit: -hit.score)[:limit]
+
+
+@proves("reading.fused")
+@pytest.mark.parametrize("lost", [True, False])
+def test_no_chunk_is_tried_twice_with_a_wrong_index(
+    tmp_path: Path, lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Incomplete()
+    index.lost = lost
+    here = place(tmp_path, index=index)
+    world = here.library.create_world("world")
+    world.ingest(
+        here.write("book.md", plain_book(600)), kind="book", chunking="sentences", language="en"
+    )
+    monkeypatch.setattr(fused, "POOL", 6)
+    search, tried = reading_fused.FusedBookSearch, list[list[int]]()
+    reveal_all, verify_best = search._reveal, search._verify_best
+
+    def note_candidates(self: Any, candidates: Any) -> Any:
+        tried[-1].extend(part.place for part in candidates)
+        return reveal_all(self, candidates)
+
+    def note_call(self: Any, *args: Any) -> bool:
+        tried.append([])
+        return verify_best(self, *args)
+
+    monkeypatch.setattr(search, "_reveal", note_candidates)
+    monkeypatch.setattr(search, "_verify_best", note_call)
+    for reader in dict(readers_at(world, (300, 590))).values():
+        for query in QUERIES:
+            for tokens in (60, 300):
+                reader.retrieve(query, top_k=20, mode="auto", max_tokens=tokens)
+
+    assert any(len(places) > 20 for places in tried)
+    assert [places for places in tried if len(set(places)) < len(places)] == []
+
+
 @pytest.mark.parametrize("distance", Distance)
 def test_a_similarity_depends_on_no_other_vector(distance: Distance) -> None:
     rng = Random(5)

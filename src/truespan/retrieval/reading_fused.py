@@ -6,7 +6,8 @@
 
 Candidates, order and scale are as in the search of a whole world. Whatever decides them comes from
 chunks that this reader may see: the index only says which of these may be close. Their similarity
-is computed from the stored vectors, so that neither a hit from ahead nor a wrong score counts.
+is computed from the stored vectors: a hit from ahead counts for nothing, and a wrong score in the
+index can hide a chunk, but not move it up.
 """
 
 from __future__ import annotations
@@ -293,15 +294,19 @@ class FusedBookSearch(Struct, frozen=True):
 
         If `ordered` is a function, it returns at least as many as it is asked for, if there are.
         """
-        start, end, step = 0, k, LEAST_STEP
-        while following := (ordered(end) if callable(ordered) else ordered)[start:end]:
+        done, size, step = 0, k, LEAST_STEP
+        last: Candidate | None = None
+        while True:
+            found = ordered(done + size) if callable(ordered) else ordered
+            if not (following := _after(found, last)[:size]):
+                return False
             visible += self._reveal(following)
+            last, done = following[-1], done + len(following)
             with self.pipeline.trace.stage(Stage.ENOUGH):
                 selected = select(visible)
             if selected.last is not None:
                 return True
-            start, end, step = end, end + max(selected.missing, step), 2 * step
-        return False
+            size, step = max(selected.missing, step), 2 * step
 
     def _reveal(self, candidates: Sequence[Candidate]) -> Iterator[Visible]:
         """Yield the candidates whose text is verified and visible, in their order."""
@@ -388,6 +393,18 @@ class ReadFetched(Fetched, frozen=True):
 
 def _rounded(score: float) -> float:
     return round(score, SCORE_DECIMALS)
+
+
+def _after(ordered: Sequence[Candidate], last: Candidate | None) -> Sequence[Candidate]:
+    """Return the candidates after the last one that was tried.
+
+    An index that lacks points can name a chunk too late, which then comes before the last one. It
+    is left out: nothing is tried twice, and the order stays.
+    """
+    if last is None:
+        return ordered
+    places = [part.place for part in ordered]
+    return ordered[places.index(last.place) + 1 :]
 
 
 def _by_similarity(candidates: Iterable[Candidate]) -> list[Candidate]:
