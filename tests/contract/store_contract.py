@@ -96,7 +96,7 @@ class StoreContract:
         assert ids("one") == ids("one") == [first, first]
         assert ids("two") == ids("two") == [other, None]
         # As if another process had given both names away.
-        store._ids.update({"one": other, "two": first})
+        store._ids_by_name.update({"one": other, "two": first})
         assert (ids("one"), ids("two")) == ([first, first], [other, None])
         store.delete_world(OWNER, first, erase=False)
         assert ids("one") == [None, None]
@@ -574,9 +574,9 @@ class StoreContract:
         assert (document.language, document.language_declared) == ("de", True)
         assert (document.version, document.tags, document.source_url) == ("2", ("x",), "u")
         assert document.shown_path == "docs/b.txt"
-        assert here.store.path_owners(scope, ["docs/b.txt", "other"]) == {
-            "docs/b.txt": document.doc_id
-        }
+        for others in (1, 20):
+            paths = ["docs/b.txt", *(f"other{number}" for number in range(others))]
+            assert here.store.path_owners(scope, paths) == {"docs/b.txt": document.doc_id}
 
     def test_a_moved_document_keeps_its_number_and_takes_no_id_of_another(
         self, here: Place

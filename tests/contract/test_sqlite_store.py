@@ -235,6 +235,17 @@ def test_many_rows_leave_the_other_statements_compiled(tmp_path: Path) -> None:
     assert len(here.sql("SELECT * FROM job_documents")) == 4 * len(files)
 
 
+def test_a_row_with_too_few_cells_is_refused_beside_one_with_too_many(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    # Eight rows make one statement, with as many cells as it needs.
+    rows = [("a",), ("b", "c", "d"), *(("e", "f") for _ in range(6))]
+    with (
+        pytest.raises(ValueError, match="2 cells"),
+        here.store._db.write_shared() as session,
+    ):
+        session.insert_many("identity", ("name", "id"), rows)
+
+
 class TestContract(StoreContract):
     """The suite that every store passes, on SQLite."""
 

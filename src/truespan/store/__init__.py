@@ -52,7 +52,7 @@ class Store(
         super().__init__()
         self._db = database
         self._clock = clock
-        self._ids = {}
+        self._ids_by_name = {}
 
     def as_rows(self) -> StoreRows:
         """Return everything in it as rows, to be copied into or from another store."""

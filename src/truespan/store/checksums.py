@@ -136,7 +136,7 @@ _FLAGS: Final = slice(
     RevisionCells._fields.index("language_declared") + 1,
     RevisionCells._fields.index("language_stated") + 2,
 )
-"""The only cells that are true or false, after the world."""
+"""Where the cells that are true or false are, once the world is put before all cells."""
 
 DETAILS: Final = "r.metadata, r.properties, r.derived, r.derived_error"
 """What the checksum of a revision's details covers."""
@@ -329,7 +329,7 @@ def sentence_checksums(
 ) -> list[bytes]:
     """Return `sentence_checksum` of each sentence of a text, in half the time: a document has
     thousands, and those that follow each other mostly lie in the same place and page."""
-    # Of rows and of the rest, the first byte says how many cells there are.
+    # MessagePack begins a list of up to 15 cells with one byte, its length. It is left out here.
     begun: dict[int, blake2b] = {}
     since, until, before, tail = inf, -inf, blake2b(), b""
     found: list[bytes] = []

@@ -55,6 +55,17 @@ _LIST: Final = f"""
 """
 
 _FEW_PATHS: Final = 8
+"""So many paths are looked up by their index. For more, the documents of the world are read: other
+worlds can have documents with the same paths."""
+_OWNERS_BY_PATH: Final = """
+    SELECT r.shown_path, d.doc_id FROM revisions r CROSS JOIN documents d
+    WHERE d.key = r.document AND r.shown_path IN LIST(:paths) AND r.state IN ('active', 'staged')
+      AND d.world_id = :world AND d.deleted_at IS NULL"""
+"""A cross join keeps SQLite from starting at the documents."""
+_OWNERS_IN_WORLD: Final = """
+    SELECT r.shown_path, d.doc_id FROM revisions r JOIN documents d ON d.key = r.document
+    WHERE r.shown_path IN LIST(:paths) AND r.state IN ('active', 'staged')
+      AND d.world_id = :world AND d.deleted_at IS NULL"""
 _KINDS: Final = {kind.value: kind for kind in DocumentKind}
 
 
@@ -113,15 +124,9 @@ class Documents(Part):
 
     def path_owners(self, scope: Scope, shown_paths: Sequence[str]) -> dict[str, str]:
         """Return the doc ids of the documents that have these shown paths."""
-        # SQLite starts at all documents of the world, which is right for many paths, because other
-        # worlds can have documents with the same ones. A cross join makes it start at the paths.
-        join: LiteralString = "CROSS JOIN" if len(shown_paths) <= _FEW_PATHS else ","
+        few = len(shown_paths) <= _FEW_PATHS
         rows = self._db.at(scope).all(
-            f"""SELECT r.shown_path, d.doc_id FROM revisions r {join} documents d
-                WHERE d.key = r.document AND r.shown_path IN LIST(:paths)
-                  AND r.state IN ('active', 'staged')
-                  AND d.world_id = :world AND d.deleted_at IS NULL""",
-            paths=[*shown_paths],
+            _OWNERS_BY_PATH if few else _OWNERS_IN_WORLD, paths=[*shown_paths]
         )
         return dict(rows)
 

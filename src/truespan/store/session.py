@@ -297,8 +297,6 @@ class Part:
 
     _db: Database
     _clock: Clock
-    _ids: dict[str, str]
-    """The ids that worlds were last found to have, by name."""
 
 
 def scope_values(scope: Scope | str | None) -> dict[str, Any]:

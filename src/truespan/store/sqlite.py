@@ -123,8 +123,11 @@ class SqliteSession(Session):
         marks, end = f"({', '.join('?' * len(columns))})", update_clause(columns, key)
         # For each row, `executemany` puts its statement into the cache anew, in place of the oldest
         # one. Hundreds of rows would leave no other statement in it.
-        left = iter(rows)
+        left, width = iter(rows), len(columns)
         while part := [*islice(left, _ROWS_TOGETHER[0])]:
+            # Of one statement, SQLite compares only the number of all cells.
+            if any(len(row) != width for row in part):
+                raise ValueError(f"a row of {table} does not have {width} cells")
             done = 0
             for count in _ROWS_TOGETHER:
                 while len(part) - done >= count:

@@ -123,6 +123,7 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
     their rows."""
     world, generation = scope.world, scope.generation.number
     first = segment[0] if len(segment) > 1 else None
+    # Shared rows are read once, below; those of a single revision twice.
     rows: Iterable[tuple[str, bytes | None, bytes]]
     # The same as `seal_postings` makes of each.
     if first is None:

@@ -58,6 +58,9 @@ _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts
 
 
 class Worlds(Part):
+    _ids_by_name: dict[str, str]
+    """The ids that worlds were last found to have."""
+
     def library_id(self) -> str:
         """Return the random id of this library; it is created when it is first needed."""
         wanted = "SELECT id FROM identity WHERE name = 'library'"
@@ -129,7 +132,7 @@ class Worlds(Part):
         """Return the world with this id or name, with the generation that is selected. The
         authority is checked before anything of the world is read."""
         is_id = is_world_id(reference)
-        known = reference if is_id else self._ids.get(reference)
+        known = reference if is_id else self._ids_by_name.get(reference)
         if known is not None and not isinstance(selector, str):
             found = self._find_by_id(authority, WorldId(known), selector)
             # A known id only saves a statement: by now the name may belong to another world.
@@ -147,9 +150,9 @@ class Worlds(Part):
             if named is None or not authority.sees(WorldId(named[0])):
                 return None
             *named, recorded = named
-            if len(self._ids) >= _MOST_IDS:
-                self._ids.clear()
-            self._ids[named[1]] = named[0]
+            if len(self._ids_by_name) >= _MOST_IDS:
+                self._ids_by_name.clear()
+            self._ids_by_name[named[1]] = named[0]
             if recorded == world_checksum(*named):
                 if isinstance(selector, str):
                     return _find_aliased(session, tuple(named), selector)
