@@ -39,6 +39,7 @@ MAX_FIELD_BYTES = 32 * 1024
 _BLOCK = 1 << 20
 _SHORT_DIGITS = 4
 """A body of less than 10,000 bytes: uvicorn reads up to 64 KiB before the application asks."""
+_GROUPED = "truespan.headers"
 _ADVICE = (
     f"Send at most {MAX_FILES} parts named file, and fields of at most {MAX_FIELD_BYTES} bytes."
 )
@@ -46,13 +47,15 @@ _ADVICE = (
 
 def header(scope: Scope, name: bytes) -> list[bytes]:
     """Return the values of a header, in the order in which they were sent."""
-    by_name: dict[bytes, list[bytes]] | None = scope.get("truespan.headers")
-    if by_name is None:
+    sent = scope["headers"]
+    grouped: tuple[object, dict[bytes, list[bytes]]] | None = scope.get(_GROUPED)
+    # A copy of a scope can have other headers.
+    if grouped is None or grouped[0] is not sent:
         # Grouped once: a request is asked for a dozen headers, most of which it does not have.
-        by_name = scope["truespan.headers"] = {}
-        for key, value in scope["headers"]:
-            by_name.setdefault(key, []).append(value)
-    return by_name.get(name, [])
+        grouped = scope[_GROUPED] = sent, {}
+        for key, value in sent:
+            grouped[1].setdefault(key, []).append(value)
+    return grouped[1].get(name, [])
 
 
 def media_type(scope: Scope) -> str:
