@@ -13,6 +13,7 @@ from truespan.types.bundle import BundleMetadata, BundleStatus, ContextBundle, R
 from truespan.types.request import (
     FILTER_ARGUMENTS,
     MAX_CONTEXT_TOKENS,
+    NO_FILTERS,
     RETRIEVAL_FILTERS,
     PassageOptions,
     ReadingRequest,
@@ -205,3 +206,9 @@ def test_a_bundle_has_the_fields_of_the_contract() -> None:
         "success", "partial", "no_matches", "error",
     }  # fmt: skip
     assert MAX_CONTEXT_TOKENS == 4000
+
+
+def test_no_tags_or_kinds_restrict_nothing_however_they_are_given() -> None:
+    for nothing in (None, (), []):
+        arguments: Any = {"tags": nothing, "kinds": nothing}
+        assert NO_FILTERS.with_arguments(arguments) == NO_FILTERS

@@ -252,7 +252,7 @@ class FileSources:
         Raises:
             SourceRefused: there are two, or it cannot be read.
         """
-        endings = [ending for ending in SIDECAR_ENDINGS if _is_there(source.path + ending)]
+        endings = [ending for ending in SIDECAR_ENDINGS if _exists(source.path + ending)]
         if not endings:
             return None
         names = [f"{source.name}{ending}" for ending in endings]
@@ -371,17 +371,20 @@ class _PathSearch(Struct):
         )
 
 
-_CAN_ASK = os.access in os.supports_follow_symlinks and os.access(
+_ACCESS_SEES_LINKS = os.access in os.supports_follow_symlinks and os.access(
     os.sep, os.F_OK, follow_symlinks=False
 )
-"""Whether this system answers that without following links; one that cannot says no to all."""
+"""Whether `os.access` can check a link itself; where it cannot, it returns False for every path."""
 
 
-def _is_there(path: str) -> bool:
+def _exists(path: str) -> bool:
     """Return what `os.path.lexists` does, for a third of the cost: most files have no sidecar, and
     `lexists` catches an exception for each."""
-    if _CAN_ASK:
-        return os.access(path, os.F_OK, follow_symlinks=False)
+    try:
+        if _ACCESS_SEES_LINKS:
+            return os.access(path, os.F_OK, follow_symlinks=False)
+    except ValueError:  # A name that no file can have.
+        return False
     return os.path.lexists(path)
 
 

@@ -291,6 +291,8 @@ class Filters(Struct, frozen=True):
             member = FILTER_ARGUMENTS[name]
             if member == "metadata":
                 given[member] = _check_conditions(name, value)
+            elif value is None and member in ("tags", "kinds"):
+                given[member] = ()
             elif member in _LISTS and value is not None and not isinstance(value, str):
                 given[member] = tuple(value)
             else:
