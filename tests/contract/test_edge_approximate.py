@@ -1,4 +1,4 @@
-"""Approximate searches of the embedded index: int8 numbers find the best, vectors decide."""
+"""Approximate searches of the embedded index: 4-bit numbers find the best, vectors decide."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_converted_collection_has_the_same_points_and_exact_scores(tmp_path: P
     collections.close()
 
 
-def test_only_an_approximate_search_misses_what_int8_cannot_tell_apart(tmp_path: Path) -> None:
+def test_only_an_approximate_search_misses_what_few_bits_cannot_tell_apart(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     collections = Collections(tmp_path / "index")
     collections.prepare(COLLECTION)

@@ -44,7 +44,7 @@ _APPROXIMATE = edge.SearchParams(
     exact=False, quantization=edge.QuantizationSearchParams(rescore=True, oversampling=3.0)
 )
 _NEW_POINTS = 20_000
-"""So many points are without int8 numbers before they get some. Meanwhile, searches are exact."""
+"""So many points are without 4-bit numbers before they get some. Meanwhile, searches are exact."""
 _SEGMENT_KB = 150_000
 """The largest segment that is merged from smaller ones. No call is answered during a merge."""
 _HASH_ONLY = [Field.TEXT_HASH.value]
@@ -126,8 +126,8 @@ def _config(collection: Collection, *, quantized: bool = False) -> edge.EdgeConf
     return edge.EdgeConfig(
         vectors=vectors,
         hnsw_config=no_graph,
-        quantization_config=edge.ScalarQuantizationConfig(
-            type=edge.ScalarType.Int8, memory=edge.Memory.Cached
+        quantization_config=edge.TurboQuantQuantizationConfig(
+            bits=edge.TurboQuantBitSize.Bits4, memory=edge.Memory.Cached
         ),
         # Several threads search them in parallel.
         optimizers=edge.EdgeOptimizersConfig(
@@ -181,7 +181,7 @@ class Shard:
         self._write(new)
 
     def _write(self, points: list[edge.Point]) -> None:
-        """Write points; from time to time, those of a quantized collection get int8 numbers."""
+        """Write points; from time to time, those of a quantized collection get 4-bit numbers."""
         self._edge.update(edge.UpdateOperation.upsert_points(points))
         self._new_points += len(points)
         if self.quantized and self._new_points >= _NEW_POINTS:
@@ -208,7 +208,7 @@ class Shard:
     def search(self, search: Search) -> tuple[list[RawHit], list[RawHit]]:
         """Compare with every point that meets the conditions.
 
-        An approximate search compares int8 numbers, of those points that have some, and then the
+        An approximate search compares 4-bit numbers, of those points that have some, and then the
         vectors of the best; so its scores are exact.
         """
         nearest = edge.Query.Nearest(self._numbers(search.vector))
