@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import qdrant_edge as edge
 
 from tests.contract.index_contract import EAST, leaning, new_scope, point, vector
 from tests.contract.test_edge_rewrite import (
@@ -86,6 +87,28 @@ def test_a_converted_collection_has_the_same_points_and_exact_scores(tmp_path: P
     assert traces(tmp_path, "", vectors(points[: 2 * GONE])) == []
     assert collections.shard(COLLECTION).can_approximate()
     assert quantized_points(collections) >= 500
+    collections.close()
+
+
+def test_files_converted_to_int8_stay_searchable_and_get_shorter_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def int8(*, memory: edge.Memory, **_: object) -> edge.ScalarQuantizationConfig:
+        return edge.ScalarQuantizationConfig(type=edge.ScalarType.Int8, memory=memory)
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(edge, "TurboQuantQuantizationConfig", int8)
+        collections, _ = filled(tmp_path / "index")
+        convert(collections)
+        collections.close()
+    collections = Collections(tmp_path / "index")
+    assert collections.shard(COLLECTION).can_approximate()
+    for number in range(2):
+        for query in vectors(made(20, seed=3)):
+            exact = search(collections, query, approximate=False)
+            assert search(collections, query, approximate=True) == exact
+        upsert(collections, made(300, seed=4 + number))
+        assert quantized_points(collections) >= 500
     collections.close()
 
 

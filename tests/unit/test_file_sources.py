@@ -366,7 +366,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     assert len(after) == len(before)
 
 
-def test_what_is_there_is_told_from_what_is_not(tmp_path: Path) -> None:
+def test_what_exists_is_told_from_what_is_not(tmp_path: Path) -> None:
     sources = FileSources(supported)
     (tmp_path / "dangling").symlink_to("nowhere")
 
@@ -443,9 +443,9 @@ def test_within_folders_a_link_put_in_place_later_is_not_followed(tmp_path: Path
 def test_a_sidecar_that_leads_nowhere_is_not_overlooked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool
 ) -> None:
-    if quick and not sources._CAN_ASK:
+    if quick and not sources._ACCESS_SEES_LINKS:
         pytest.skip("this system cannot be asked without an exception")
-    monkeypatch.setattr(sources, "_CAN_ASK", quick)
+    monkeypatch.setattr(sources, "_ACCESS_SEES_LINKS", quick)
     tree(tmp_path, "a.txt", "b.txt", "b.txt.meta.json")
     (tmp_path / "c.txt").write_text("The link beside it leads nowhere.")
     (tmp_path / "c.txt.meta.toml").symlink_to(tmp_path / "gone.toml")
