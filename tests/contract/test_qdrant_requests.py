@@ -296,6 +296,14 @@ def test_a_point_that_makes_no_sense_comes_back_without_what_it_lacks(index, ser
     assert (found.text_hash, found.place, found.vector) == (None, None, Vector(b""))
 
 
+def test_no_compressed_reply_is_asked_for(index, server):
+    scope = prepared(index)
+    index.search(scope, vector(*EAST), limit=3, floor=None)
+    index.count(scope)
+
+    assert {one.headers.get("accept-encoding") for one in server.asked} == {"identity"}
+
+
 # The key
 
 
