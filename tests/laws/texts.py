@@ -144,6 +144,8 @@ def documents(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> Documen
         # So do the numbered lines of a program, which has no other pages.
         numbers = {offset: (number, "line") for offset, (number, _) in numbers.items()}
         numbers[0] = (1, "line")
+        # Its chapter is its name and begins with it; other texts with numbered lines have none.
+        chapters = [0, *chapters] if chapters else []
     pages = tuple(PageStart(offset, *page) for offset, page in sorted(numbers.items()))
     return Document(replace(with_chapters(text, sentences, chapters), pages=pages), sentences)
 
