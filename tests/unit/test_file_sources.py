@@ -366,7 +366,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     assert len(after) == len(before)
 
 
-def test_what_exists_is_told_from_what_is_not(tmp_path: Path) -> None:
+def test_what_exists_is_told_from_what_does_not(tmp_path: Path) -> None:
     sources = FileSources(supported)
     (tmp_path / "dangling").symlink_to("nowhere")
 
