@@ -100,6 +100,8 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         (["token", "revok", "x"], "Did you mean 'revoke'? See 'truespan token --help'."),
         (["token"], "Missing subcommand: create, list or revoke. See 'truespan token --help'."),
         (["jobs"], "Missing subcommand: list, show, follow, cancel or resume."),
+        (["-w", "x", "search", "y"], "Give options after the command, as in 'truespan status"),
+        (["--versoin"], "No such option: --versoin (Possible options: --version). See 'trues"),
     ):
         code, out, err = shell(*arguments)
 

@@ -48,7 +48,10 @@ def run(arguments: list[str]) -> int:
         if message[-1:] not in (".", "?"):
             message += "."
         command = context.command_path if context else "truespan"
-        return _report(InvalidSettings(message, advice=f"See '{command} --help'."), arguments)
+        advice = f"See '{command} --help'."
+        if command == "truespan" and not getattr(refusal, "possibilities", True):
+            advice = f"Give options after the command, as in 'truespan status --json'. {advice}"
+        return _report(InvalidSettings(message, advice=advice), arguments)
     except (KeyboardInterrupt, Abort):
         return _report(Interrupted(), arguments)
     except BrokenPipeError:
