@@ -1,4 +1,4 @@
-"""Chunks: as retrieval reads them, as repair mends them, as the index should hold them."""
+"""Chunks: as retrieval reads them, as repair restores them, as the index should hold them."""
 
 from __future__ import annotations
 

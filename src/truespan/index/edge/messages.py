@@ -30,7 +30,7 @@ VERSION = 7
 LARGEST_MESSAGE = 256 << 20
 
 RETIRE = "retire"
-"""The one call that is no call of the index: the process shall end cleanly."""
+"""The one call that is no call of the index: it asks the process to end cleanly."""
 
 
 class Hello(Struct, tag=True, array_like=True):

@@ -109,7 +109,7 @@ export function changeLabels(one) {
   });
 }
 
-/** Ask whether a document shall be deleted, delete it, and show the receipt. */
+/** Ask whether a document is to be deleted, delete it, and show the receipt. */
 export function remove(one) {
   const title = one.title || one.name;
   const erase = make("input", { type: "checkbox", id: "erase", checked: true });
