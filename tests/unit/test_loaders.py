@@ -120,3 +120,16 @@ def test_loading_twice_gives_the_same():
     data = ("Chapter 1\n\nText.\n\n" * 5).encode()
 
     assert load("a.txt", data) == load("a.txt", data)
+
+
+def test_a_title_has_no_characters_that_control_a_terminal() -> None:
+    page = (
+        "<html><head><title>The\x1b[31m lamp\u202e</title>"
+        "<meta name='author' content='A. \x1b]0;B\x07'></head>"
+        "<body><h1>Night\x1b[2J\twatch\u2066</h1><p>It burned.</p></body></html>"
+    )
+
+    loaded = load("lamp.html", page.encode())
+
+    said = (loaded.title, loaded.properties.title, *loaded.properties.authors)
+    assert said == ("Night[2J watch", "The[31m lamp", "A. ]0;B")

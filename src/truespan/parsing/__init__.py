@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import NamedTuple
 
+from msgspec.structs import asdict, replace
+
 from truespan.errors import OCR_ADVICE, SourceEmpty, SourceNotText, SourceUnsupported
 from truespan.parsing.clean import clean
 from truespan.parsing.detect import (
@@ -29,7 +31,7 @@ from truespan.parsing.detect import (
     supported,
 )
 from truespan.types.source import PARSE_DEFAULTS, DocumentKind, ParseOptions
-from truespan.types.text import Loaded
+from truespan.types.text import Loaded, Properties
 
 __all__ = [
     "LOADER_VERSION",
@@ -62,7 +64,21 @@ def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Load
         for block in loaded.blocks
     ):
         raise SourceEmpty(shown)
-    return loaded
+    properties = {
+        name: tuple(filter(None, map(_one_line, value)))
+        if isinstance(value, tuple)
+        else value and _one_line(value)
+        for name, value in asdict(loaded.properties).items()
+    }
+    title = loaded.title and _one_line(loaded.title)
+    return replace(loaded, title=title, properties=Properties(**properties))
+
+
+def _one_line(text: str) -> str | None:
+    """Return what a source says of itself as a line that a terminal shows as it is, if any."""
+    if text.isprintable():
+        return text
+    return clean(text).replace("\n", " ").replace("\t", " ") or None
 
 
 class Traits(NamedTuple):
