@@ -87,6 +87,32 @@ def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(tmp_path: Path, name
     assert len(world.plan_ingest(str(folder), prune=True).removed) == 1
 
 
+def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    folder = tmp_path / "files" / "folder"
+    folder.mkdir(parents=True)
+    names = (b"caf\xe8.txt", b"caf\xe9.txt", b"caf?.txt", b"a\x1b[2J.txt", b"b\nc.txt")
+    shown = [
+        *(R"a\x1b[2J.txt", R"b\x0ac.txt", R"caf\xe8.txt", R"caf\xe9.txt", "caf?.txt"),
+        R"d\u202etxt.md",
+    ]
+    try:
+        for name in (*names, "d\u202etxt.md".encode()):
+            Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(b"Words of " + name)
+    except OSError:
+        pytest.skip("this file system wants names that are text")
+
+    assert len(world.ingest(str(folder)).ingested) == len(shown)
+
+    documents = world.documents.list()
+    assert sorted(document.shown_path for document in documents) == sorted(
+        f"folder/{name}" for name in shown
+    )
+    assert sorted(document.title for document in documents) == sorted(shown)
+    assert world.ingest(str(folder), prune=True).unchanged == len(shown)
+
+
 def test_a_plan_says_that_a_document_waits_to_be_shown(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")

@@ -29,6 +29,7 @@ from truespan.types.metadata import ValueKind, parse_value, read_metadata
 from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
+from truespan.types.source import display_path
 from truespan.types.support import Support, SupportReason
 from truespan.types.text import name_page, name_place
 from truespan.types.token import TokenRecord, TokenState
@@ -430,7 +431,7 @@ def show_chunk(record: ChunkRecord) -> str:
     """Show a chunk row and whether its bytes still match their hash."""
     document, chunk = record.document, record.chunk
     head = [
-        f"document {document.number} ({document.path}), revision {document.revision}",
+        f"document {document.number} ({display_path(document.path)}), revision {document.revision}",
         f"state {record.state}, {'active' if record.live else 'not active'}",
     ]
     if chunk is None:
@@ -495,7 +496,7 @@ def show_labels(document: Document) -> str:
 
 
 def _label_lines(document: Document) -> list[str]:
-    lines = [f"source: {document.source_url or document.path}"]
+    lines = [f"source: {document.source_url or display_path(document.path)}"]
     if document.tags:
         lines.append(f"tags: {', '.join(document.tags)}")
     if document.damaged:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from truespan.errors import SourceMissing, SourceUnreadable, resource_error
-from truespan.files.jail import display_path, read_file
+from truespan.files.jail import read_file
+from truespan.types.source import display_path
 
 MAX_GOLDEN_BYTES = 64 << 20
 _ATTEMPTS, _PAUSE = 40, 0.05

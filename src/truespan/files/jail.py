@@ -19,7 +19,7 @@ from msgspec import Struct
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable, resource_error
 from truespan.ingest.manifest import PathPattern, path_fault, split_path
 from truespan.types.ids import slug
-from truespan.types.source import UPLOAD, DocumentOptions, Source, short_path
+from truespan.types.source import UPLOAD, DocumentOptions, Source, display_path, short_path
 
 
 def doc_id_for(path: str) -> str:
@@ -66,7 +66,7 @@ def make_source(
         size=size,
         declared=declared,
         origin=origin,
-        shown_path=short_path(display_path(path), folders),
+        shown_path=short_path(path, folders),
         confined=confined,
         member=member,
     )
@@ -97,11 +97,6 @@ def list_folder(folder: str) -> list[os.DirEntry[str]]:
     except OSError as error:
         refusal = SourceUnreadable(display_path(folder), advice="Check that it may be read.")
         raise resource_error(error) or refusal from None
-
-
-def display_path(path: str) -> str:
-    """Return a path for messages and the store: bytes that are not UTF-8 become `?`."""
-    return path if path.isascii() else path.encode("utf-8", "replace").decode()
 
 
 def holder_of(path: str, may_hold: Callable[[str], bool]) -> str | None:

@@ -19,7 +19,6 @@ from truespan.files.jail import (
     Jail,
     JailedPath,
     PathRefused,
-    display_path,
     holder_of,
     list_folder,
     make_source,
@@ -37,7 +36,16 @@ from truespan.ingest.manifest import (
     split_path,
 )
 from truespan.ingest.sidecar import SIDECAR_ENDINGS
-from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source, is_page
+from truespan.types.source import (
+    DocumentOptions,
+    Entry,
+    FoundSources,
+    Root,
+    Source,
+    display_path,
+    is_page,
+    to_utf8,
+)
 
 IsSupported = Callable[..., bool]
 """Takes a name, and the pattern that it was found by; see `parsing.supported`."""
@@ -285,7 +293,7 @@ class FileSources:
         except (FileNotFoundError, NotADirectoryError):
             # Whether a file still has a member is known only if it was opened.
             inside = holder_of(path, self._may_hold_members)
-            return inside is not None or ("?" in path and _exists_as_displayed(path))
+            return inside is not None or ("?" in path and _exists_as_recorded(path))
         except ValueError:
             return False
         except OSError:
@@ -407,7 +415,7 @@ def _resolve(path: str) -> str | None:
         return None
 
 
-def _exists_as_displayed(path: str) -> bool:
+def _exists_as_recorded(path: str) -> bool:
     """Say whether a file exists at a path in which `?` replaces bytes that are not UTF-8."""
     first, *parts = Path(path).parts
     folders = [first]
@@ -419,6 +427,6 @@ def _exists_as_displayed(path: str) -> bool:
             joined
             for folder in folders
             for name in names[folder]
-            if display_path(name) == part and os.path.lexists(joined := os.path.join(folder, name))
+            if to_utf8(name) == part and os.path.lexists(joined := os.path.join(folder, name))
         ]
     return bool(folders)

@@ -252,7 +252,7 @@ def make_draft(
     return Draft(
         doc_id=source.doc_id,
         name=source.name,
-        path=source.recorded_path.encode("utf-8", "replace").decode(),
+        path=source.recorded_path,
         kind=declared.kind or DocumentKind.DOCUMENT,
         title=declared.title or loaded.title or source.name,
         language=language,

@@ -19,7 +19,6 @@ from truespan.errors import (
     SourceRefused,
     source_refusal,
 )
-from truespan.ingest.plan import to_utf8
 from truespan.ingest.run import IngestDeps
 from truespan.ingest.sidecar import parse_sidecar
 from truespan.parsing.detect import holds_records, may_hold_members
@@ -32,6 +31,7 @@ from truespan.types.source import (
     Member,
     Refusal,
     Source,
+    to_utf8,
 )
 
 _MOST_MISSING = 8

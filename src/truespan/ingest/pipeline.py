@@ -43,7 +43,7 @@ from truespan.ingest.pages import (
     with_encoding,
     with_pages,
 )
-from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run, to_utf8
+from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
 from truespan.ingest.run import (
     REMARKS,
     Failure,
@@ -68,6 +68,7 @@ from truespan.types.source import (
     is_page,
     short_path,
     tell_apart,
+    to_utf8,
 )
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.text import PageStart, Validators
@@ -202,7 +203,7 @@ class _DraftMaker:
 
 def _shown_path(source: Source, known: Document | None) -> str:
     """Return the path to show: as it was, unless the file was moved or more of it is known now."""
-    path = to_utf8(source.recorded_path)
+    path = source.recorded_path
     found = source.shown_path or short_path(path)
     if known is None or known.damaged or known.path != path:
         return found
@@ -650,9 +651,9 @@ def move_documents(
             scope,
             document.number,
             doc_id=source.doc_id,
-            path=to_utf8(source.recorded_path),
+            path=source.recorded_path,
             name=source.name,
-            shown_path=source.shown_path or short_path(to_utf8(source.recorded_path)),
+            shown_path=source.shown_path or short_path(source.recorded_path),
             # The ending may decide the format.
             reread=PurePath(document.name).suffix != PurePath(source.name).suffix,
         )

@@ -17,7 +17,7 @@ from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.source import FoundSources, Root, Source, is_page
+from truespan.types.source import FoundSources, Root, Source, display_path, is_page, to_utf8
 
 PRICES_AS_OF = "2026-11"
 PRICES: dict[str, dict[str, float]] = {
@@ -99,8 +99,8 @@ def documents_to_remove(
             mounted looks like that, so an empty root must be confirmed.
     """
     found_ids = {source.doc_id for source in found}
-    found_paths = {to_utf8(source.recorded_path) for source in found if not source.origin}
-    manifest_paths = {to_utf8(source.recorded_path) for source in found if source.origin}
+    found_paths = {source.recorded_path for source in found if not source.origin}
+    manifest_paths = {source.recorded_path for source in found if source.origin}
     opened = frozenset(found.opened)
     # Most documents are found again; the others are compared with the roots, which takes longer.
     missing = [
@@ -123,7 +123,7 @@ def documents_to_remove(
         for root in found.roots:
             if root.found == 0 and any(_documents_below(root, removed.values())):
                 raise InvalidSettings(
-                    f"No file was found below {to_utf8(root.folder)}, so nothing is removed.",
+                    f"No file was found below {display_path(root.folder)}, so nothing is removed.",
                     advice="Check that the disk is mounted. To remove all documents of the folder, "
                     "add --allow-empty.",
                 )
@@ -135,11 +135,6 @@ def _is_within(path: str, opened: frozenset[str]) -> bool:
     return bool(opened) and not opened.isdisjoint(
         [path, *(path[:at] for at, char in enumerate(path) if char == "/")]
     )
-
-
-def to_utf8(path: str) -> str:
-    """Return a path as the store records it: bytes that are not UTF-8 become question marks."""
-    return path if path.isascii() else path.encode("utf-8", "replace").decode()
 
 
 def _documents_below(root: Root, documents: Iterable[Document]) -> Iterator[Document]:

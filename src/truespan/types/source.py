@@ -356,7 +356,7 @@ class Source(Struct, frozen=True):
     @property
     def recorded_path(self) -> str:
         """Return the path that the store records: a member stands below the file it is in."""
-        return f"{self.path}/{self.member}" if self.member else self.path
+        return to_utf8(f"{self.path}/{self.member}" if self.member else self.path)
 
 
 class Refusal(Struct, frozen=True):
@@ -473,8 +473,33 @@ def holds(file: str, path: str) -> bool:
 _HAS_SLASHES = isinstance(PurePath(), PurePosixPath)
 
 
+def to_utf8(path: str) -> str:
+    """Return a path as the store records it: bytes that are not UTF-8 become question marks."""
+    return path if path.isascii() else path.encode("utf-8", "replace").decode()
+
+
+_UNSHOWN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line ends, marks of direction, and bytes that are not UTF-8."""
+
+
+def display_path(path: str) -> str:
+    r"""Return a path for people. What would break a line or control a terminal is shown as `\x1b`,
+    and so are bytes that are not UTF-8."""
+    if path.isascii() and path.isprintable():
+        return path
+
+    def escape(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        # Python names the byte 0xff, if it is not UTF-8, by the surrogate 0xdcff.
+        byte = code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code
+        return f"\\x{byte:02x}" if byte <= 0xFF else f"\\u{byte:04x}"
+
+    return _UNSHOWN.sub(escape, path)
+
+
 def short_path(path: str, folders: int = 1) -> str:
-    """Return the end of a recorded path: its name, after so many of the folders above it."""
+    """Return the end of a path for people: its name, after so many of the folders above it."""
+    path = display_path(path)
     if path.startswith(UPLOAD):
         return path.removeprefix(UPLOAD)
     if _HAS_SLASHES:
