@@ -70,9 +70,8 @@ def test_a_point_holds_its_place_and_its_hash_and_never_text(tmp_path: Path):
         "pos_start": 7,
         "pos_end": 7,
         "pos_reach": 7,
-        "chapter": ["strasse"],
-        "section": ["strasse"],
-        "kind": "text",
+        "chapter": "strasse",
+        "section": "strasse",
     }
     assert set(indexed) == {"tenant", "document", "pos_start", "pos_reach", "chapter", "section"}
     assert isinstance(indexed["tenant"], qdrant_edge.KeywordIndexParams)
@@ -109,7 +108,7 @@ def test_points_that_name_one_chapter_are_found_beside_those_that_name_several(t
     assert found(chapter="CAF\xc9") == found(chapter="cafe\u0301", section="Section") == both
     assert found(chapter="one") == {later.chunk_id}
     places = {held.chunk_id: held.place for held in shard.scan((tenant(scope),), None, 10)[0]}
-    assert [place and place.chapter for place in (places[earlier.chunk_id],)] == ["cafe\u0301"]
+    assert [place and place.chapter for place in (places[earlier.chunk_id],)] == [("cafe\u0301",)]
     assert [place and place.chapter for place in (places[later.chunk_id],)] == [("one", "caf\xe9")]
     shard.close()
 

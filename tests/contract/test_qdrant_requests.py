@@ -174,8 +174,7 @@ def test_a_point_is_sent_with_its_place_and_its_hash_and_never_text(index, serve
                     "pos_end": 7,
                     "pos_reach": 7,
                     "chapter": ["strasse", "one"],
-                    "section": ["strasse"],
-                    "kind": "text",
+                    "section": "strasse",
                 },
             }
         ]

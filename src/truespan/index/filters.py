@@ -12,6 +12,7 @@ import struct
 import unicodedata
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -19,7 +20,15 @@ import msgspec
 from msgspec import Struct
 
 from truespan.errors import IndexRefused
-from truespan.types.chunk import IndexedPoint, Point, PointPlace, Vector, bytes_of, numbers_of
+from truespan.types.chunk import (
+    ChunkKind,
+    IndexedPoint,
+    Point,
+    PointPlace,
+    Vector,
+    bytes_of,
+    numbers_of,
+)
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
 from truespan.types.text import fold_names
@@ -49,25 +58,38 @@ class Field(StrEnum):
     KIND = "kind"
 
 
+_TENANT, _DOCUMENT, _TEXT_HASH, _START, _END, _REACH, _CHAPTER, _SECTION, _KIND = (
+    field.value for field in Field
+)
+
+
 def payload_of(tenant: str, point: Point) -> dict[str, str | int | list[str]]:
     """Return the payload of a point: the text hash and the fields of filters, but no text.
 
     A condition on a field with several values holds if it holds for one of them.
     """
-    return {
-        Field.TENANT.value: tenant,
-        Field.DOCUMENT.value: point.document,
-        Field.TEXT_HASH.value: point.text_hash,
-        Field.POS_START.value: point.pos_start,
-        Field.POS_END.value: point.pos_end,
-        Field.POS_REACH.value: point.pos_reach,
-        Field.CHAPTER.value: list(fold_names(point.chapters)),
-        Field.SECTION.value: list(fold_names(point.sections)),
-        Field.KIND.value: point.kind.value,
+    payload: dict[str, str | int | list[str]] = {
+        _TENANT: tenant,
+        _DOCUMENT: point.document,
+        _TEXT_HASH: point.text_hash,
+        _START: point.pos_start,
+        _END: point.pos_end,
+        _REACH: point.pos_reach,
+        _CHAPTER: _names_of(point.chapters),
+        _SECTION: _names_of(point.sections),
     }
+    # Edge takes longer to convert a text or a list than to store it, so that a point has as few of
+    # both as possible.
+    if point.kind is not ChunkKind.TEXT:
+        payload[_KIND] = point.kind.value
+    return payload
 
 
-_TEXT_HASH = Field.TEXT_HASH.value
+@lru_cache(maxsize=1024)
+def _names_of(names: tuple[str, ...]) -> str | list[str]:
+    """Return names as they are compared; a single name is found without a list around it."""
+    folded = fold_names(names)
+    return folded[0] if len(folded) == 1 else list(folded)
 
 
 def text_hash_of(payload: dict[str, Any] | None) -> TextHash | None:
@@ -78,8 +100,12 @@ def text_hash_of(payload: dict[str, Any] | None) -> TextHash | None:
 
 def indexed_point(record: Any, vector: list[float] | None) -> IndexedPoint:
     """Return a record of Qdrant; a place with a missing part or of another type is left out."""
+    payload: dict[str, Any] = {**(record.payload or {})}
+    for field in (_CHAPTER, _SECTION):
+        if isinstance(name := payload.get(field), str):
+            payload[field] = (name,)
     try:
-        place = msgspec.convert(record.payload or {}, PointPlace, strict=True)
+        place = msgspec.convert(payload, PointPlace, strict=True)
     except msgspec.ValidationError:
         place = None
     text_hash = text_hash_of(record.payload)

@@ -352,16 +352,17 @@ class Point(Struct):
 class PointPlace(Struct, frozen=True):
     """Where a point says it belongs: what filters on documents, places and positions go by.
 
-    A point of an earlier version names one chapter and one section, those that its text begins in.
+    A point that names no kind is one of text. A point of an earlier version names one chapter and
+    one section, those that its text begins in.
     """
 
     document: int
     pos_start: int
     pos_end: int
     pos_reach: int
-    chapter: tuple[str, ...] | str
-    section: tuple[str, ...] | str
-    kind: str
+    chapter: tuple[str, ...]
+    section: tuple[str, ...]
+    kind: str = ChunkKind.TEXT.value
 
 
 class Holdings(Struct, frozen=True):

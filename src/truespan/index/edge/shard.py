@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import qdrant_edge as edge
@@ -36,7 +37,7 @@ from truespan.index.filters import (
     payload_of,
     text_hash_of,
 )
-from truespan.types.chunk import Holdings, IndexedPoint, Point, numbers_of
+from truespan.types.chunk import Holdings, IndexedPoint, Point
 
 _DISTANCES = {"cosine": edge.Distance.Cosine, "dot": edge.Distance.Dot}
 _EXACT = edge.SearchParams(exact=True, quantization=edge.QuantizationSearchParams(ignore=True))
@@ -150,6 +151,7 @@ class Shard:
     def __init__(self, path: Path, collection: Collection) -> None:
         """Open the files of a collection, or refuse those of another size or distance."""
         self.collection = collection
+        self._vector = struct.Struct(f"<{collection.size}f")
         self._path = path
         with edge_errors("read its own settings"):
             settings = msgspec.json.decode((path / "edge_config.json").read_bytes())
@@ -291,10 +293,11 @@ class Shard:
         self._edge.close()
 
     def _numbers(self, vector: bytes) -> list[float]:
-        if len(vector) != 4 * self.collection.size:
-            expected = 4 * self.collection.size
+        if len(vector) != self._vector.size:
+            expected = self._vector.size
             raise IndexRefused(f"A vector has {len(vector)} bytes instead of {expected}.")
-        return numbers_of(vector).tolist()
+        # Edge reads a tuple in less time than a list, and takes either.
+        return cast("list[float]", self._vector.unpack(vector))
 
 
 _DRAFT = ".new"

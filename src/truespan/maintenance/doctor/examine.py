@@ -116,11 +116,8 @@ def digest(data: bytes) -> bytes:
 def _place_bytes(place: PointPlace | None) -> bytes:
     if place is None:
         return b""
-    # One name by itself is how earlier versions wrote it, and is found as well as a list of one.
-    lone = (place.chapter,) if isinstance(place.chapter, str) else place.chapter
-    own = (place.section,) if isinstance(place.section, str) else place.section
     numbers = place.document, place.pos_start, place.pos_end, place.pos_reach
-    return repr((*numbers, lone, own, str(place.kind))).encode()
+    return repr((*numbers, place.chapter, place.section, str(place.kind))).encode()
 
 
 MAX_TENANTS = 20_000
