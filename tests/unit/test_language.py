@@ -2,7 +2,13 @@
 
 import pytest
 
-from truespan.ingest.language import SAMPLE, detect_language, detector_name, normal_language
+from truespan.ingest.language import (
+    SAMPLE,
+    _classifier,
+    detect_language,
+    detector_name,
+    normal_language,
+)
 
 SENTENCES = {
     "en": "The lighthouse keeper wrote down every ship that passed before dawn.",
@@ -86,3 +92,17 @@ def test_the_detector_has_a_name_with_its_version() -> None:
 )
 def test_a_code_is_reduced_to_its_language(code: str, language: str) -> None:
     assert normal_language(code) == language
+
+
+def test_scores_are_to_the_last_digit_those_of_the_detector_s_own_loop() -> None:
+    from py3langid.langid import LanguageIdentifier
+
+    identifier = getattr(_classifier(), "__self__")  # noqa: B009 -- a bound method's
+    texts = [*SENTENCES.values(), " ".join(SENTENCES.values()), "", "\x00", "a", "LOUD " * 80]
+    differing = [
+        text
+        for text in texts
+        if identifier._raw_score(text.encode()).tobytes()
+        != LanguageIdentifier._raw_score(identifier, text.encode()).tobytes()
+    ]
+    assert not differing

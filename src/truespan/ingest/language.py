@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SAMPLE = 2000
 """Characters that are read."""
@@ -20,6 +25,9 @@ _LEAST_SHARE = 0.3
 """The least probability that the most likely language must have."""
 _DENSE = "\u2e80"
 """The first code point of East Asian scripts, whose letters count as three."""
+
+_MOST_ROUNDS = 32
+"""Rounds in which the features of a text are found; the longest have fewer bytes."""
 
 _CODES = (
     "af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id "
@@ -63,13 +71,42 @@ def normal_language(code: str) -> str:
 @cache
 def _classifier() -> Callable[[str], tuple[str, float]]:
     """Return the detector, created when first needed: that takes half a second and 70 MB."""
-    # It is rebuilt with the wanted languages only; filtering them would keep all in memory.
     import numpy as np
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     whole = LanguageIdentifier.from_model_file(MODEL_FILE)
+    moves = np.asarray(whole.tk_nextmove)
+    rows = np.asarray(whole.tk_row).astype(np.int64) << 8
+    features = np.array(whole.tk_output, np.int32)
+
+    class Identifier(LanguageIdentifier):
+        """Walks through a text with arrays, which takes less than half the time of a loop."""
+
+        def _raw_score(self, text: bytes) -> NDArray[np.float32]:
+            letters = np.frombuffer(text, np.uint8)
+            before = np.zeros(len(letters), np.int64)
+            # The state after each byte, first as if it were the only one, then from the state
+            # before it. Nothing changes any more after as many rounds as the longest feature has
+            # bytes; then each state is the one that follows from those before it.
+            for _ in range(_MOST_ROUNDS):
+                after = moves.take(rows.take(before) + letters)
+                if (before[1:] == after[:-1]).all():
+                    break
+                before[1:] = after[:-1]
+            else:
+                return super()._raw_score(text)
+            found = features.take(after)
+            own, first, counts = np.unique(found[found >= 0], return_index=True, return_counts=True)
+            if not len(own):
+                return super()._raw_score(b"")
+            # In the order of the text, in which the other way adds them up: every digit is equal.
+            order = np.argsort(first)
+            weights = np.log1p(counts[order].astype(np.float32))
+            return weights @ self.nb_ptc.take(own[order], 0) + self.nb_pc
+
+    # It is built with the wanted languages only; filtering them would keep all in memory.
     wanted = [place for place, code in enumerate(whole.nb_classes) if code in _LANGUAGES]
-    return LanguageIdentifier(
+    return Identifier(
         # In the order in which a text needs it: the numbers of one feature next to each other.
         np.ascontiguousarray(whole.nb_ptc[:, wanted]),
         whole.nb_pc[wanted],
