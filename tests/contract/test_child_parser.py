@@ -259,6 +259,22 @@ def test_processor_time_is_limited_apart_from_the_clock():
 
 
 @proves("loader.child-process")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_child_that_stands_still_is_ended_whether_it_read_the_document_or_not(size: int):
+    child = ChildLink("tests.support.child_probe")
+    child.ask(Task.PARSE, "repeat", b"1", Limits(1 << 30, cpu=1, wall=60.0, output=1000))
+    os.kill(child.pid, signal.SIGSTOP)
+
+    # More than a pipe holds cannot even be sent.
+    with pytest.raises(ChildFailed) as caught:
+        child.ask(Task.PARSE, "repeat", b"1" * size, Limits(1 << 30, 1, wall=0.2, output=1000))
+
+    assert caught.value.kind is SourceTooCostly
+    child.kill()
+
+
+@proves("loader.child-process")
 def test_a_document_that_needs_too_much_memory_is_given_up():
     parser = ChildParser(memory_bytes=60 << 20)
 

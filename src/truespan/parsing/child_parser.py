@@ -11,15 +11,16 @@ import contextlib
 import errno
 import math
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import IO
 
 import msgspec
 
@@ -43,9 +44,8 @@ from truespan.parsing.child_process import (
     Refusal,
     Task,
     in_bytes,
+    pack_request,
     peak_memory,
-    read_exactly,
-    send_request,
 )
 from truespan.parsing.detect import RECOGNISED, format_of
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
@@ -69,6 +69,8 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE
 """The child may start no threads, and its libraries would try to when they are imported."""
 
 _MEGABYTE = 1 << 20
+_PIECE = 1 << 16
+"""Bytes that most pipes hold."""
 RECOGNITION_MEMORY = 3 << 30
 """What recognising a page takes more: three quarters of that are addresses, a quarter is used."""
 _MEMORY_PER_BYTE = 16
@@ -98,6 +100,14 @@ class ChildFailed(Exception):
         self.kind, self.advice = kind, advice
 
 
+@dataclass(slots=True)
+class _Clock:
+    """Until when a child has time, and whether it was killed because that was over."""
+
+    end: float
+    late: bool = False
+
+
 class ChildLink:
     """A child that runs a module, for one thread at a time."""
 
@@ -105,6 +115,7 @@ class ChildLink:
         self._inherited = peak_memory()
         self._greeted = False
         self._start_seconds = start_seconds
+        self._received = bytearray()
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
             self._process = subprocess.Popen(
@@ -113,6 +124,7 @@ class ChildLink:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                bufsize=0,
                 # The import path and nothing else: keys have no business where documents are
                 # parsed. Windows starts no process without some of the environment.
                 env=None if _WINDOWS else {"PYTHONPATH": path, **_ONE_THREAD},
@@ -127,6 +139,8 @@ class ChildLink:
             scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
             kind, advice = (LoaderNotStarted, None) if scarce else (LoaderCrashed, _NOT_STARTED)
             raise ChildFailed(kind, advice) from None
+        if not _WINDOWS and self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -146,59 +160,106 @@ class ChildLink:
             ChildGone: it had ended already.
             ChildFailed: it ended without an answer, or was ended.
         """
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert answers is not None
         if not self._greeted:
-            self._await_greeting(answers)
-        with self._limit_time(limits.wall) as late:
+            self._await_greeting()
+        head = pack_request(task, name, len(document), limits, options)
+        small = len(document) < _PIECE
+        with self._limit_time(limits.wall) as clock:
             with contextlib.suppress(OSError):
                 # A child that does not read all of it may still have an answer.
-                send_request(requests, task, name, document, limits, options)
+                for part in (head + document,) if small else (head, document):
+                    self._send(part, clock)
             try:
-                if answers.read(len(BEGUN)) != BEGUN:
-                    raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
-                loaded, last, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
+                if self._receive(len(BEGUN), clock) != BEGUN:
+                    raise ChildFailed(SourceTooCostly) if clock.late else ChildGone
+                loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, clock))
                 if length > (limits.output if loaded else _LONGEST_REFUSAL):
                     raise ChildFailed(SourceTooLarge)
-                answer = Answer(loaded, last, read_exactly(answers, length))
+                answer = Answer(loaded, last, self._receive_all(length, clock))
             except EOFError:
-                raise self._failure(limits, late.is_set()) from None
-        if late.is_set():  # The time was over between the answer and this line: it was killed.
+                raise self._failure(limits, clock.late) from None
+        if clock.late:  # The time was over between the answer and this line: it was killed.
             raise ChildFailed(SourceTooCostly)
         return answer
 
-    def _await_greeting(self, answers: IO[bytes]) -> None:
+    def _await_greeting(self) -> None:
         """Wait until the child has started. Time that it takes is not the document's.
 
         A machine that is overloaded or has no memory is no broken installation: only a child that
         ended by itself says that.
         """
-        with self._limit_time(self._start_seconds) as late:
-            self._greeted = answers.read(len(GREETING)) == GREETING
+        with self._limit_time(self._start_seconds) as clock:
+            self._greeted = self._receive(len(GREETING), clock) == GREETING
         if not self._greeted:
-            ended_by_itself = not late.is_set() and self._process.wait() >= 0
+            ended_by_itself = not clock.late and self._process.wait() >= 0
             kind, advice = LoaderNotStarted, None
             if ended_by_itself:
                 kind, advice = LoaderCrashed, _NOT_STARTED
             raise ChildFailed(kind, advice)
 
     @contextlib.contextmanager
-    def _limit_time(self, seconds: float) -> Iterator[threading.Event]:
-        """Kill the child after so many seconds; the event says whether that happened."""
-        late = threading.Event()
+    def _limit_time(self, seconds: float) -> Iterator[_Clock]:
+        """Kill the child after so many seconds; the clock says whether that happened.
 
-        def end_late() -> None:
-            late.set()
-            self._process.kill()
-
-        clock = threading.Timer(seconds, end_late)
-        clock.daemon = True
-        clock.start()
+        Where a pipe can be waited for, waiting for it looks at the clock. A thread for each request
+        would cost more than a short document does.
+        """
+        clock = _Clock(time.monotonic() + seconds)
+        if not _WINDOWS:
+            yield clock
+            return
+        timer = threading.Timer(seconds, self._end_late, (clock,))
+        timer.daemon = True
+        timer.start()
         try:
-            yield late
+            yield clock
         finally:
-            clock.cancel()
+            timer.cancel()
+
+    def _end_late(self, clock: _Clock) -> None:
+        clock.late = True
+        self._process.kill()
+
+    def _await_pipe(self, pipe: int, clock: _Clock, *, to_write: bool = False) -> None:
+        """Wait until a pipe can be used, at the latest because the child was killed."""
+        if not _WINDOWS and not clock.late:
+            poll = select.poll()
+            poll.register(pipe, select.POLLOUT if to_write else select.POLLIN)
+            left = clock.end - time.monotonic()
+            if left <= 0 or not poll.poll(math.ceil(left * 1000)):
+                self._end_late(clock)
+
+    def _send(self, data: bytes, clock: _Clock) -> None:
+        requests = self._process.stdin
+        assert requests is not None
+        pipe, rest = requests.fileno(), memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(pipe, rest[:_PIECE] if _WINDOWS else rest) :]
+            except BlockingIOError:
+                self._await_pipe(pipe, clock, to_write=True)
+
+    def _receive(self, length: int, clock: _Clock) -> bytes:
+        """Return the next bytes of the child's answers, fewer if it ended."""
+        answers = self._process.stdout
+        assert answers is not None
+        pipe, received = answers.fileno(), self._received
+        while len(received) < length:
+            self._await_pipe(pipe, clock)
+            piece = os.read(pipe, _PIECE)
+            if not piece:
+                break
+            received += piece
+        with memoryview(received) as view:
+            content = bytes(view[:length])
+        del received[:length]
+        return content
+
+    def _receive_all(self, length: int, clock: _Clock) -> bytes:
+        content = self._receive(length, clock)
+        if len(content) < length:
+            raise EOFError
+        return content
 
     def end(self) -> None:
         """Let the child end by itself, which it does at once if it is waiting."""

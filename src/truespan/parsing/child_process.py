@@ -106,20 +106,18 @@ class Forbidden(PermissionError):
     """A parser tried what no parser may do."""
 
 
-def send_request(
-    stream: IO[bytes],
+def pack_request(
     task: Task,
     name: str,
-    document: bytes,
+    size: int,
     limits: Limits,
     options: ParseOptions = PARSE_DEFAULTS,
-) -> None:
-    """Send a document with its name, or an encoded `CanonicalText` with its language, or a file
-    with an encoded `MembersRequest`."""
+) -> bytes:
+    """Return what goes before the bytes of a request, `size` in number. They are a document with
+    its name, or an encoded `CanonicalText` with its language, or a file with an encoded
+    `MembersRequest`."""
     encoded = name.encode("utf-8", "surrogatepass")
-    stream.write(_REQUEST.pack(task, *options, len(encoded), len(document), *limits) + encoded)
-    stream.write(document)
-    stream.flush()
+    return _REQUEST.pack(task, *options, len(encoded), size, *limits) + encoded
 
 
 def read_exactly(stream: IO[bytes], length: int) -> bytes:
