@@ -6,14 +6,18 @@ depends on text that they have not read.
 
 from __future__ import annotations
 
+from threading import Lock
+from typing import TYPE_CHECKING
+
 from truespan.errors import StoreDamaged
-from truespan.store import Store
 from truespan.types.document import RevisionRef
-from truespan.types.ids import ChunkId, chunk_id
+from truespan.types.ids import ChunkId, WorldId, chunk_id
 from truespan.types.profile import CalibrationOrigin, shipped
 from truespan.types.request import Defaults
 from truespan.types.scope import Scope
-from truespan.vectors import cosine
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 SAMPLES = 200
 """Pairs of each kind."""
@@ -21,36 +25,70 @@ GROWTH = 2
 """A world that has so many times the chunks is measured again."""
 
 
-def keep_calibrated(store: Store, scope: Scope) -> bool:
+class CalibrationSchedule:
+    """How many new chunks a world needs until it can be due. Threads may share one.
+
+    It keeps an ingestion from counting the chunks of the whole world, and from measuring again a
+    world in which nothing was found before.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._missing: dict[tuple[WorldId, str, bool], int] = {}
+
+    def is_due(self, scope: Scope, added: int | None, *, calibrated: bool) -> bool:
+        """Return whether a world may be due after `added` chunks; None stands for any number."""
+        key = scope.world, scope.profile.id, calibrated
+        with self._lock:
+            missing = 0 if added is None else self._missing.get(key, 0) - added
+            self._missing[key] = missing
+        return missing <= 0
+
+    def postpone(self, scope: Scope, chunks: int, *, calibrated: bool) -> None:
+        """Let the world be due once it has so many more chunks."""
+        with self._lock:
+            self._missing[scope.world, scope.profile.id, calibrated] = chunks
+
+
+def keep_calibrated(
+    store: Store, scope: Scope, schedule: CalibrationSchedule, added: int | None = None
+) -> bool:
     """Calibrate the scope's profile from its chunks if that is due; return whether it was done.
 
     It is due in a recommended world if the model comes without a calibration and none was stored,
-    or if the world has grown a lot since. Otherwise it costs three queries at most.
+    or if the world has grown a lot since. If nothing was found, it is due again once the world has
+    grown as much. `added` is how many chunks were added at most, if that is known.
     """
     if shipped(scope.profile) is not None:
         return False
     world = store.find_world(scope.authority, scope.world, scope.generation.number)
     if world is None or world.defaults is not Defaults.RECOMMENDED:
         return False
-    revisions = store.embedded_revisions(scope)
-    chunks = sum(count for _, count in revisions)
     try:
         kept = store.kept_calibration(scope)
     except StoreDamaged:
         # Nothing is written over it: the error of a request says what to do.
         return False
-    if kept is not None and (
-        kept.origin is not CalibrationOrigin.DOCUMENTS or chunks < GROWTH * kept.chunks
-    ):
+    if kept is not None and kept.origin is not CalibrationOrigin.DOCUMENTS:
+        return False
+    calibrated = kept is not None
+    if not schedule.is_due(scope, added, calibrated=calibrated):
+        return False
+    revisions = store.embedded_revisions(scope)
+    chunks = sum(count for _, count in revisions)
+    if kept is not None and chunks < GROWTH * kept.chunks:
+        schedule.postpone(scope, GROWTH * kept.chunks - chunks, calibrated=True)
         return False
     # Imported here: an ingestion that changes nothing comes no further than the lines above.
     from truespan.evaluation.calibrate import calibrate_from_pairs
 
     pairs = _measure_pairs(store, scope, revisions, chunks)
     found = calibrate_from_pairs(*pairs, chunks, scope.profile.distance)
-    if found is not None:
-        store.keep_calibration(scope, found)
-    return found is not None
+    if found is None:
+        schedule.postpone(scope, (GROWTH - 1) * chunks, calibrated=calibrated)
+        return False
+    store.keep_calibration(scope, found)
+    return True
 
 
 def _measure_pairs(
@@ -61,6 +99,8 @@ def _measure_pairs(
     Places are spread evenly over the world and always the same. Two of them that are half the world
     apart are strangers, unless the world is small.
     """
+    from truespan.vectors import cosine
+
     places: list[tuple[RevisionRef, int]] = []
     wanted = min(SAMPLES, chunks)
     passed = 0

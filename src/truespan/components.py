@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
+from truespan.calibration import CalibrationSchedule
 from truespan.errors import InvalidSettings, ProfileMismatch
 from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer, RequestTrace
@@ -100,6 +101,8 @@ class Components(Struct, frozen=True):
     """Checks files, settings and models for the doctor, without changing anything."""
     model_check: ModelCheck = field(default_factory=ModelCheck)
     """Confirms that providers still have the models that worlds were embedded with."""
+    calibration_schedule: CalibrationSchedule = field(default_factory=CalibrationSchedule)
+    """When models without a calibration are measured again."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
     most_tokens: int = MOST_CONTEXT_TOKENS

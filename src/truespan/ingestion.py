@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import PurePath
@@ -190,7 +190,8 @@ class IngestJobs:
         request = IngestRequest.from_json(job.request)
         if job.shares:
             pipeline.finish_request(deps, scope, request, log)
-            self._count_words()
+            done = self._components.store.job_documents(scope, job.id)
+            self._complete(document.doc_id for document in done)
             return WorkOutcome.DONE
         found = pipeline.find_sources(deps, scope, request)
         shares = (
@@ -210,8 +211,8 @@ class IngestJobs:
             return WorkOutcome.SPREAD
         if shares and not self._claim(job, found.sources, log):
             return WorkOutcome.TAKEN
-        pipeline.run_request(deps, scope, request, found, log)
-        self._count_words()
+        report = pipeline.run_request(deps, scope, request, found, log)
+        self._complete((source.doc_id for source in found), report)
         return WorkOutcome.DONE
 
     def _claim(self, job: Job, sources: Sequence[Source], log: JobLog) -> bool:
@@ -246,24 +247,36 @@ class IngestJobs:
                 discard_cancelled(components, scope, job)
                 raise
             discard_uploads(components, scope, job)
-        self._count_words(calibrate=bool(report.ingested or report.removed))
+        self._complete((source.doc_id for source in found), report)
         return replace(report, job=job.id)
 
-    def _count_words(self, *, calibrate: bool = True) -> None:
-        others = self._other_generations(self.scope)
-        scopes = (other.scope for other in others)
-        self.complete_words(self.scope, *scopes, calibrate=calibrate)
+    def _complete(self, doc_ids: Iterable[str], report: IngestReport | None = None) -> None:
+        """Complete each generation after documents of these ids were ingested, as reported."""
+        lost = self._components.store.take_lost_words(self.scope.world)
+        named = None if lost else frozenset(doc_ids)
+        for scope in (self.scope, *(each.scope for each in self._other_generations(self.scope))):
+            self.complete_generation(scope, named=named, report=report)
 
-    def complete_words(self, *scopes: Scope, calibrate: bool = True) -> None:
+    def complete_generation(
+        self,
+        scope: Scope,
+        *,
+        named: Collection[str] | None = None,
+        report: IngestReport | None = None,
+    ) -> None:
         """Count words that were not counted with their chunks, as after a new language label.
 
+        If ids of documents are given, only these and the oldest ones are looked at, so that it
+        takes as long in a large world as in a small one.
+
         If that is impossible now, the next search by words does it. A model without a
-        calibration is calibrated, too, if there are other chunks than before.
+        calibration is calibrated, too, unless the report says that no chunks are new.
         """
-        store = self._components.store
-        count = complete_counts if self._components.count_words else keep_counting
+        components = self._components
+        count = complete_counts if components.count_words else keep_counting
+        # Chunks that an earlier run had written are not in the report.
+        added = None if report is None or report.resumed else report.chunks
         with suppress(StorageFull, StoreBusy):
-            for scope in scopes:
-                count(store, scope)
-                if calibrate:
-                    keep_calibrated(store, scope)
+            count(components.store, scope, named)
+            if report is None or report.ingested or report.removed:
+                keep_calibrated(components.store, scope, components.calibration_schedule, added)

@@ -19,7 +19,7 @@ TECHNOLOGY = (
     *("system", "observability"),
 )
 LIBRARY = (
-    "components", "world_access", "jobs/world_jobs", "documents", "calibration", "ingestion",
+    "calibration", "components", "world_access", "jobs/world_jobs", "documents", "ingestion",
     "watching",
     "answering", "conversation", "reader", "world_evaluation", "doctor", "generations", "world",
     "jobs/worker", "access_tokens", "idempotency", "library",

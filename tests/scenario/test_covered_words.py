@@ -163,6 +163,21 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
     assert explained["thresholds"] == {"low": 0.25, "high": 0.55}
 
 
+def test_a_world_is_measured_again_only_after_it_has_grown_a_lot(tmp_path: Path) -> None:
+    here = place(tmp_path, embedder=ScoreEmbedder(), watched=True, defaults="recommended")
+    world = here.world(**chapters(30))
+    assert world.evaluation.calibration() is None
+
+    def measured(count: int, start: int) -> bool:
+        here.journal.clear()
+        add(here, world, chapters(count, start))
+        return "store.embedded_revisions" in here.journal
+
+    # Nothing was found, since all vectors are alike; nothing is looked for until it has doubled.
+    assert [measured(10, 30), measured(10, 40), measured(10, 50)] == [False, False, True]
+    assert not measured(10, 60)
+
+
 @proves("calibration.from-documents")
 def test_a_damaged_calibration_does_not_fail_an_ingestion(tmp_path: Path) -> None:
     here = place(tmp_path, defaults="recommended")

@@ -29,6 +29,19 @@ def test_the_owners_of_a_few_paths_are_found_by_path(plans: dict[str, list[str]]
     assert any("revisions_by_shown_path (shown_path=?)" in line for line in plan), plan
 
 
+def test_whether_words_are_counted_is_looked_up_for_single_documents(
+    plans: dict[str, list[str]],
+) -> None:
+    found = {sql: plan for sql, plan in plans.items() if "r.language, w.recipe" in sql}
+    # The other one looks at all: after a document was replaced that shared rows with others.
+    assert len(found) == 2
+    (plan,) = [plan for sql, plan in found.items() if "LIMIT :most" in sql]
+    assert any("(world_id=? AND doc_id=?)" in line for line in plan), plan
+    documents = [line for line in plan if re.match(r"(SCAN|SEARCH) d\b", line)]
+    assert len(documents) == 2, plan  # One by id, one by key.
+    assert not any("(world_id=?)" in line for line in documents), plan
+
+
 @pytest.fixture
 def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """The plans of all statements that a small library uses."""

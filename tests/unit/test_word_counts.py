@@ -126,6 +126,19 @@ def test_the_words_of_a_replaced_or_deleted_document_go_with_it(tmp_path: Path) 
     assert counted(here) == 1
 
 
+def test_those_that_shared_rows_with_a_replaced_document_are_counted_by_the_same_run(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = here.world(**{f"a{number}__txt": f"The otter {number}." for number in range(40)})
+    # The oldest documents are looked at in any case, so they must not be among those that share.
+    world.ingest([here.write(f"b{number}.txt", f"The heron {number}.") for number in range(3)])
+
+    world.ingest(here.write("b0.txt", "The badger dug."))
+
+    assert counted(here) == 43
+
+
 def test_a_new_language_label_has_words_counted_anew(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")

@@ -5,7 +5,7 @@ The index knows nothing about words. They are counted when first needed, and kep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -249,8 +249,9 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     catalog, done = store.word_catalog(scope, world), set[RevisionRef]()
     # With those of one revision, the words of others that share its rows go: they are due then.
     while due := [entry for entry in layout_of(catalog).due if entry.ref not in done]:
-        for start in range(0, len(due), REVISIONS_AT_ONCE):
-            part = due[start : start + REVISIONS_AT_ONCE]
+        # The oldest documents come last: as long as they are due, an ingestion continues this.
+        for end in range(len(due), 0, -REVISIONS_AT_ONCE):
+            part = due[max(end - REVISIONS_AT_ONCE, 0) : end]
             counted = [count_revision(store, scope, entry.ref, entry.language) for entry in part]
             store.keep_words(scope, counted)
         done.update(entry.ref for entry in due)
@@ -258,27 +259,28 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     return catalog
 
 
-def complete_counts(store: Store, scope: Scope) -> None:
+def complete_counts(store: Store, scope: Scope, named: Collection[str] | None = None) -> None:
     """Count the words of revisions that have no current counts; costs one query if all have.
 
     Words are counted with their chunks. Not so those of an earlier version of the library, of a
-    document whose language label was changed, or of one with a chunk that no model can read.
+    document whose language label was changed, or of one with a chunk that no model can read. If ids
+    are given, only these documents and the oldest ones are looked at; if one of them is due, all
+    that are due are counted.
     """
-    if any(recipe != recipe_of(language) for language, recipe in store.word_recipes(scope)):
+    recipes = store.word_recipes(scope, named=named)
+    if any(recipe != recipe_of(language) for language, recipe in recipes):
         world = store.find_world(scope.authority, scope.world, scope.generation.number)
         if world is not None:
             count_words(store, scope, world)
 
 
-def keep_counting(store: Store, scope: Scope) -> None:
+def keep_counting(store: Store, scope: Scope, named: Collection[str] | None = None) -> None:
     """Count the new words of a generation that has had a search by words before.
 
     For libraries that count no words while ingesting: without such searches it costs one query.
     """
     if store.counts_words(scope):
-        world = store.find_world(scope.authority, scope.world, scope.generation.number)
-        if world is not None:
-            count_words(store, scope, world)
+        complete_counts(store, scope, named)
 
 
 def count_revision(

@@ -53,6 +53,7 @@ class Store(
         self._db = database
         self._clock = clock
         self._ids_by_name = {}
+        self._lost_words = set()
 
     def as_rows(self) -> StoreRows:
         """Return everything in it as rows, to be copied into or from another store."""

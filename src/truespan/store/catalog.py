@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -50,7 +50,7 @@ from truespan.types.document import (
     WordCatalog,
     WordEntry,
 )
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.metadata_index import MetadataIndex
 from truespan.types.scope import Scope, World, admits
@@ -71,6 +71,11 @@ revision its segment is named after."""
 _SEGMENT: Final = """LEFT JOIN revisions sr ON sr.key = w.segment
     LEFT JOIN documents sd ON sd.key = sr.document AND sd.world_id = :world"""
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
+_RECIPES: Final = f"""r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
+    ON w.revision = r.key AND w.generation = :generation"""
+_OLDEST: Final = 16
+"""Of so many of the oldest documents it is known whether their words are counted: those of an
+earlier version of the library are among them."""
 _OWN: Final = (0, 0)
 """Stands for the revision that a row belongs to alone: no document has the number 0."""
 
@@ -103,6 +108,8 @@ class StateCache(Generic[T]):
 class Catalogs(Part):
     """The part of the store that knows documents by their labels, and how often words occur in
     which chunks."""
+
+    _lost_words: set[WorldId]
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,14 +235,28 @@ class Catalogs(Part):
             )
         )
 
-    def word_recipes(self, scope: Scope) -> list[tuple[str, str | None]]:
+    def word_recipes(
+        self, scope: Scope, *, named: Collection[str] | None = None
+    ) -> list[tuple[str, str | None]]:
         """Return each language of the revisions readers see with the recipe of its counted words,
-        None where they are not counted."""
-        rows = self._db.at(scope).all(
-            f"""SELECT DISTINCT r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
-                  ON w.revision = r.key AND w.generation = :generation {_IN_WORLD}"""
+        None where they are not counted. If ids are given, those of these documents, and of the
+        oldest ones of the world."""
+        if named is None:
+            return self._db.at(scope).all(f"SELECT DISTINCT {_RECIPES} {_IN_WORLD}")
+        return self._db.at(scope, ids=[*named], most=_OLDEST).all(
+            f"""SELECT {_RECIPES} {_IN_WORLD} AND d.doc_id IN LIST(:ids)
+                UNION SELECT {_RECIPES} WHERE UNINDEXED(d.world_id) = :world
+                  AND d.key IN (SELECT o.key FROM documents o
+                    WHERE o.world_id = :world AND o.deleted_at IS NULL
+                    ORDER BY o.number LIMIT :most)"""
         )
-        return [(language, recipe) for language, recipe in rows]
+
+    def take_lost_words(self, world: WorldId) -> bool:
+        """Say whether documents of a world have lost their counted words with those of another
+        one, as far as this process knows, since it was last asked."""
+        lost = world in self._lost_words
+        self._lost_words.discard(world)
+        return lost
 
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
         """Return the chunks of a revision, in order, not yet believed."""

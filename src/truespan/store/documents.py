@@ -70,6 +70,9 @@ _KINDS: Final = {kind.value: kind for kind in DocumentKind}
 
 
 class Documents(Part):
+    _lost_words: set[WorldId]
+    """Worlds in which documents have lost their counted words with those of another one."""
+
     def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
         """Return every document that is not deleted, by number; of some ids only, if given."""
         statement: LiteralString = _LIST
@@ -394,13 +397,15 @@ class Documents(Part):
             )
             # Only a receipt needs the counts, and counting takes time.
             with session.count_deleted() if erase else nullcontext({}) as removed:
-                _purge(session, key)
+                others = _purge(session, key)
             # A search that found its points before, and looks for its rows now, must notice.
             session.touch_world()
             # Last, because all worlds share the queue: it is locked as briefly as possible.
             queue_files(
                 session, [row[0] for row in profiles], self._clock.now(), urgent=bool(erase)
             )
+        if others:
+            self._lost_words.add(scope.world)
         return removed
 
     def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
@@ -507,7 +512,8 @@ def _activate(session: Session, world: WorldId, ref: RevisionRef, moves: Moves) 
     return True
 
 
-def _purge(session: Session, key: int) -> None:
+def _purge(session: Session, key: int) -> int:
+    """Remove the rows of a revision; return how many others have lost their words with it."""
     session.execute(
         f"""DELETE FROM vectors WHERE world_id = :world
              AND text_hash IN (SELECT text_hash FROM states
@@ -525,7 +531,7 @@ def _purge(session: Session, key: int) -> None:
         key=key,
     )
     session.execute("DELETE FROM states WHERE world_id = :world AND revision = :key", key=key)
-    drop_words(session, key)
+    others = drop_words(session, key)
     document = session.value("DELETE FROM revisions WHERE key = :key RETURNING document", key=key)
     deleted = session.execute(
         """DELETE FROM documents WHERE world_id = :world AND key = :document
@@ -539,3 +545,4 @@ def _purge(session: Session, key: int) -> None:
             "UPDATE readers SET current = NULL WHERE world_id = :world AND current = :document",
             document=document,
         )
+    return others

@@ -362,9 +362,10 @@ def _read_profile(stored: str) -> EmbeddingProfile:
     return EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
 
 
-def drop_words(session: Session, key: int, generation: int | None = None) -> None:
+def drop_words(session: Session, key: int, generation: int | None = None) -> int:
     """Delete the words of a revision, in one generation or in all, and those of the revisions that
-    share their rows: these are counted again when they are next needed."""
+    share their rows: these are counted again when they are next needed. Return how many they
+    are."""
     where = "" if generation is None else " AND generation = :generation"
     values = {} if generation is None else {"generation": generation}
     segments = session.all(
@@ -374,14 +375,16 @@ def drop_words(session: Session, key: int, generation: int | None = None) -> Non
     )
     session.execute(f"DELETE FROM word_counts WHERE revision = :key{where}", key=key, **values)
     # A segment may be named after it although its own row, if that is damaged, does not say so.
+    others = 0
     for segment in {key, *(row[0] for row in segments)}:
         session.execute(
             f"DELETE FROM words WHERE world_id = :world AND revision = :key{where}",
             key=segment,
             **values,
         )
-        others = session.execute(
+        others += session.execute(
             f"DELETE FROM word_counts WHERE segment = :key{where}", key=segment, **values
         )
-        if others:
-            session.touch_world()
+    if others:
+        session.touch_world()
+    return others
