@@ -380,7 +380,7 @@ class SourceParser(Protocol):
         """
         ...
 
-    def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
+    def split(self, name: str, canonical: CanonicalText, language: str) -> Sequence[Sentence]:
         """Return the sentences of a source's text; see `parsing.sentences`.
 
         Raises:

@@ -153,6 +153,8 @@ def test_sentences_that_are_not_those_of_the_text_are_refused(probing: ChildPars
         "9,15,0,8",  # They are out of order.
         "0,8,9,16",  # One ends after the text.
         "0,8,8,8,9,15",  # One is empty.
+        "0,1,1,1,1,8,9,15",  # One is empty within a word.
+        "0,8,9",  # One has no end.
     ):
         with suppress(LoaderCrashed):
             probing.split("a.txt", text, bounds)

@@ -16,7 +16,7 @@ from pathlib import Path
 from truespan.errors import SourceBroken
 from truespan.parsing import child_process as process
 from truespan.types.source import ParseOptions
-from truespan.types.text import Block, BlockKind, CanonicalText, Loaded, Sentence
+from truespan.types.text import Block, BlockKind, CanonicalText, Loaded
 
 NATIVE = ctypes.CDLL(None) if sys.platform != "win32" else None
 
@@ -178,15 +178,14 @@ def probe(name: str, document: bytes, options: ParseOptions) -> Loaded:
     return Loaded((Block(BlockKind.PARAGRAPH, said),))
 
 
-def probe_split(canonical: CanonicalText, language: str) -> list[Sentence]:
+def probe_split(canonical: CanonicalText, language: str) -> list[int]:
     """Answer with the offsets that the language lists, or do what it says, instead of splitting."""
     if language in BY_NAME:
         BY_NAME[language](canonical.text)
-    offsets = list(map(int, language.split(",")))
-    return [Sentence(0, *pair) for pair in zip(offsets[::2], offsets[1::2], strict=True)]
+    return list(map(int, language.split(",")))
 
 
 if __name__ == "__main__":
     process.load = probe  # type: ignore[assignment]
-    process.split_sentences = probe_split  # type: ignore[assignment]
+    process.sentence_bounds = probe_split  # type: ignore[assignment]
     sys.exit(process.main())

@@ -25,7 +25,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
-from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,7 +34,7 @@ from truespan.protocols import TokenCounter
 from truespan.types.graphemes import cut_before
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 from truespan.types.tables import BAR
-from truespan.types.text import CanonicalText, Sentence, Span, TokenMap, contents_start
+from truespan.types.text import CanonicalText, Sentence, Sentences, Span, TokenMap, contents_start
 
 _SLACK = 64
 """Precision given up, as a share of the width, to need fewer counts."""
@@ -50,7 +49,6 @@ sentence of millions of characters must not be measured whole for each of its pa
 _WORD = re.compile(r"\S")
 _BEFORE_WORD = re.compile(r"\s(?=\S)")
 _PARAGRAPH = "\n\n"
-_END = itemgetter(2)
 _make_span = partial(tuple.__new__, Span)
 
 
@@ -123,7 +121,7 @@ def _window_spans(
 
     size, separate = profile.size, profile.overlap_mode is OverlapMode.SEPARATE
     shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
-    ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
+    ends = np.asarray(Sentences.of(sentences).ends)
     stop = int(ends[-1])
     text = canonical.text
     tables = find_tables(canonical, profile)
@@ -140,7 +138,7 @@ def _window_spans(
             tables.overlap_start(0, context, start, start)
             for context, start in zip(contexts, starts, strict=True)
         ]
-    reaches = np.searchsorted(ends, np.array(starts) + size, side="right").tolist()
+    reaches = np.searchsorted(ends, np.array(starts, ends.dtype) + size, side="right").tolist()
     return list(map(_make_span, zip(starts, stops, contexts, reaches, strict=True)))
 
 

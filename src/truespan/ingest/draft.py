@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -49,6 +49,7 @@ from truespan.types.text import (
     Loaded,
     PlacedFigure,
     Sentence,
+    Sentences,
     Span,
     TokenMap,
 )
@@ -339,17 +340,25 @@ def measure_sentences(
     # differences of the map's totals. Sentences that touch a neighbour are counted individually.
     import numpy as np
 
-    rows = np.fromiter(chain.from_iterable(sentences), np.int64, 3 * len(sentences))
-    rows = rows.reshape(-1, 3).T
-    _, starts, ends = rows
+    bounds = Sentences.of(sentences)
+    starts, ends = np.asarray(bounds.starts), np.asarray(bounds.ends)
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
-    counts = totals[np.searchsorted(units, ends)] - totals[np.searchsorted(units, starts)]
+    # The same type as the map's: otherwise the whole map would be converted for the comparison.
+    first = np.searchsorted(units, starts.astype(units.dtype))
+    counts = totals[np.searchsorted(units, ends.astype(units.dtype))] - totals[first]
     touching = np.flatnonzero(starts[1:] == ends[:-1])
     for place in {*touching.tolist(), *(touching + 1).tolist()}:
         counts[place] = tokens.count(int(starts[place]), int(ends[place]))
     text = canonical.text
-    digests = [sha256(text[start:end].encode()).digest() for _, start, end in sentences]
-    return tuple(zip(*rows.tolist(), counts.tolist(), digests, strict=True))
+    spans = list(zip(bounds.starts, bounds.ends, strict=True))
+    if text.isascii():
+        # An offset of the text is one of its bytes.
+        data = text.encode()
+        digests = [sha256(data[start:end]).digest() for start, end in spans]
+    else:
+        digests = [sha256(text[start:end].encode()).digest() for start, end in spans]
+    sids = range(len(bounds))
+    return tuple(zip(sids, starts.tolist(), ends.tolist(), counts.tolist(), digests, strict=True))
 
 
 def text_chunks(
@@ -370,8 +379,8 @@ def make_chunks(
 ) -> tuple[NewChunk, ...]:
     """Turn spans into chunks. Starts and ends of spans both grow, so two cursors suffice."""
     text = canonical.text
-    starts = [sentence.start for sentence in sentences]
-    ends = [sentence.end for sentence in sentences]
+    bounds = Sentences.of(sentences)
+    starts, ends = list(bounds.starts), list(bounds.ends)
     chunks: list[NewChunk] = []
     first = past = 0
     for index, span in enumerate(spans):

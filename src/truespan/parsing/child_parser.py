@@ -20,6 +20,7 @@ import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import lt
 from pathlib import PurePath
 
 import msgspec
@@ -49,7 +50,7 @@ from truespan.parsing.child_process import (
 )
 from truespan.parsing.detect import RECOGNISED, format_of
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
-from truespan.types.text import CanonicalText, Loaded, Sentence
+from truespan.types.text import CanonicalText, Loaded, Sentences
 
 START_SECONDS = 60.0
 """How long a child may take to start; on an idle machine it takes a third of a second."""
@@ -366,7 +367,7 @@ class ChildParser:
         except msgspec.DecodeError:
             raise LoaderCrashed(PurePath(name).name) from None
 
-    def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
+    def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
         """Return the sentences of the text of the source `name`.
 
         Raises:
@@ -378,19 +379,8 @@ class ChildParser:
             text, canonical.starts, canonical.places, canonical.block_starts, lines=canonical.lines
         )
         content = self._run(Task.SPLIT, name, language, msgspec.msgpack.encode(sent))
-        sentences: list[Sentence] = []
         try:
-            bounds, past = array(BOUNDS, content), 0
-            for start, end in zip(bounds[::2], bounds[1::2], strict=True):
-                body = text[start:end]
-                if not past <= start < end <= len(text) or body.strip() != body:
-                    raise ValueError(f"The sentence {start} to {end} is none.")
-                if text[past:start].strip():
-                    raise ValueError(f"The text {past} to {start} has no sentence.")
-                sentences.append(Sentence(len(sentences), start, end))
-                past = end
-            if text[past:].strip():
-                raise ValueError(f"The text from {past} on has no sentence.")
+            sentences = _checked_sentences(text, content)
         except ValueError:
             raise LoaderCrashed(PurePath(name).name) from None
         return sentences
@@ -470,3 +460,23 @@ class ChildParser:
                 with self._lock:
                     self._free.append(child)
             return answer
+
+
+def _checked_sentences(text: str, content: bytes) -> Sentences:
+    """Return the sentences whose offsets a child answered; raise ValueError if some are not.
+
+    They are in order, no word is outside them, and none begins or ends with white space.
+    """
+    bounds = array(BOUNDS, content)
+    starts, ends = bounds[::2], bounds[1::2]
+    edges = [0, *bounds, len(text)]
+    if len(edges) % 2 or edges != sorted(edges) or not all(map(lt, starts, ends)):
+        raise ValueError("The offsets are out of order.")
+    begins, past = edges[1:-1:2], edges[::2]
+    between = {text[start:end] for start, end in zip(past, [*begins, len(text)], strict=True)}
+    if any(gap and not gap.isspace() for gap in between):
+        raise ValueError("A word has no sentence.")
+    outer = "".join([text[start] for start in begins] + [text[end - 1] for end in past[1:]])
+    if outer and outer.split() != [outer]:
+        raise ValueError("A sentence begins or ends with white space.")
+    return Sentences(starts, ends)

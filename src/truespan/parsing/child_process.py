@@ -26,7 +26,7 @@ import msgspec
 
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
 from truespan.parsing import load
-from truespan.parsing.sentences import split_sentences
+from truespan.parsing.sentences import sentence_bounds
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, ParseOptions
 from truespan.types.text import CanonicalText
 
@@ -238,9 +238,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
     try:
         if task == Task.SPLIT:
             canonical = msgspec.msgpack.decode(document, type=CanonicalText)
-            sentences = split_sentences(canonical, name)
-            bounds = array(BOUNDS, [at for _, *span in sentences for at in span])
-            return bounds.tobytes(), True
+            return array(BOUNDS, sentence_bounds(canonical, name)).tobytes(), True
         if task == Task.MEMBERS:
             # Imported here, because most documents are not inside a file.
             from truespan.parsing.members import list_members, read_members

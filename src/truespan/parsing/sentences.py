@@ -63,40 +63,42 @@ def split_sentences(canonical: CanonicalText, language: str = "en") -> list[Sent
     of a block. A heading is one sentence: a reader at that sentence has read the whole label of its
     chapter.
     """
-    segment = _segment_in(language)
-    found: list[Sentence] = []
+    bounds = iter(sentence_bounds(canonical, language))
+    return [Sentence(sid, *pair) for sid, pair in enumerate(zip(bounds, bounds, strict=True))]
+
+
+def sentence_bounds(canonical: CanonicalText, language: str = "en") -> list[int]:
+    """Return where each sentence of a text starts and ends, one after another."""
+    text, segment = canonical.text, _segment_in(language)
+    found: list[int] = []
     places = dict(zip(canonical.starts, canonical.places, strict=True))
     for start, end, heading in _paragraphs(canonical):
-        whole = canonical.text[start:end]
-        pieces = [whole] if heading else _pieces(canonical.text, start, end, segment)
+        pieces = [text[start:end]] if heading else _pieces(text, start, end, segment)
         if start in places and not heading and end - start <= _LONGEST_HEADING:
-            pieces = list(pieces)
             # So is a heading of several sentences with a label that is only part of it.
-            text, first = _bare(whole), _bare(pieces[0])
+            whole, first = _bare(text[start:end]), _bare(pieces[0])
             labels = [_bare(label) for label in places[start] if label]
             if any(
-                text.startswith(one) or text.endswith(one) for one in labels if one not in first
+                whole.startswith(one) or whole.endswith(one) for one in labels if one not in first
             ):
-                pieces = [whole]
+                pieces = [text[start:end]]
         for piece in pieces:
-            if body := piece.strip():
-                first = start + piece.index(body[0])
-                found.append(Sentence(len(found), first, first + len(body)))
+            # Nearly all begin with a word, and there are six for each chunk.
+            if body := piece.rstrip():
+                size = len(body)
+                if body[0].isspace():
+                    found.append(start + size - len(body.lstrip()))
+                else:
+                    found.append(start)
+                found.append(start + size)
             start += len(piece)
     return found
 
 
 def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
     """Return the bounds of the sentences of a short plain text, without white space around them."""
-    segment = _segment_in(language)
-    found: list[tuple[int, int]] = []
-    for start, end, _ in _paragraphs(CanonicalText(text)):
-        for piece in _pieces(text, start, end, segment):
-            if body := piece.strip():
-                first = start + piece.index(body[0])
-                found.append((first, first + len(body)))
-            start += len(piece)
-    return found
+    bounds = iter(sentence_bounds(CanonicalText(text), language))
+    return list(zip(bounds, bounds, strict=True))
 
 
 def _bare(text: str) -> str:
@@ -112,9 +114,11 @@ def _segment_in(language: str) -> _Segment:
     code = re.split("[-_]", language.lower(), maxsplit=1)[0] or "en"
 
     def segment(text: str) -> list[str]:
-        quotes, brackets = (sum(map(text.count, marks)) for marks in (_QUOTES, _BRACKETS))
-        if quotes > _MAX_QUOTES or brackets > _MAX_BRACKETS:
-            text = text.translate(_WITHOUT_MARKS)
+        # A text that is short enough cannot have too many of them.
+        if len(text) > _MAX_QUOTES:
+            quotes, brackets = (sum(map(text.count, marks)) for marks in (_QUOTES, _BRACKETS))
+            if quotes > _MAX_QUOTES or brackets > _MAX_BRACKETS:
+                text = text.translate(_WITHOUT_MARKS)
         try:
             pieces = split(code, text)
         except UnicodeEncodeError:
@@ -147,17 +151,19 @@ def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
             yield start, end, False
 
 
-def _pieces(text: str, start: int, end: int, segment: _Segment) -> Iterator[str]:
-    """Yield the sentences of a paragraph with the white space after them; joined, they are it."""
+def _pieces(text: str, start: int, end: int, segment: _Segment) -> list[str]:
+    """Return the sentences of a paragraph with the white space after them; joined, they are it."""
     first, width, passed = start, _STRETCH, 0
+    found: list[str] = []
     while end - start > width:
         pieces = segment(text[start : start + width])
         passed += width
         complete = pieces[:-_UNSURE]
         if passed > _EFFORT * (start - first + _LONGEST) or (not complete and width >= _LONGEST):
             complete = pieces
-        yield from complete
+        found += complete
         start += sum(map(len, complete))
         # A sentence longer than the stretch needs a longer stretch.
         width = _STRETCH if complete else min(width * 2, _LONGEST)
-    yield from segment(text[start:end])
+    found += segment(text[start:end])
+    return found

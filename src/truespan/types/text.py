@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from math import inf
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import msgspec
 from msgspec import Struct
@@ -391,6 +392,47 @@ class Sentence(NamedTuple):
     sid: int
     start: int
     end: int
+
+
+class Sentences(Sequence[Sentence]):
+    """The sentences of a text as their offsets; each is made when it is asked for.
+
+    There are six for each chunk, and most of what is done with them needs the offsets only.
+    """
+
+    __slots__ = ("ends", "starts")
+
+    def __init__(self, starts: Sequence[int], ends: Sequence[int]) -> None:
+        self.starts, self.ends = starts, ends
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence]) -> Sentences:
+        """Return sentences in a row as offsets."""
+        if isinstance(sentences, Sentences):
+            return sentences
+        starts = array("I", [sentence.start for sentence in sentences])
+        return Sentences(starts, array("I", [sentence.end for sentence in sentences]))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sentence]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+        if isinstance(index, slice):
+            return [self[sid] for sid in range(*index.indices(len(self)))]
+        sid = range(len(self))[index]
+        return Sentence(sid, self.starts[sid], self.ends[sid])
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return map(Sentence, range(len(self)), self.starts, self.ends)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Span(NamedTuple):
