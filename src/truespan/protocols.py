@@ -247,6 +247,15 @@ class VectorIndex(Protocol):
         """
         ...
 
+    def start_search(
+        self, scope: Scope, vector: Vector, *, limit: int, floor: float | None
+    ) -> Callable[[], list[Hit]]:
+        """Start what `search` does, and return what waits for the hits: called once, or never.
+
+        Other work can be done meanwhile. Raises what `search` does, at once or in the wait.
+        """
+        ...
+
     def search_with(
         self,
         scope: Scope,

@@ -28,6 +28,7 @@ HARMLESS = {
     "index/edge/channel.py:_private_directory": "the next place is tried",
     "index/edge/client.py:_connect": "the connection is open, and another is tried",
     "index/edge/client.py:_exchange": "writes to a socket that is open",
+    "index/edge/client.py:start": "writes to a socket that is open, and is made again",
     "index/edge/process.py:_serve": "writes to a socket that is open",
     "index/edge/process.py:_accept": "waits until a descriptor is free",
     "jobs/queue.py:run": "waits and tries again, whatever it was",

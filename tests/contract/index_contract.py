@@ -115,6 +115,29 @@ class IndexContract:
 
         assert index.search(scope, vector(*EAST), limit=0, floor=None) == []
 
+    def test_a_search_that_is_waited_for_later_finds_the_same(self, index, scope):
+        index.upsert(scope, [point(scope, n, leaning(n / 5)) for n in range(5)])
+        other = new_scope()
+        index.prepare(other)
+        expected = index.search(scope, leaning(1), limit=3, floor=0.3)
+
+        wait = index.start_search(scope, leaning(1), limit=3, floor=0.3)
+        elsewhere = index.start_search(other, leaning(1), limit=3, floor=None)
+        meanwhile = index.search(scope, leaning(1), limit=1, floor=None)
+
+        assert elsewhere() == []
+        assert wait() == expected
+        assert len(expected) == 3
+        assert meanwhile == expected[:1]
+
+    def test_a_search_that_is_never_waited_for_changes_no_later_one(self, index, scope):
+        index.upsert(scope, [point(scope, n, leaning(n / 5)) for n in range(5)])
+        expected = index.search(scope, leaning(1), limit=3, floor=None)
+
+        index.start_search(scope, leaning(0), limit=1, floor=None)
+
+        assert index.search(scope, leaning(1), limit=3, floor=None) == expected
+
     def test_points_that_are_named_are_scored_beside_the_best(self, index, scope):
         points = [point(scope, number, leaning(number / 10)) for number in range(10)]
         index.upsert(scope, points)

@@ -203,6 +203,20 @@ def test_what_a_crash_left_of_an_unfinished_collection_is_no_obstacle(tmp_path: 
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [COSINE.id]
 
 
+def test_a_search_that_an_ended_process_left_unread_is_made_again(tmp_path: Path):
+    index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
+    index.prepare(scope)
+    index.upsert(scope, [point(scope, 0, vector(*EAST))])
+    expected = index.search(scope, vector(*EAST), limit=1, floor=None)
+    EdgeIndex(tmp_path, reserve=0).retire()
+    wait_for_lock(tmp_path)
+
+    wait = index.start_search(scope, vector(*EAST), limit=1, floor=None)
+
+    assert wait() == expected
+    index.retire()
+
+
 def test_retiring_a_process_that_does_not_run_starts_none(tmp_path: Path):
     EdgeIndex(tmp_path / "index", reserve=0).retire()
 

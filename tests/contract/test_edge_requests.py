@@ -18,6 +18,7 @@ from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex, EdgeLink
 from truespan.index.edge.messages import (
     CALLS,
+    RETIRE,
     VERSION,
     Hello,
     Refused,
@@ -241,6 +242,30 @@ def test_the_process_refuses_a_call_that_is_not_in_the_table(link: EdgeLink, nam
 def test_the_process_refuses_arguments_of_other_types(link: EdgeLink, call: tuple[Any, ...]):
     with pytest.raises(IndexRefused, match="arguments"):
         link.call(*call)
+
+
+def test_a_call_that_is_refused_raises_when_its_result_is_waited_for(link: EdgeLink):
+    link.count(COLLECTION, (TENANT,))
+
+    wait = link.start("search", COLLECTION, Search(UNBOUND, vector(*EAST), 5))
+
+    with pytest.raises(IndexRefused, match="world"):
+        wait()
+    assert link.count(COLLECTION, (TENANT,)) == 0
+
+
+def test_a_process_is_started_only_when_a_result_is_waited_for(tmp_path: Path):
+    folder = tmp_path / "index"
+    link = EdgeLink(folder, idle_seconds=60, start_timeout=30, request_timeout=30)
+
+    wait = link.start("collections")
+    started = folder.exists()
+    found = wait()
+    link.call(RETIRE)
+    link.close()
+
+    assert not started
+    assert found == []
 
 
 def test_the_process_refuses_a_message_it_cannot_read_and_goes_on(folder: Path, link: EdgeLink):

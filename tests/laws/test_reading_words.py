@@ -21,7 +21,7 @@ from tests.support.sample_books import plain_book
 from tests.support.worlds import MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
 from truespan.errors import StorageFull
 from truespan.reader import Reader
-from truespan.retrieval import fused, reading_fused
+from truespan.retrieval import fused, reading, reading_fused
 from truespan.serialize import to_json
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import ChunkRecord, Vector
@@ -197,11 +197,11 @@ def test_what_follows_the_candidates_is_the_same_however_many_hits_are_asked_for
         ]
         return bundles, [*verified], len(read)
 
-    monkeypatch.setattr(reading_fused, "SLACK", 1000)
+    monkeypatch.setattr(reading, "SLACK", 1000)
     follow()  # Counts the words of the book, once.
     *expected, most = follow()
     for slack in range(1, 9, in_test_or_prove(3, 1)):
-        monkeypatch.setattr(reading_fused, "SLACK", slack)
+        monkeypatch.setattr(reading, "SLACK", slack)
         *found, count = follow()
 
         assert found == expected

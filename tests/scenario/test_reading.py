@@ -70,8 +70,33 @@ def test_the_position_is_read_from_the_store_once_and_before_the_index_is_asked(
 
     assert here.journal.count("store.positions") == 1
     first = here.journal.index("store.positions")
-    assert first < here.journal.index("index.search")
+    assert first < here.journal.index("index.start_search")
     assert first < here.journal.index("embedder.embed_query")
+
+
+@pytest.mark.parametrize("mode", ["meaning", "auto"])
+def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) -> None:
+    here = place(tmp_path, watched=True)
+    _, reader = reading(here, 40)
+    here.journal.clear()
+
+    reader.retrieve(QUERY, mode=mode)
+
+    assert here.journal.count("index.start_search") == 1
+    assert here.journal.index("index.start_search") < here.journal.index("store.tail")
+
+
+@pytest.mark.parametrize(("query", "mode"), [("lamp", "words"), ('"lamp"', "auto")])
+def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
+    tmp_path: Path, query: str, mode: str
+) -> None:
+    here = place(tmp_path, watched=True)
+    _, reader = reading(here, 40)
+    here.journal.clear()
+
+    reader.retrieve(query, mode=mode)
+
+    assert not [call for call in here.journal if call.startswith("index.")]
 
 
 @proves("reading.position-read-first", "reading.deterministic")

@@ -212,6 +212,11 @@ class MemoryIndex:
         kept = [hit for hit in hits if floor is None or hit.score >= floor - 1e-7]
         return sorted(kept, key=lambda hit: -hit.score)[:limit]
 
+    def start_search(
+        self, scope: Scope, vector: Vector, *, limit: int, floor: float | None
+    ) -> Callable[[], list[Hit]]:
+        return lambda: self.search(scope, vector, limit=limit, floor=floor)
+
     def search_with(
         self,
         scope: Scope,

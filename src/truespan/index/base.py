@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 from truespan.index.calls import BYTES_PER_PAYLOAD, Collection, IndexCalls, Search
 from truespan.index.filters import (
@@ -110,6 +111,11 @@ class QdrantIndex(ABC):
     def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
         return self.search_with(scope, vector, limit=limit, floor=floor, ids=())[0]
 
+    def start_search(
+        self, scope: Scope, vector: Vector, *, limit: int, floor: float | None
+    ) -> Callable[[], list[Hit]]:
+        return partial(self.search, scope, vector, limit=limit, floor=floor)
+
     def search_with(
         self,
         scope: Scope,
@@ -120,16 +126,30 @@ class QdrantIndex(ABC):
         ids: Sequence[ChunkId],
     ) -> tuple[list[Hit], list[Hit]]:
         collection = collection_of(scope.profile)
-        distance = collection.distance
-        check_vector(vector, collection.size)
-        if scope.documents == frozenset() or (limit < 1 and not ids):
+        search = self._search_request(scope, vector, limit, floor, ids)
+        if search is None:
             return [], []
-        least = None if floor is None else threshold(floor, distance)
-        approximate = self.approximate(scope)
-        search = Search(conditions(scope), vector, limit, least, tuple(ids), approximate)
         with self._calls() as calls:
             found, named = calls.search(collection, search)
+        distance = collection.distance
         return hits_of(found, distance, floor), hits_of(named, distance, floor)
+
+    def _search_request(
+        self,
+        scope: Scope,
+        vector: Vector,
+        limit: int,
+        floor: float | None,
+        ids: Sequence[ChunkId] = (),
+    ) -> Search | None:
+        """Return the request of a search; None if nothing can be found."""
+        profile = scope.profile
+        check_vector(vector, profile.dimensions)
+        if scope.documents == frozenset() or (limit < 1 and not ids):
+            return None
+        least = None if floor is None else threshold(floor, profile.distance.value)
+        approximate = self.approximate(scope)
+        return Search(conditions(scope), vector, limit, least, tuple(ids), approximate)
 
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         """Yield every point of the world and generation, page by page.

@@ -93,6 +93,14 @@ class HitPager:
         self.exhausted = len(found) < self._limit
 
 
+def start_hits(
+    index: VectorIndex, scope: Scope, vector: Vector, floor: float | None, *, limit: int
+) -> Callable[[], HitPager]:
+    """Query the index, and return what waits for its hits: other work is done meanwhile."""
+    wait = index.start_search(scope, vector, limit=limit, floor=floor)
+    return lambda: HitPager(index, scope, vector, floor, limit=limit, first=lambda _: wait())
+
+
 def drop_invalid_hits(found: Sequence[Hit], floor: float | None) -> list[Hit]:
     """Drop hits below the floor, with a NaN score or a repeated id; return the others by score.
 

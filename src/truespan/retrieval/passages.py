@@ -345,14 +345,20 @@ def packing_budget(options: PassageOptions, budget: int) -> float:
 
 
 def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: int) -> int:
-    """Return how many passages to pack: as many as wanted, or those to choose sentences from.
+    """Return how many passages to pack, if there are so many in scope.
 
     Without a chapter or section there are as many passages as chunks; with one, a chunk may have
     several.
     """
+    count = most_packed(options, top_k)
+    return count if scope.names_place else min(count, in_scope)
+
+
+def most_packed(options: PassageOptions, top_k: int) -> int:
+    """Return how many passages to pack: as many as wanted, or those to choose sentences from."""
     if options.granularity is Granularity.SENTENCE and top_k:
-        top_k = max(top_k, LEAST_PASSAGES)
-    return top_k if scope.names_place else min(top_k, in_scope)
+        return max(top_k, LEAST_PASSAGES)
+    return top_k
 
 
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:

@@ -8,7 +8,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound
-from truespan.retrieval.fetch import SLACK, Fetched, HitPager, fetch_pages
+from truespan.retrieval import fused
+from truespan.retrieval.fetch import SLACK, Fetched, HitPager, fetch_pages, start_hits
 from truespan.retrieval.pack import (
     BundleAttempt,
     Packed,
@@ -18,7 +19,13 @@ from truespan.retrieval.pack import (
     require_candidates,
     why_not_packed,
 )
-from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
+from truespan.retrieval.passages import (
+    PassageFitter,
+    fit_packed,
+    most_packed,
+    packing_budget,
+    packing_count,
+)
 from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
@@ -30,6 +37,7 @@ from truespan.retrieval.reading_words import score_read
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
 from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, visible_chunk_id
 from truespan.retrieval.tail import TailMaker
+from truespan.retrieval.word_query import find_phrases
 from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.types.chunk import ChunkKind, Vector, labels_of
@@ -115,8 +123,8 @@ class ReaderRetriever(Struct, frozen=True):
             if attempt.scope is None or position is None:
                 return
             settings, floor = rules(attempt.scope, latest.defaults)
-            options = request.passages
-            search = self._search(attempt, attempt.scope, position, request)
+            options, most = request.passages, ANSWER_TOP_K
+            search = self._search(attempt, attempt.scope, position, request, most, floor)
 
             def select(visible: list[Visible]) -> Shortlist:
                 # Stored chunks and the tail are scored alike, so the floor applies only here.
@@ -125,7 +133,7 @@ class ReaderRetriever(Struct, frozen=True):
                     above = drop_boilerplate(above)
                 return shortlist(above, ANSWER_TOP_K, settings.exclude_chunk_types_from_llm)
 
-            found = search.find(min(ANSWER_TOP_K, attempt.in_scope), floor, select)
+            found = search.find(min(most, attempt.in_scope), select)
             attempt.fetched = found.fetched
             # Only their order changes: what is decided from similarities is decided alike.
             attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
@@ -161,9 +169,10 @@ class ReaderRetriever(Struct, frozen=True):
             position = self._open(attempt, latest, request.book)
             if attempt.scope is None or position is None:
                 return
-            search = self._search(attempt, attempt.scope, position, request)
-            attempt.steps.append("vectorized")
             options = request.passages
+            most = max(most_packed(options, request.top_k), candidates)
+            search = self._search(attempt, attempt.scope, position, request, most, None)
+            attempt.steps.append("vectorized")
             k = packing_count(options, request.top_k, attempt.scope, attempt.in_scope)
 
             budget = packing_budget(options, attempt.budget)
@@ -173,8 +182,7 @@ class ReaderRetriever(Struct, frozen=True):
             def select(visible: list[Visible]) -> Packed:
                 return require_candidates(packer.pack(visible), visible, candidates)
 
-            most = min(max(k, candidates), attempt.in_scope)
-            found = search.find(most, None, select)
+            found = search.find(min(max(k, candidates), attempt.in_scope), select)
             attempt.fetched = found.fetched
             attempt.steps += ["searched", "filtered", "ranked"]
             trace = self.pipeline.trace
@@ -226,10 +234,23 @@ class ReaderRetriever(Struct, frozen=True):
         scope: Scope,
         position: Position,
         request: ReadingRequest,
+        most: int,
+        floor: float | None,
     ) -> BookSearch | FusedBookSearch:
-        """Embed the query and build the tail, which completes what the index can return."""
+        """Embed the query, query the index, and build the tail, which completes its hits.
+
+        The index searches for the `most` best chunks while tail and words are read.
+        """
         vector = self.pipeline.query_vector(scope, attempt.world, request.query.strip())
-        store, ref = self.pipeline.store, position.ref
+        deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
+        by_words = mode is Mode.WORDS or (mode is Mode.AUTO and bool(find_phrases(request.query)))
+        closest = None
+        if not by_words:
+            # The index computes in single precision, hence the margin.
+            least = None if floor is None else max(floor - ROUNDING, 0.0)
+            limit = (most if mode is Mode.MEANING else fused.POOL) + SLACK
+            closest = start_hits(deps.index, scope, vector, least, limit=limit)
+        store = deps.store
         with self.pipeline.trace.stage(Stage.TAIL):
             tail = self.tails.tail(scope, ref, position.sid, position.chunking)
         attempt.in_scope = store.whole_chunks(scope, attempt.world, ref, position.sid) + len(tail)
@@ -241,14 +262,12 @@ class ReaderRetriever(Struct, frozen=True):
             for chunk in tail
             if chunk.text_hash in scores
         ]
-        mode = attempt.mode
-        if mode is Mode.MEANING:
-            return BookSearch(self.pipeline, scope, vector, parts)
+        if closest is not None and mode is Mode.MEANING:
+            return BookSearch(self.pipeline, scope, vector, parts, closest)
         with self.pipeline.trace.stage(Stage.WORDS):
             words = score_read(store, scope, attempt.world, position, parts, request.query)
-        weight = 1.0 if mode is Mode.WORDS else self.pipeline.deps.fused_weight
-        only = mode is Mode.WORDS
-        return FusedBookSearch(self.pipeline, scope, vector, parts, words, weight, only)
+        weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
+        return FusedBookSearch(self.pipeline, scope, vector, floor, parts, words, weight, closest)
 
 
 class BookSearch(Struct, frozen=True):
@@ -261,9 +280,11 @@ class BookSearch(Struct, frozen=True):
     scope: Scope
     vector: Vector
     tail: list[Visible]
+    closest: Callable[[], HitPager]
+    """Waits for the hits of the index, which was queried already."""
     _known: dict[ChunkId, list[Visible]] = field(default_factory=dict)
 
-    def find(self, k: int, floor: float | None, select: Select) -> Found:
+    def find(self, k: int, select: Select) -> Found:
         """Fetch and verify until nothing is missing that could be among the best `k`."""
         ranked: list[Visible] = []
 
@@ -281,9 +302,8 @@ class BookSearch(Struct, frozen=True):
             return int(seen_down_to >= selected.last - ROUNDING)
 
         deps, scope = self.pipeline.deps, self.scope
-        least = None if floor is None else max(floor - ROUNDING, 0.0)
         with deps.trace.stage(Stage.HITS):
-            pager = HitPager(deps.index, scope, self.vector, least, limit=k + SLACK)
+            pager = self.closest()
         # One more than are wanted shows where those end, in nearly every search.
         fetched = fetch_pages(deps, scope, pager, k=k + 1, missing=missing, records={})
         if failures := _without_vector(fetched.verified):

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from truespan.retrieval import fused
 from truespan.retrieval.blend import Scale, scale_of
-from truespan.retrieval.fetch import SLACK, Fetched, HitPager, changes_in
+from truespan.retrieval.fetch import Fetched, HitPager, changes_in
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
@@ -82,11 +82,13 @@ class FusedBookSearch(Struct, frozen=True):
     pipeline: Pipeline
     scope: Scope
     vector: Vector
+    floor: float | None
     tail: list[Visible]
     words: ReadScores
     weight: float
-    words_only: bool
-    """Whether only chunks with a word of the query are candidates, and none follow."""
+    closest: Callable[[], HitPager] | None
+    """Waits for the closest hits of the index, which was queried already. Without one, only chunks
+    with a word of the query are candidates, and none follow."""
     _scores: dict[int, float | None] = field(default_factory=dict)
     """The similarity at each place; None where the vector is missing or damaged."""
     _records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
@@ -95,26 +97,27 @@ class FusedBookSearch(Struct, frozen=True):
     _failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
     _repairs: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
 
-    def find(self, k: int, floor: float | None, select: Select) -> Found:
+    def find(self, k: int, select: Select) -> Found:
         """Rank what may be among the best, and verify it in this order until there is enough."""
         if self.words.query.phrases:
-            visible = self._find_phrases(k, floor, select)
-        elif self.words_only:
-            visible = self._find_words(k, floor, select)
+            visible = self._find_phrases(k, select)
+        elif self.closest is None:
+            visible = self._find_words(k, select)
         else:
-            visible = self._find_blended(k, floor, select)
+            with self.pipeline.trace.stage(Stage.HITS):
+                pager = self.closest()
+            visible = self._find_blended(pager, k, select)
         only_repaired = self._repairs.keys() - self._failures.keys()
         failures = {**self._repairs, **self._failures}
         changes = self._changes[-1] if self._changes else None
         fetched = ReadFetched([], list(failures.values()), changes, frozenset(only_repaired))
         return Found(visible, fetched)
 
-    def _find_blended(self, k: int, floor: float | None, select: Select) -> list[Visible]:
+    def _find_blended(self, pager: HitPager, k: int, select: Select) -> list[Visible]:
         """Rank the best by words and the closest, and then what follows by similarity."""
         words = self.words
         named = words.scores.top(fused.POOL, SCORE_DECIMALS)
-        pager = self._page_closest(floor)
-        scored, hits = self._score_closest(pager, named, floor)
+        scored, hits = self._score_closest(pager, named)
         least = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else None
         bound = -inf if least is None else _rounded(least)
         seen = [hit for hit in hits if _rounded(hit.score) >= bound]
@@ -136,19 +139,19 @@ class FusedBookSearch(Struct, frozen=True):
         places = {*stored, *(words.tail + n for n in range(len(self.tail)))} - chosen
 
         def follow(count: int) -> list[Candidate]:
-            return self._score_following(pager, places, count, floor)
+            return self._score_following(pager, places, count)
 
         self._verify_best(visible, follow, max(k, len(visible)), select)
         return visible
 
-    def _find_words(self, k: int, floor: float | None, select: Select) -> list[Visible]:
+    def _find_words(self, k: int, select: Select) -> list[Visible]:
         """Rank by words alone; similarity decides only what the floor leaves out."""
         scores = self.words.scores
         scale = self._scale([], scores.best)
         count = max(fused.POOL, k)
         while True:
             places = scores.top(min(count, fused.MOST_BY_WORDS), SCORE_DECIMALS)
-            ordered = self._rank(self._score(places, floor), scale)
+            ordered = self._rank(self._score(places), scale)
             self._note_failures([], places)
             visible: list[Visible] = []
             full = self._verify_best(visible, ordered, k, select)
@@ -156,7 +159,7 @@ class FusedBookSearch(Struct, frozen=True):
                 return visible
             count *= 4
 
-    def _find_phrases(self, k: int, floor: float | None, select: Select) -> list[Visible]:
+    def _find_phrases(self, k: int, select: Select) -> list[Visible]:
         """Rank the chunks whose text has every phrase of the query."""
         words = self.words
         places = words.with_phrases()[: fused.MOST_BY_WORDS]
@@ -174,7 +177,7 @@ class FusedBookSearch(Struct, frozen=True):
             return words.query.occurs_in(text, words.language)
 
         places = list(filter(occurs, places))
-        scored = self._score(places, floor)
+        scored = self._score(places)
         self._note_failures([], places)
         best = max((part.bm25 for part in scored), default=0.0)
         scale = self._scale([part.score for part in scored[: fused.POOL]], best)
@@ -182,15 +185,8 @@ class FusedBookSearch(Struct, frozen=True):
         self._verify_best(visible, self._rank(scored, scale), k, select)
         return visible
 
-    def _page_closest(self, floor: float | None) -> HitPager:
-        """Query the index for what may be closest."""
-        deps, least = self.pipeline.deps, None if floor is None else max(floor - ROUNDING, 0.0)
-        with deps.trace.stage(Stage.HITS):
-            limit = fused.POOL + SLACK
-            return HitPager(deps.index, self.scope, self.vector, least, limit=limit)
-
     def _score_closest(
-        self, pager: HitPager, named: Iterable[int], floor: float | None
+        self, pager: HitPager, named: Iterable[int]
     ) -> tuple[list[Candidate], list[Hit]]:
         """Return the closest visible chunks, the `named` ones and the tail, and the hits seen.
 
@@ -209,7 +205,7 @@ class FusedBookSearch(Struct, frozen=True):
                 continue
             hits = pager.hits[:length]
             near = {chunks[hit.chunk_id].index for hit in hits if hit.chunk_id in chunks}
-            scored = self._score(near | places, floor)
+            scored = self._score(near | places)
             lacking = fused.POOL - len(scored)
             if pager.exhausted and length == len(pager.hits):
                 return scored, hits
@@ -218,9 +214,7 @@ class FusedBookSearch(Struct, frozen=True):
                 return scored, hits
             wanted = length + max(lacking, 1)
 
-    def _score_following(
-        self, pager: HitPager, places: Set[int], count: int, floor: float | None
-    ) -> list[Candidate]:
+    def _score_following(self, pager: HitPager, places: Set[int], count: int) -> list[Candidate]:
         """Return the `count` closest of these places in their order, and maybe more after them.
 
         Vectors are read only where the index has hits that may be among them, and everywhere once
@@ -232,16 +226,16 @@ class FusedBookSearch(Struct, frozen=True):
             seen = [place for place in places if place in near or place >= tail]
             lacking = count - len(seen)
             if lacking <= 0 and pager.hits:
-                scored = _by_similarity(self._score(seen, floor))
+                scored = _by_similarity(self._score(seen))
                 # The index computes in single precision, hence the margin.
                 bound = pager.hits[-1].score + ROUNDING
                 if len(scored) >= count and scored[count - 1].score > bound:
                     return scored
             with self.pipeline.trace.stage(Stage.HITS):
                 pager.extend(len(pager.hits) + max(lacking, 1))
-        return _by_similarity(self._score(places, floor))
+        return _by_similarity(self._score(places))
 
-    def _score(self, places: Iterable[int], floor: float | None) -> list[Candidate]:
+    def _score(self, places: Iterable[int]) -> list[Candidate]:
         """Return what is at these places and reaches the floor, by falling similarity."""
         words, places = self.words, list(places)
         chunks, ids, tail = words.part.chunks, words.part.ids, words.tail
@@ -265,7 +259,7 @@ class FusedBookSearch(Struct, frozen=True):
             Candidate(place, place if place < tail else self.tail[place - tail].index, score, bm25)
             for place, bm25 in zip(places, words.scores.of_each(places), strict=True)
             if (score := self._scores[place]) is not None
-            and (floor is None or reaches(score, floor))
+            and (self.floor is None or reaches(score, self.floor))
         ]
         return sorted(found, key=lambda part: -part.score)
 

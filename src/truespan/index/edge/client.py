@@ -24,7 +24,7 @@ from truespan.errors import (
     resource_error,
 )
 from truespan.files.disk import require_space
-from truespan.index.base import QdrantIndex
+from truespan.index.base import QdrantIndex, collection_of
 from truespan.index.calls import IndexCalls
 from truespan.index.edge import channel
 from truespan.index.edge.messages import (
@@ -43,7 +43,11 @@ from truespan.index.edge.messages import (
     error_from,
     result_decoder,
 )
+from truespan.index.filters import hits_of
+from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 
 _ATTEMPTS = 3
 _FIRST_PAUSE = 0.002
@@ -87,10 +91,30 @@ class EdgeLink:
             IndexUnavailable: there is no reply; whether the call was carried out is unknown.
             TruespanError: the process refused the call, or failed.
         """
+        return self._finish(name, encode_call(name, arguments), None)
+
+    def start(self, name: str, *arguments: Any) -> Callable[[], Any]:
+        """Send a call, and return what waits for its result and raises its errors.
+
+        Nothing is sent before the wait if that means to connect: a process may have to be started.
+        A call that is never waited for takes its connection with it, as its reply is not read.
+        """
         message = encode_call(name, arguments)
+        connection = self._take_free()
+        if connection is not None:
+            try:
+                connection.send_bytes(message)
+            except OSError:
+                connection.close()
+                connection = None
+        return functools.partial(self._finish, name, message, connection)
+
+    def _finish(self, name: str, message: bytes, sent: Connection | None) -> Any:
+        """Return the result of a call, whose message was sent already if there is a connection."""
         for _ in range(_ATTEMPTS):
-            connection = self._borrow()
-            reply = self._exchange(connection, message)
+            connection = sent or self._borrow()
+            reply = self._exchange(connection, None if sent else message)
+            sent = None
             if reply is None or isinstance(reply, Retiring):
                 connection.close()
                 self.close()
@@ -115,11 +139,15 @@ class EdgeLink:
         for connection in free:
             connection.close()
 
-    def _exchange(self, connection: Connection, message: bytes) -> Reply | None:
-        """Return the reply; None if the process ended before it could read the message."""
+    def _exchange(self, connection: Connection, message: bytes | None) -> Reply | None:
+        """Return the reply; None if the process ended before it could read the message.
+
+        Without a message, return the reply to the one that was sent last.
+        """
         try:
             try:
-                connection.send_bytes(message)
+                if message is not None:
+                    connection.send_bytes(message)
             except BlockingIOError:
                 raise
             except OSError:
@@ -143,14 +171,17 @@ class EdgeLink:
         except StorageFull:
             raise StorageFull from None
 
-    def _borrow(self) -> Connection:
-        """Return a free connection, or a new one; start a process if none answers."""
+    def _take_free(self) -> Connection | None:
         with self._lock:
             if self._owner != os.getpid():
                 # After a fork the connections belong to the parent: replies would get mixed up.
                 self._free, self._owner = [], os.getpid()
-            if self._free:
-                return self._free.pop()
+            return self._free.pop() if self._free else None
+
+    def _borrow(self) -> Connection:
+        """Return a free connection, or a new one; start a process if none answers."""
+        if (free := self._take_free()) is not None:
+            return free
         deadline = time.monotonic() + self._start_timeout
         process: subprocess.Popen[bytes] | None = None
         pause = _FIRST_PAUSE
@@ -270,6 +301,16 @@ class EdgeIndex(QdrantIndex):
 
     def _process_id(self) -> int:
         return self._link.server
+
+    def start_search(
+        self, scope: Scope, vector: Vector, *, limit: int, floor: float | None
+    ) -> Callable[[], list[Hit]]:
+        collection = collection_of(scope.profile)
+        search = self._search_request(scope, vector, limit, floor)
+        if search is None:
+            return list
+        wait = self._link.start("search", collection, search)
+        return lambda: hits_of(wait()[0], collection.distance, floor)
 
     def retire(self) -> None:
         """End the shared process cleanly if it runs; the next client starts another."""
