@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from truespan.errors import resource_error
@@ -32,7 +33,7 @@ class SystemProcesses:
     """Names processes by machine, number and start time: numbers are given out again."""
 
     def own(self) -> str:
-        return _name(os.getpid())
+        return _own_name(os.getpid())
 
     def is_alive(self, name: str) -> bool:
         """Say whether a process is alive; one on another machine is taken to be."""
@@ -50,6 +51,12 @@ class SystemProcesses:
             except ProcessLookupError:
                 return False
         return _name(number) == name
+
+
+@cache
+def _own_name(number: int) -> str:
+    """Return the name of this process, which never changes; a child has another number."""
+    return _name(number)
 
 
 def _name(number: int) -> str:

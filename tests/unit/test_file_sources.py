@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
+import re
 import socket
+import unicodedata
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -456,3 +460,27 @@ def test_a_sidecar_that_leads_nowhere_is_not_overlooked(
     assert files.read_sidecar(described) == ("b.txt.meta.json", b"This is b.txt.meta.json.")
     with pytest.raises(SourceMissing):
         files.read_sidecar(broken)
+
+
+def test_what_is_shown_of_a_path_begins_with_the_folder_that_was_searched() -> None:
+    rows = {
+        ("/data/books", "/data/books/a.txt"): "books/a.txt",
+        ("/data/books", "/data/books/x/y/a.txt"): "books/x/y/a.txt",
+        ("/data/books", "/elsewhere/x/a.txt"): "x/a.txt",
+        ("/data/books", "/data/books2/a.txt"): "books2/a.txt",
+        ("/", "/a.txt"): "a.txt",
+        ("/data/b\x1b", "/data/b\x1b/\udcff.txt"): "b\\x1b/\\xff.txt",
+    }
+    for (root, path), shown in rows.items():
+        source = jail.make_source(path, 0, DocumentOptions(), root=root)
+        assert source.shown_path == shown, path
+
+
+def test_the_id_of_a_file_leaves_its_ending_out() -> None:
+    names = ["a.txt", "A b.c.txt", ".hidden", "..a.txt", "...", "a.", "Größe.md", "!.txt", "a" * 60]
+    for name in names:
+        stem = posixpath.splitext(name)[0]
+        plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
+        expected = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48] or "document"
+        digest = sha256(os.fsencode(f"/data/{name}")).hexdigest()[:8]
+        assert jail.doc_id_for(f"/data/{name}") == f"{expected}-{digest}", name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from truespan.errors import SourceEncrypted, SourceUnsupported
-from truespan.parsing import load, supported, traits_of
+from truespan.parsing import detect, load, supported, traits_of
 from truespan.parsing.detect import Format, format_of
 from truespan.types.source import DocumentKind
 
@@ -139,3 +139,18 @@ def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
 )
 def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)
+
+
+def test_the_first_byte_says_only_whether_there_is_more_to_look_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    beginnings = [EPUB, DOCX, PPTX, ODT, XLSX, XLSB, ODS, ZIP, PDF, PAGE, compound("Workbook")]
+    beginnings += [b"{\\rtf1", b"<html>", b"\x89PNG\r\n\x1a\n", b"", b"GIF8", b"MM\0*"]
+    beginnings += [bytes([byte]) + rest for byte in range(256) for rest in (b"", PAGE, PDF)]
+    names = [f"a{ending}" for ending in (*detect._ENDINGS, "", ".unknown")]
+    found = {(name, data): format_of(name, data) for name in names for data in beginnings}
+
+    every_byte = frozenset(bytes([byte]) for byte in range(256))
+    monkeypatch.setattr(detect, "_FIRST_BYTES", every_byte | {b""})
+
+    assert {each: format_of(*each) for each in found} == found

@@ -21,6 +21,8 @@ from truespan.ingest.manifest import PathPattern, path_fault, split_path
 from truespan.types.ids import slug
 from truespan.types.source import UPLOAD, DocumentOptions, Source, display_path, short_path
 
+_HAS_SLASHES = os.sep == "/"
+
 
 def doc_id_for(path: str) -> str:
     """Return the id of a file: a slug of its name, and a digest of its path. The same file has the
@@ -29,7 +31,8 @@ def doc_id_for(path: str) -> str:
 
 
 def _doc_id(path: str, name: str) -> str:
-    return f"{slug(name)}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
+    data = path.encode() if path.isascii() else os.fsencode(path)
+    return f"{slug(name)}-{sha256(data).hexdigest()[:8]}"
 
 
 def upload_doc_id(name: str) -> str:
@@ -55,10 +58,16 @@ def make_source(
 ) -> Source:
     """Return a file below a folder as a source. What is shown of its path begins with that folder,
     and says nothing of where on this machine it is."""
-    name, below = os.path.basename(path), root + os.sep
-    inside = path[len(below) :] if path.startswith(below) else os.path.relpath(path, root)
-    # A link may lead to a file elsewhere.
-    folders = 1 if inside.startswith(os.pardir + os.sep) else inside.count(os.sep) + 1
+    below = root + os.sep
+    if _HAS_SLASHES and path.startswith(below):
+        # The same as below, and faster: it is done for every file of a folder.
+        name, top, inside = path.rpartition("/")[2], root.rpartition("/")[2], path[len(below) :]
+        shown_path = display_path(f"{top}/{inside}" if top else inside)
+    else:
+        name, inside = os.path.basename(path), os.path.relpath(path, root)
+        # A link may lead to a file elsewhere.
+        folders = 1 if inside.startswith(os.pardir + os.sep) else inside.count(os.sep) + 1
+        shown_path = short_path(path, folders)
     return Source(
         path=path,
         name=display_path(name),
@@ -66,7 +75,7 @@ def make_source(
         size=size,
         declared=declared,
         origin=origin,
-        shown_path=short_path(path, folders),
+        shown_path=shown_path,
         confined=confined,
         member=member,
     )

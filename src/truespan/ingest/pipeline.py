@@ -117,11 +117,12 @@ class _DraftMaker:
         """Return the source with all that is declared, and a draft unless nothing has changed."""
         deps, scope = self._deps, self._scope
         page, line = None, 0
-        if source.is_page and known is not None and not source.origin and is_page(known.origin):
+        from_web = source.is_page
+        if from_web and known is not None and not source.origin and is_page(known.origin):
             # Named by itself now, it still belongs to its sitemap.
             source = replace(source, origin=known.origin)
         with deps.trace.stage(Stage.SOURCE):
-            if source.is_page:
+            if from_web:
                 page = require_pages(deps.pages).fetch(source.path, self._validators(source, known))
                 if page.content is None:
                     return self._unchanged_page(source, known), None

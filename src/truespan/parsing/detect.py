@@ -111,6 +111,8 @@ _ZIP_ENTRY, _ZIP_ENTRY_MARK = struct.Struct("<28xHHH12x"), b"PK\x01\x02"
 _IMAGE = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|II\*\x00|MM\x00\*|RIFF....WEBP|BM.{4}\x00{4}", re.DOTALL
 )
+_FIRST_BYTES = frozenset(bytes([byte]) for byte in b"P%{\xd0\xef< \t\n\r\v\f")
+"""The bytes that an archive, a PDF, RTF, an old Office file or a page can begin with."""
 _EPUB_MARK = b"mimetypeapplication/epub+zip"
 _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
 _OPEN_DOCUMENTS = {
@@ -150,6 +152,8 @@ def format_of(name: str, data: bytes) -> Format | None:
     page. Everything else is what its name says.
     """
     named = _ENDINGS.get(_ending(name))
+    if named is not None and named is not Format.PDF and data[:1] not in _FIRST_BYTES:
+        return named
     if named is None and _IMAGE.match(data):
         return Format.IMAGE
     if data.startswith(_ZIP):

@@ -36,9 +36,9 @@ KEPT_WITH_DOCUMENTS = 10
 
 _OLD: Final = """
     SELECT key FROM jobs WHERE world_id = :world AND kind = :kind AND parent IS NULL
-      AND state NOT IN ('queued', 'running') AND key NOT IN (
+      AND state NOT IN ('queued', 'running') AND key < (
         SELECT key FROM jobs WHERE world_id = :world AND kind = :kind AND parent IS NULL
-        ORDER BY key DESC LIMIT :kept)
+        ORDER BY key DESC LIMIT 1 OFFSET :kept - 1)
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import unicodedata
 from hashlib import sha1, sha256
@@ -24,7 +23,10 @@ _NAMESPACE = UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1").bytes
 
 def slug(name: str) -> str:
     """Return a file name without its ending in plain letters and digits, for use in an id."""
-    stem = posixpath.splitext(name)[0]
+    stem, dot, _ = name.rpartition(".")
+    # Dots at the beginning are no ending.
+    if not dot or not stem.strip("."):
+        stem = name
     if not stem.isascii():
         stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
     return _NOT_PLAIN.sub("-", stem.lower()).strip("-")[:48] or "document"

@@ -453,7 +453,8 @@ _LONGEST_SCHEME = len("https://")
 
 def is_page(path: str) -> bool:
     """Return whether a path, or the recorded path of a document, is the address of a web page."""
-    return path[:_LONGEST_SCHEME].lower().startswith(_PAGES)
+    # Most begin with a slash.
+    return path[:1] in "hH" and path[:_LONGEST_SCHEME].lower().startswith(_PAGES)
 
 
 UPLOAD = "upload:"
