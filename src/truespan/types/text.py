@@ -434,6 +434,9 @@ class Sentences(Sequence[Sentence]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return f"Sentences({list(self)!r})"
+
 
 class Span(NamedTuple):
     """A span that becomes a chunk.
