@@ -13,6 +13,7 @@ from threading import Barrier
 import pytest
 
 from tests.laws.examples import in_test_or_prove
+from truespan.retrieval import term_counts
 from truespan.retrieval.term_counts import count_terms
 from truespan.retrieval.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
 
@@ -107,7 +108,15 @@ def test_english_is_stemmed_as_snowball_does() -> None:
     assert wrong == []
 
 
-def test_terms_of_many_texts_are_those_of_each() -> None:
+@pytest.mark.parametrize("mix", [None, 0, 1])
+@pytest.mark.parametrize("few", [None, 0])
+def test_terms_of_many_texts_are_those_of_each(
+    monkeypatch: pytest.MonkeyPatch, few: int | None, mix: int | None
+) -> None:
+    # Without few characters, arrays are used for all. With a poor mix, words look alike.
+    for name, value in (("_FEW", few), ("_MIX", mix)):
+        if value is not None:
+            monkeypatch.setattr(term_counts, name, value)
     texts = [
         "The lamps of the harbour, and the lamp; a lamp!",
         "",
@@ -115,10 +124,14 @@ def test_terms_of_many_texts_are_those_of_each() -> None:
         "東京都の港 and the otters",
         "ananotherwordoftwentyfourletters bnanotherwordaoftwentyfourletters " + "x" * 70,
         "abcdefgha bbcdefghb hbcdefgha abcdefghabcdefgh abcdefghabcdefghi",
+        "café CAFÉ œuvre élégante élégantes étaient étaient œuvres " * 40,
+        "otters lighthouses abcdefgha otter abcdefghb lighthouse x y z xy" * 30,
+        "y" * 64 + " " + "y" * 63 + "z",
     ]
-    for chosen in (texts, texts[:1], texts[:3], texts[1:2], [], texts[5:]):
+    for chosen in (texts, texts[:1], texts[:3], texts[1:2], [], texts[5:], texts[5:6], texts[6:]):
         found = count_terms(chosen, "en")
         assert found.sizes == [len(terms(text, "en")) for text in chosen]
+        assert found.terms == sorted(set(found.terms))
         counts = [dict[str, int]() for _ in chosen]
         for term, place, count in zip(found.term, found.text, found.count, strict=True):
             counts[place][found.terms[term]] = int(count)

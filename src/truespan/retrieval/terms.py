@@ -22,6 +22,8 @@ Version 1 shared stemmers between threads, so its counts may contain terms that 
 """
 LONGEST = 64
 """Longest term, in characters; longer ones are cut."""
+MOST_STEMS = 1 << 16
+"""Words of each language whose terms are kept."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -31,6 +33,9 @@ _UNSPACED = (
 
 _CODEC = "cp1252"
 """The characters of Western European languages with their usual punctuation, one byte each."""
+
+_IRREGULAR = b"\0"
+"""Stands for a byte that becomes more than one: it is neither a letter nor a space."""
 
 _STEMMERS = {
     "ar": "arabic",
@@ -103,13 +108,12 @@ class FoldedBytes(Struct, frozen=True):
 def fold_bytes(text: str) -> FoldedBytes | None:
     """Return a text with its words folded; None if that takes more than a table of bytes."""
     try:
-        data = text.encode(_CODEC)
+        # The codec is several times slower.
+        data = text.encode() if text.isascii() else text.encode(_CODEC)
     except UnicodeEncodeError:
         return None
-    table, irregular = _byte_table()
-    if len(data.translate(None, irregular)) < len(data):
-        return None
-    return FoldedBytes(data.translate(table))
+    folded = data.translate(_byte_table())
+    return None if _IRREGULAR in folded else FoldedBytes(folded)
 
 
 def _split_any(text: str) -> list[str]:
@@ -126,13 +130,14 @@ def _split_any(text: str) -> list[str]:
 
 
 @cache
-def _byte_table() -> tuple[bytes, bytes]:
-    """Return what each byte of a text in `_CODEC` becomes, and the bytes that need more than that.
+def _byte_table() -> bytes:
+    """Return what each byte of a text in `_CODEC` becomes.
 
-    A letter becomes its case-folded form, anything else a space. Both are found with `_split_any`,
-    one character at a time: none of these characters combines with its neighbours.
+    A letter becomes its case-folded form, what needs more than that is marked, anything else
+    becomes a space. All are found with `_split_any`, one character at a time: none of these
+    characters combines with its neighbours.
     """
-    table, irregular = bytearray(b" " * 256), bytearray()
+    table = bytearray(b" " * 256)
     for code in range(256):
         char = bytes([code]).decode(_CODEC, errors="replace")
         found = _split_any(f"a{char}a")
@@ -142,8 +147,8 @@ def _byte_table() -> tuple[bytes, bytes]:
         if len(found) == 1 and len(folded) == 1 == len(found[0]) - 2:
             table[code] = folded[0]
         else:
-            irregular.append(code)
-    return bytes(table), bytes(irregular)
+            table[code] = _IRREGULAR[0]
+    return bytes(table)
 
 
 def stemmer_of(language: str) -> str:
@@ -169,19 +174,49 @@ def stem_function(name: str) -> Callable[[str], str]:
     """
     if not name:
         return lambda word: word
+    return lru_cache(maxsize=MOST_STEMS)(_stem_uncached(name))
+
+
+def _stem_uncached(name: str) -> Callable[[str], str]:
     if name == "english":
-        return lru_cache(maxsize=1 << 16)(stem_english)
+        return stem_english
     # The class itself: the package's own choice would depend on what else is installed.
     module = import_module(f"snowballstemmer.{name}_stemmer")
     make_stemmer = getattr(module, f"{name.title()}Stemmer")
 
-    @lru_cache(maxsize=1 << 16)
     def stem(word: str) -> str:
         # A stemmer keeps the word it works on in its attributes, so it must not be shared. A new
         # one costs a twentieth of the stemming itself.
         return make_stemmer().stemWord(word)
 
     return stem
+
+
+class StemmedBytes(dict[bytes, str]):
+    """The terms of words in `FoldedBytes`, each made when it is first looked up.
+
+    For thousands of words at once: a lookup that finds something calls no function. Threads may
+    share it, as all of them would make the same terms.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._stem = _stem_uncached(name) if name else None
+
+    def __missing__(self, word: bytes) -> str:
+        term = word.decode(_CODEC)[:LONGEST]
+        if self._stem:
+            term = self._stem(term)
+        if len(self) >= MOST_STEMS:
+            self.clear()
+        self[word] = term
+        return term
+
+
+@cache
+def stemmed_bytes(name: str) -> StemmedBytes:
+    """Return the terms of the stemmer of this name; they are kept, up to a number of words."""
+    return StemmedBytes(name)
 
 
 @cache
