@@ -101,8 +101,9 @@ class WrittenWords(NamedTuple):
     words: CountedWords
 
 
-SEGMENT_CHUNKS: Final = 1024
-"""Revisions share rows up to so many chunks: that many are counted again if one of them goes."""
+SEGMENT_CHUNKS: Final = 2560
+"""Revisions share rows up to so many chunks: that many are counted again if one of them goes.
+Rows of even more revisions would not fit in the pages of SQLite, and take twice the space."""
 
 
 def write_staged_words(session: Session, scope: Scope, written: Sequence[WrittenWords]) -> None:
