@@ -6,6 +6,7 @@ A test module for an adapter derives a class from `StoreContract` and says which
 from __future__ import annotations
 
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from truespan.errors import (
     WorldExists,
     WorldNotFound,
 )
-from truespan.types.chunk import ChunkState
+from truespan.types.chunk import ChunkKind, ChunkState, FigureMark, NewChunk
 from truespan.types.document import Derived, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes, hash_text
 from truespan.types.maintenance import ErasureKind
@@ -242,6 +243,87 @@ class StoreContract:
             thread.join()
 
         assert sorted(ref.document for ref in refs) == list(range(1, 21))
+
+    def test_staged_chunks_are_returned_as_they_are_read(self, here: Place) -> None:
+        scope = built(here)
+        text = "One two. Three four. Five six."
+        places = Section("First", None), Section("Second", "Part"), Section(None, None)
+        sentences = tuple(
+            (sid, start, end, 2, sha256(text[start:end].encode()).digest())
+            for sid, (start, end) in enumerate([(0, 8), (9, 20), (21, 30)])
+        )
+        [one] = draft(text).chunks
+
+        def cut(index: int, start: int, end: int, first: int, last: int) -> NewChunk:
+            own = text[start:end]
+            return replace(
+                one, index=index, start=start, end=end, first_sid=first, last_sid=last, reach=last,
+                text=own, text_hash=hash_text(own), sentence_ends=[end - start],
+            )  # fmt: skip
+
+        # The second begins with white space that still belongs to the first chapter.
+        chunks = cut(0, 0, 8, 0, 0), cut(1, 8, 20, 1, 1), cut(2, 8, 30, 1, 2), cut(3, 0, 30, 0, 2)
+        mark = FigureMark("fig", None, None)
+        figure = replace(
+            cut(4, 20, 20, 1, 2), kind=ChunkKind.FIGURE, figure=mark, chapter="Own", section=None
+        )
+        drafts = [
+            draft(text, "placed", canonical=CanonicalText(text, (0, 9, 21), places),
+                  sentences=sentences, chunks=(*chunks, figure)),
+            draft(text, "plain", canonical=CanonicalText(text), sentences=sentences, chunks=chunks),
+        ]  # fmt: skip
+
+        staged = here.store.stage(scope, drafts)
+
+        for ref, found in staged.items():
+            assert found == here.store.pending(scope, ref, after=-1, limit=10)
+        placed, plain = staged.values()
+        assert [chunk.chapters for chunk in placed] == [
+            ("First",),
+            ("Second",),
+            ("Second", "A Title"),
+            ("First", "Second", "A Title"),
+            ("Own",),
+        ]
+        assert {chunk.sections for chunk in plain} == {("A Title",)}
+
+    def test_vectors_are_kept_for_texts_that_are_still_there(self, here: Place) -> None:
+        scope = built(here)
+        texts = {hash_text(text): vector_of(text) for text in ("One text.", "Another text.")}
+        refs = [
+            ref
+            for text in ("One text.", "Another text.")
+            for ref in here.store.stage(scope, [draft(text, text)])
+        ]
+        here.store.discard_staged(scope, refs[:1])
+        here.store.purge(scope, refs[0])
+
+        here.store.keep_vectors(scope, texts, revisions=refs)
+
+        kept = here.store.find_vectors(scope, [*texts])
+        assert kept == {hash_text("Another text."): vector_of("Another text.")}
+        here.store.keep_vectors(scope, kept, revisions=refs[1:])
+        assert here.store.find_vectors(scope, [*texts]) == kept
+        # A vector that does not match its checksum is not used again.
+        here.sql("UPDATE vectors SET checksum = NULL")
+        assert here.store.find_vectors(scope, [*texts]) == {}
+        here.store.keep_vectors(scope, kept, revisions=refs[1:])
+        assert here.store.find_vectors(scope, [*texts]) == kept
+
+    def test_a_revision_is_marked_as_far_as_its_points_are_written(self, here: Place) -> None:
+        scope = built(here)
+        [one] = draft("Text.").chunks
+        chunks = tuple(replace(one, index=index) for index in range(4))
+        [first, second] = here.store.stage(
+            scope, [draft("Text.", "one", chunks=chunks), draft("Text.", "two", chunks=chunks)]
+        ).values()
+        changed = replace(second[3], text_hash=hash_text("Another text."))
+
+        here.store.mark_embedded(scope, [*first, *second[1:3], changed])
+
+        assert [document.embedded for document in here.store.documents(scope)] == [4, 2]
+        left = here.store.pending(scope, RevisionRef(2, 1), after=-1, limit=9)
+        assert [chunk.index for chunk in left] == [0, 3]
 
     def test_chunks_that_are_embedded_at_once_are_all_counted(self, here: Place) -> None:
         scope = built(here)
@@ -515,7 +597,7 @@ class StoreContract:
         scope = built(here)
         texts = [f"Text {number}." for number in range(3)]
         drafts = [draft(text, f"doc-{number}") for number, text in enumerate(texts)]
-        refs = here.store.stage(scope, drafts)
+        refs = [*here.store.stage(scope, drafts)]
         here.store.keep_vectors(scope, {hash_text(text): vector_of(text) for text in texts})
         of_second = "document = (SELECT key FROM documents WHERE number = 2)"
         here.sql(f"UPDATE revisions SET title = 'Other' WHERE {of_second}")

@@ -8,10 +8,10 @@ embedded becomes active. Wherever a run stops, the next run continues from what 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -33,13 +33,17 @@ from truespan.types.text import CanonicalText
 if TYPE_CHECKING:
     from truespan.store import Store
 
-SLICE_CHUNKS = 512
+SLICE_CHUNKS = 2048
 """Chunks embedded and upserted together; vectors are stored after each provider batch."""
+PAGE_CHUNKS = 512
+"""Chunks of one revision that are read together."""
 INDEX_ATTEMPTS = 3
 INDEX_PAUSE = 0.2
 REINDEX_GROUP = 64
 """Documents whose points are written between two flushes when a generation is built."""
 
+Staged: TypeAlias = Mapping[RevisionRef, Sequence[PendingChunk]]
+"""All chunks of revisions that were just staged."""
 OnChunks = Callable[[int, RevisionRef], None]
 """Receives how many more chunks have a vector, and the revision of the last of them."""
 
@@ -110,22 +114,29 @@ class Indexer:
         self._check = deps.checks.setdefault(scope.generation.number, ProviderCheck())
         self.counts = IndexCounts()
 
-    def index_revisions(self, refs: Sequence[RevisionRef], on_chunks: OnChunks) -> IndexOutcome:
-        """Embed the pending chunks of revisions, and activate those staged and complete."""
+    def index_revisions(
+        self, refs: Sequence[RevisionRef], on_chunks: OnChunks, staged: Staged | None = None
+    ) -> IndexOutcome:
+        """Embed the pending chunks of revisions, and activate those staged and complete. What was
+        just `staged` need not be read from the store."""
         # If the index process dies, points it had not flushed may be lost. None of them was marked
         # yet, so all are written again; their vectors are stored.
         for attempt in range(1, INDEX_ATTEMPTS + 1):
             try:
-                return self._index(refs, on_chunks)
+                return self._index(refs, on_chunks, staged or {})
             except IndexUnavailable:
                 if attempt == INDEX_ATTEMPTS:
                     raise
+                # The store knows which of them have a vector by now.
+                staged = None
                 self._deps.clock.sleep(INDEX_PAUSE * attempt)
         raise AssertionError("the loop returns or raises")
 
-    def _index(self, refs: Sequence[RevisionRef], on_chunks: OnChunks) -> IndexOutcome:
+    def _index(
+        self, refs: Sequence[RevisionRef], on_chunks: OnChunks, staged: Staged
+    ) -> IndexOutcome:
         deps, scope, store = self._deps, self._scope, self._deps.store
-        outcome, written = self._embed(refs, on_chunks)
+        outcome, written = self._embed(refs, on_chunks, staged)
         self._fill_others(refs, outcome)
         with deps.trace.stage(Stage.ACTIVATED):
             outcome.activated = store.activate(scope, refs)
@@ -149,7 +160,7 @@ class Indexer:
 
     def fill(self, refs: Sequence[RevisionRef], on_chunks: OnChunks | None = None) -> IndexOutcome:
         """Chunk and embed revisions in this generation; none becomes active."""
-        return self._embed(refs, on_chunks or (lambda _chunks, _ref: None))[0]
+        return self._embed(refs, on_chunks or (lambda _chunks, _ref: None), {})[0]
 
     def rechunk(self, ref: RevisionRef) -> bool:
         """Store the chunks of a revision in this generation; False if the revision is gone."""
@@ -171,7 +182,7 @@ class Indexer:
                 outcome.remarks |= found.remarks
 
     def _embed(
-        self, refs: Sequence[RevisionRef], on_chunks: OnChunks
+        self, refs: Sequence[RevisionRef], on_chunks: OnChunks, staged: Staged
     ) -> tuple[IndexOutcome, list[PendingChunk]]:
         """Write points for all pending chunks, flush them, and mark them as embedded."""
         store, index, trace = self._deps.store, self._deps.index, self._deps.trace
@@ -182,8 +193,7 @@ class Indexer:
         for ref in set(refs).intersection(store.missing_chunks(among)):
             self.rechunk(ref)
         prepare_index(store, index, self._scope)
-        pending = self._pending(refs)
-        while chunks := list(islice(pending, SLICE_CHUNKS)):
+        for chunks in self._slices(refs, staged):
             with trace.stage(Stage.VECTORS):
                 vectors = self._vectors(chunks, outcome, on_chunks)
             ready = [chunk for chunk in chunks if chunk.text_hash in vectors]
@@ -201,12 +211,30 @@ class Indexer:
         self.counts.written += len(written)
         return outcome, written
 
+    def _slices(self, refs: Sequence[RevisionRef], staged: Staged) -> Iterator[list[PendingChunk]]:
+        """Give the pending chunks of revisions, with the vectors that are stored already."""
+        store, scope = self._deps.store, self._scope
+        fresh = chain.from_iterable(staged.get(ref, ()) for ref in refs)
+        while chunks := list(islice(fresh, SLICE_CHUNKS)):
+            # Another process may have replaced and purged revisions meanwhile.
+            present = store.revisions_with_chunks(scope, {_ref(chunk) for chunk in chunks})
+            chunks = [chunk for chunk in chunks if _ref(chunk) in present]
+            vectors = store.find_vectors(scope, [chunk.text_hash for chunk in chunks])
+            if vectors:
+                for chunk in chunks:
+                    chunk.vector = vectors.get(chunk.text_hash)
+            if chunks:
+                yield chunks
+        pending = self._pending([ref for ref in refs if ref not in staged])
+        while chunks := list(islice(pending, SLICE_CHUNKS)):
+            yield chunks
+
     def _pending(self, refs: Sequence[RevisionRef]) -> Iterator[PendingChunk]:
-        pending = partial(self._deps.store.pending, self._scope, limit=SLICE_CHUNKS)
+        pending = partial(self._deps.store.pending, self._scope, limit=PAGE_CHUNKS)
         for ref in refs:
             page = pending(ref, after=-1)
             yield from page
-            while len(page) == SLICE_CHUNKS:
+            while len(page) == PAGE_CHUNKS:
                 page = pending(ref, after=page[-1].index)
                 yield from page
 
@@ -217,6 +245,7 @@ class Indexer:
         deps, trace = self._deps, self._deps.trace
         known = {chunk.text_hash: chunk.vector for chunk in chunks if chunk.vector is not None}
         missing = {chunk.text_hash: chunk.text for chunk in chunks if chunk.text_hash not in known}
+        refs = {_ref(chunk) for chunk in chunks}
         last, reused = _ref(chunks[-1]), len(chunks) - len(missing)
         self.counts.reused += reused
         trace.count(CounterName.VECTORS, reused, VectorOrigin.REUSED)
@@ -233,7 +262,7 @@ class Indexer:
             canary=self._check.canary,
         )
         for batch in batches:
-            deps.store.keep_vectors(self._scope, batch.vectors)
+            deps.store.keep_vectors(self._scope, batch.vectors, revisions=refs)
             known.update(batch.vectors)
             self.counts.embedded += len(batch.vectors)
             trace.count(CounterName.VECTORS, len(batch.vectors), VectorOrigin.EMBEDDED)

@@ -54,6 +54,7 @@ from truespan.ingest.run import (
     RunLog,
 )
 from truespan.parsing import Traits, traits_of
+from truespan.types.chunk import PendingChunk
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
@@ -75,6 +76,8 @@ from truespan.types.text import PageStart, Validators
 
 GROUP_CHUNKS = 4096
 """Documents are indexed together up to this many chunks, because a flush is expensive."""
+MOST_STAGED = 2 * GROUP_CHUNKS
+"""Up to so many chunks of a group stay in memory until they are embedded."""
 MOST_LABELS = 5
 """So many languages and versions are listed that the defaults of a world leave out."""
 METADATA_BATCH = 64
@@ -343,14 +346,18 @@ class _Run:
 
     def _index(self, group: _Group) -> None:
         """Stage the drafts of a group, then embed and activate all its revisions."""
+        staged: dict[RevisionRef, list[PendingChunk]] = {}
         if group.drafts:
             with self._deps.trace.stage(Stage.STAGED):
                 staged = self._deps.store.stage(self._scope, group.drafts)
             for ref, draft in zip(staged, group.drafts, strict=True):
                 state, count = DocumentState.READ, len(draft.chunks)
                 group.members[ref] = JobDocument(draft.doc_id, draft.name, state, chunks=count)
-            # Free the memory: until it is embedded, only the stored text is needed.
+            # Free the memory: until they are embedded, only the texts of chunks are needed, and of
+            # a very long document they are read from the store as they are needed.
             group.drafts = []
+            if group.chunks > MOST_STAGED:
+                staged = {}
         if not group.members:
             return
         self._log.enter(Phase.EMBEDDING)
@@ -362,7 +369,7 @@ class _Run:
             if count:
                 self._show(group.name(ref))
 
-        outcome = self._indexer.index_revisions(list(group.members), on_chunks)
+        outcome = self._indexer.index_revisions(list(group.members), on_chunks, staged)
         for ref in outcome.activated:
             if ref in group.members:
                 member = replace(group.members[ref], state=DocumentState.EMBEDDED)

@@ -44,7 +44,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
 from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, NamedPlace, Place, name_page
+from truespan.types.text import CanonicalText, Place, name_page, name_places
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
 
 _PAGE: Final = 512
@@ -252,6 +252,20 @@ class Chunks(Part):
                     hashes=wrong,
                 )
         return self.pending(scope, revision, after=after, limit=limit)
+
+    def find_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
+        """Return the stored vectors of texts, without those that do not match their checksum."""
+        world, profile = scope.world, scope.profile.id
+        rows = self._db.at(scope, profile=profile).all(
+            """SELECT text_hash, vector, checksum FROM vectors WHERE world_id = :world
+                 AND profile_id = :profile AND text_hash IN LIST(:hashes)""",
+            hashes=[*hashes],
+        )
+        return {
+            text_hash: vector
+            for text_hash, vector, recorded in rows
+            if recorded == vector_checksum(world, profile, text_hash, vector)
+        }
 
     def expected(self, scope: Scope) -> Iterator[list[PendingChunk]]:
         """Give every embedded chunk of every revision that is not retired, with its vector. Rows
@@ -637,7 +651,7 @@ def _read_point(scope: Scope, row: Row, shown_from: int, layout: CanonicalText) 
     row_hash, own = cells[11], Place(cells[14], cells[15])
     # A figure stands in one place, which its row has.
     places = [own] if kind == ChunkKind.FIGURE else layout.places_between(shown_from, end)
-    names = [NamedPlace.of(place, title) for place in places]
+    chapters, sections = name_places(tuple(places), title)
     expected = chunk_checksum(scope.world, scope.generation.number, ref, cells)
     profile = scope.profile.id
     wrong = vector is not None and vector_sum != vector_checksum(
@@ -652,8 +666,8 @@ def _read_point(scope: Scope, row: Row, shown_from: int, layout: CanonicalText) 
         reach=reach,
         # A damaged kind does not match the checksum, so that it is never written to the index.
         kind=_KINDS.get(kind, ChunkKind.TEXT),
-        chapters=tuple(dict.fromkeys(name.chapter for name in names)),
-        sections=tuple(dict.fromkeys(name.section for name in names)),
+        chapters=chapters,
+        sections=sections,
     )
     return StoredPoint(chunk, expected == recorded and row_hash == text_hash, wrong)
 

@@ -19,7 +19,7 @@ from truespan.store.checksums import (
 from truespan.store.conversations import delete_turns_of
 from truespan.store.erasure import queue_files, redact, rename_in_jobs
 from truespan.store.readers import Moves, move_positions, read_revised
-from truespan.store.revisions import write_revisions
+from truespan.store.revisions import pending_chunks, write_revisions
 from truespan.store.rows import (
     REVISION,
     TAILS,
@@ -33,7 +33,7 @@ from truespan.store.rows import (
     tags_of,
     tally_each,
 )
-from truespan.store.session import Part, Session, retry_on_conflict
+from truespan.store.session import Part, Session, Statements, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
@@ -134,32 +134,49 @@ class Documents(Part):
         return dict(rows)
 
     @retry_on_conflict
-    def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
-        """Write revisions with all their rows, invisible to readers, in one commit."""
+    def stage(self, scope: Scope, drafts: Sequence[Draft]) -> dict[RevisionRef, list[PendingChunk]]:
+        """Write revisions with all their rows, invisible to readers, in one commit. Return what
+        `pending` would read of each, in the order of the drafts; whether a vector is stored is not
+        looked up."""
         now = self._clock.now()
         with self._db.write(scope, bulk=True) as session:
             if not has_generation(session):
                 raise GenerationNotFound(scope.generation.number)
-            return write_revisions(session, scope, drafts, now)
+            staged = write_revisions(session, scope, drafts, now)
+        return {
+            ref: [*pending_chunks(ref, draft, ids)]
+            for (ref, ids), draft in zip(staged.items(), drafts, strict=True)
+        }
 
     @retry_on_conflict
-    def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
-        """Commit vectors, so that they are not paid for again if a later step fails."""
+    def keep_vectors(
+        self,
+        scope: Scope,
+        vectors: Mapping[TextHash, Vector],
+        *,
+        revisions: Collection[RevisionRef] = (),
+    ) -> None:
+        """Commit vectors, so that they are not paid for again if a later step fails. Each is of a
+        text of the `revisions`, if these are given."""
         world, profile = scope.world, scope.profile.id
         with self._db.write(scope, bulk=True) as session:
-            # Only for text that is still there: another run may have replaced and purged it.
-            known = session.all(
-                f"""SELECT s.text_hash FROM states s
-                    WHERE s.world_id = :world AND s.text_hash IN LIST(:hashes)
-                    UNION SELECT t.text_hash FROM {TAILS} AND t.text_hash IN LIST(:hashes)""",
-                hashes=list(vectors),
-            )
+            # Only for text that is still there: another run may have replaced and purged it. The
+            # rows of a revision are purged together.
+            known = list(vectors)
+            if not revisions or _with_chunks(session, revisions) < {*revisions}:
+                found = session.all(
+                    f"""SELECT s.text_hash FROM states s
+                        WHERE s.world_id = :world AND s.text_hash IN LIST(:hashes)
+                        UNION SELECT t.text_hash FROM {TAILS} AND t.text_hash IN LIST(:hashes)""",
+                    hashes=known,
+                )
+                known = [text_hash for (text_hash,) in found]
             session.insert_many(
                 "vectors",
                 ("profile_id", "text_hash", "vector", "checksum"),
                 [
                     (profile, text_hash, vector, vector_checksum(world, profile, text_hash, vector))
-                    for (text_hash,) in known
+                    for text_hash in known
                     for vector in [vectors[text_hash]]
                 ],
                 key=("profile_id", "text_hash"),
@@ -179,12 +196,21 @@ class Documents(Part):
                 numbers=[*{chunk.document for chunk in chunks}],
             )
             found = [row for row in pending if row[1:] in marked]
+            partial = {key for key, *own in pending if (*own,) not in marked}
+            keys = {key for key, *_ in found}
+            # Revisions of which no other chunk is pending are updated along their keys.
+            session.execute(
+                """UPDATE states SET state = 'embedded', warning = NULL
+                   WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:keys)
+                     AND generation = :generation AND state = 'pending'""",
+                keys=[*keys - partial],
+            )
             session.execute(
                 """UPDATE states SET state = 'embedded', warning = NULL
                    WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
-                ids=[chunk_id for _, chunk_id, _ in found],
+                ids=[chunk_id for key, chunk_id, _ in found if key in partial],
             )
-            tally_each(session, {(key, scope.generation.number) for key, *_ in found})
+            tally_each(session, {(key, scope.generation.number) for key in keys})
             session.touch_world()
 
     @retry_on_conflict
@@ -368,14 +394,7 @@ class Documents(Part):
         self, scope: Scope, revisions: Collection[RevisionRef]
     ) -> set[RevisionRef]:
         """Return those of some revisions that have chunks in the scope's generation."""
-        rows = self._db.at(scope).all(
-            """SELECT d.number, r.number FROM documents d JOIN revisions r ON r.document = d.key
-               WHERE d.world_id = :world AND d.number IN LIST(:numbers) AND EXISTS
-                 (SELECT 1 FROM states s WHERE UNINDEXED(s.world_id) = :world AND s.revision = r.key
-                    AND s.generation = :generation)""",
-            numbers=[*{ref.document for ref in revisions}],
-        )
-        return {RevisionRef(*row) for row in rows}.intersection(revisions)
+        return _with_chunks(self._db.at(scope), revisions)
 
     @retry_on_conflict
     def purge(self, scope: Scope, revision: RevisionRef) -> dict[str, int]:
@@ -461,6 +480,18 @@ def _unfinished(session: Session, keys: Sequence[int]) -> set[int]:
         keys=[*keys],
     )
     return {row[0] for row in rows}
+
+
+def _with_chunks(statements: Statements, revisions: Collection[RevisionRef]) -> set[RevisionRef]:
+    """Return those of some revisions that have chunks in the generation."""
+    rows = statements.all(
+        """SELECT d.number, r.number FROM documents d JOIN revisions r ON r.document = d.key
+           WHERE d.world_id = :world AND d.number IN LIST(:numbers) AND EXISTS
+             (SELECT 1 FROM states s WHERE UNINDEXED(s.world_id) = :world AND s.revision = r.key
+                AND s.generation = :generation)""",
+        numbers=[*{ref.document for ref in revisions}],
+    )
+    return {RevisionRef(*row) for row in rows}.intersection(revisions)
 
 
 def _activate_first(

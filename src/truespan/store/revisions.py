@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, LiteralString, NamedTuple
 
 import msgspec
@@ -38,7 +38,7 @@ from truespan.store.rows import (
 )
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.store.word_rows import WrittenWords, write_staged_words, write_words
-from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
+from truespan.types.chunk import ChunkKind, FigureMark, NewChunk, PendingChunk
 from truespan.types.document import (
     AuditEntry,
     CountedWords,
@@ -48,10 +48,10 @@ from truespan.types.document import (
     RevisionRef,
     StoredText,
 )
-from truespan.types.ids import chunk_id, hash_bytes, hash_text
+from truespan.types.ids import ChunkId, chunk_id, hash_bytes, hash_text
 from truespan.types.profile import chunking_to_json
 from truespan.types.scope import Scope, Unlimited
-from truespan.types.text import Properties, Sentence, Validators
+from truespan.types.text import Place, Properties, Sentence, Validators, name_places
 
 _COPIED: Final = (
     *("name", "path", "title", "language", "language_declared", "language_stated", "version"),
@@ -258,8 +258,9 @@ class Revisions(Part):
 
 def write_revisions(
     session: Session, scope: Scope, drafts: Sequence[Draft], now: float
-) -> list[RevisionRef]:
-    """Write staged revisions with all their rows, each in place of one that was staged before."""
+) -> dict[RevisionRef, list[ChunkId]]:
+    """Write staged revisions with all their rows, each in place of one that was staged before;
+    return each with the ids of its chunks, in the order of the drafts."""
     staged = [_write_revision(session, scope, draft, now) for draft in drafts]
     session.insert_many(
         "texts",
@@ -270,7 +271,7 @@ def write_revisions(
         ],
     )
     insert_structures(session, [(row.key, row.structure, row.checksums) for row in staged])
-    insert_chunks(
+    ids = insert_chunks(
         session,
         scope,
         [(row.ref, row.key, draft.chunks) for row, draft in zip(staged, drafts, strict=True)],
@@ -281,7 +282,29 @@ def write_revisions(
         if draft.words is not None
     ]
     write_staged_words(session, scope, words)
-    return [row.ref for row in staged]
+    return {row.ref: own for row, own in zip(staged, ids, strict=True)}
+
+
+def pending_chunks(
+    ref: RevisionRef, draft: Draft, ids: Sequence[ChunkId]
+) -> Iterator[PendingChunk]:
+    """Give the chunks of a staged draft as they are read from the store, but without vectors."""
+    text, title, none = draft.canonical, draft.title, Place(None, None)
+    starts = {sid: start for sid, start, *_ in draft.sentences} if text.places else {}
+    for chunk, own in zip(draft.chunks, ids, strict=True):
+        # A figure stands in one place, which its chunk has.
+        if chunk.kind is ChunkKind.FIGURE:
+            places = [Place(chunk.chapter, chunk.section)]
+        elif text.places:
+            shown_from = max(chunk.start, starts.get(chunk.first_sid, chunk.start))
+            places = text.places_between(shown_from, chunk.end)
+        else:
+            places = [none]
+        chapters, sections = name_places(tuple(places), title)
+        yield PendingChunk(
+            *(own, ref.document, ref.revision, chunk.index, chunk.text_hash, chunk.text, None),
+            *(chunk.first_sid, chunk.last_sid, chunk.reach, chunk.kind, chapters, sections),
+        )
 
 
 class _Staged(NamedTuple):
@@ -431,19 +454,23 @@ def insert_structures(
 
 def insert_chunks(
     session: Session, scope: Scope, written: Sequence[tuple[RevisionRef, int, Sequence[NewChunk]]]
-) -> None:
-    """Write the chunks that the scope's generation has of revisions, all of them pending."""
+) -> list[list[ChunkId]]:
+    """Write the chunks that the scope's generation has of revisions, all of them pending; return
+    the ids of each."""
     generation = scope.generation.number
     where = ("revision", "generation", "position")
     chunks: list[Row] = []
     states: list[Row] = []
     tallies: list[Row] = []
+    ids: list[list[ChunkId]] = []
     for ref, key, found in written:
         checksums: list[bytes] = []
+        ids.append([])
         for chunk in found:
             row = _chunk_cells(scope, chunk, ref)
             own = chunk_checksum(scope.world, generation, ref, row)
             checksums.append(own)
+            ids[-1].append(row[1])
             texts = session.text(chunk.text), row[11], session.text(chunk.overlap_text)
             chunks.append((key, generation, chunk.index, *texts, *row[13:]))
             states.append((key, generation, *row[:11], own, "pending"))
@@ -471,6 +498,7 @@ def insert_chunks(
         tallies,
         key=("revision", "generation"),
     )
+    return ids
 
 
 def chunk_checksums(scope: Scope, chunks: Sequence[NewChunk], ref: RevisionRef) -> list[bytes]:

@@ -190,6 +190,15 @@ class NamedPlace(NamedTuple):
         return cls(chapter, place.section or chapter)
 
 
+@lru_cache(maxsize=256)
+def name_places(places: tuple[Place, ...], title: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of chapters and of sections that a text lies in, each once. Most chunks of a
+    document lie in the same places as the chunk before."""
+    names = [NamedPlace.of(place, title) for place in places]
+    chapters = dict.fromkeys(name.chapter for name in names)
+    return tuple(chapters), tuple(dict.fromkeys(name.section for name in names))
+
+
 class PlacedSentence(Struct, frozen=True):
     """A sentence that was checked with its text or its checksum, and the place where it begins."""
 
