@@ -57,6 +57,8 @@ class Fetched(Struct, frozen=True):
         return Funnel(in_scope, fetched, len(self.verified), returned)
 
     def skipped(self) -> tuple[Skipped, ...]:
+        if not self.failures:
+            return ()
         counts = Counter(failed.kind.value for failed in self.failures)
         return tuple(Skipped(code, count) for code, count in sorted(counts.items()))
 

@@ -36,7 +36,8 @@ def round_score(score: float) -> float:
 
     Rounding errors can put a cosine slightly outside the range; compare scores before this.
     """
-    return min(max(round(score, SCORE_DECIMALS), 0.0), 1.0)
+    rounded = round(score, SCORE_DECIMALS)
+    return 0.0 if rounded < 0.0 else 1.0 if rounded > 1.0 else rounded
 
 
 TTL_SECONDS = 24 * 3600.0

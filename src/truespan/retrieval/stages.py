@@ -20,7 +20,7 @@ from truespan.types.chunk import (
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_text, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, Unlimited, admits
-from truespan.types.text import NamedPlace, PageStart, Place, PlacedSentence, locate_sentences
+from truespan.types.text import NamedPlace, PageStart, PlacedSentence, locate_sentences
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
 MOST_ASIDE = 64
@@ -98,43 +98,46 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
         return []
     if position is None:
         title, revision = document.title, document.revision
-        identity, parent_identity = chunk.chunk_id, parent_id(found, scope)
+        identity, parent_identity = chunk.chunk_id, parent_id(found, scope) if parent else None
     elif document.revision != scope.revision or chunk.reach > position or chunk.last_sid > position:
         return []
     else:
         title, revision = document.declared_title or document.name, None
         identity = visible_chunk_id(scope, document.number, chunk)
         parent_identity = visible_chunk_id(scope, document.number, parent) if parent else None
-    names = NamedPlace.of(Place(chunk.chapter, chunk.section), title)
+    # As `NamedPlace.of` does.
+    chapter = chunk.chapter or title
+    section = chunk.section or chapter
+    # In the order of the members: a third of the time that it takes with their names.
     whole = Visible(
-        chunk_id=identity,
-        document=document.number,
-        source=document.name,
-        title=title,
-        revision=revision,
-        index=chunk.index,
-        start=chunk.start,
-        end=chunk.end,
-        first_sid=chunk.first_sid,
-        last_sid=chunk.last_sid,
-        chapter=names.chapter,
-        section=names.section,
-        kind=chunk.kind,
-        text=found.text,
-        text_hash=chunk.text_hash,
-        tokens=chunk.tokens,
-        score=found.score,
-        labels=labels_of(scope.world, document, for_reader=position is not None),
-        page=chunk.page,
-        location=chunk.location,
-        figure=chunk.figure,
-        parent_id=parent_identity,
-        fused=found.fused,
+        identity,
+        document.number,
+        document.name,
+        title,
+        revision,
+        chunk.index,
+        chunk.start,
+        chunk.end,
+        chunk.first_sid,
+        chunk.last_sid,
+        chapter,
+        section,
+        chunk.kind,
+        found.text,
+        chunk.text_hash,
+        chunk.tokens,
+        found.score,
+        labels_of(scope.world, document, for_reader=position is not None),
+        chunk.page,
+        chunk.location,
+        chunk.figure,
+        parent_identity,
+        found.fused,
     )
     if not scope.names_place:
         return [whole]
     if chunk.kind is ChunkKind.FIGURE:
-        return [whole] if scope.covers(names) else []
+        return [whole] if scope.covers(NamedPlace(chapter, section)) else []
     return _trim(whole, chunk.sentences, scope)
 
 

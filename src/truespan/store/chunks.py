@@ -608,7 +608,7 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
             _KINDS.get(kind, ChunkKind.TEXT),
             data,
             row_hash,
-            overlap.decode(errors="replace"),
+            overlap.decode("utf-8", "replace"),
             tokens,
             chapter,
             section,
@@ -618,15 +618,16 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
             dedupe,
             vector=vector,
         )
+    is_live = labels.is_active and deleted_at is None
     return ChunkRecord(
         _STATES.get(state, ChunkState.QUARANTINED),
-        live=labels.is_active and deleted_at is None,
-        document=labels.document,
-        chunk=stored,
-        recorded_hash=text_hash,
-        intact=intact,
-        labels_intact=labels.intact,
-        changes=changes,
+        is_live,
+        labels.document,
+        stored,
+        text_hash,
+        intact,
+        labels.intact,
+        changes,
     )
 
 

@@ -224,8 +224,12 @@ class SqliteDatabase(Database):
         shared: bool = False,
     ) -> list[Row]:
         bound = _bindable({**scope_values(scope), **values})
-        with self.map_errors():
+        try:
             return self.connection.execute(_translate(sql, single=True), bound).fetchall()
+        except Exception:
+            # Only now: to enter a context manager would cost each of several reads of a search.
+            with self.map_errors():
+                raise
 
     @contextmanager
     def read(

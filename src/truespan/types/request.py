@@ -54,6 +54,7 @@ class Mode(StrEnum):
 
 
 MODES = ", ".join(Mode)
+_MODE_OF = {mode.value: mode for mode in Mode}
 
 
 class Defaults(StrEnum):
@@ -136,9 +137,10 @@ def check_mode(mode: object) -> Mode | None:
     """Return a mode by its name, None for the world's default; raises InvalidSettings."""
     if mode is None:
         return None
-    if not isinstance(mode, str) or mode not in set(Mode):
+    found = _MODE_OF.get(mode) if isinstance(mode, str) else None
+    if found is None:
         raise InvalidSettings(f"mode must be one of {MODES}.")
-    return Mode(mode)
+    return found
 
 
 def check_rerank(rerank: object, query: str | None) -> None:

@@ -1,0 +1,174 @@
+"""Each member of a result has the value that belongs there: no two values here are equal."""
+
+from __future__ import annotations
+
+from msgspec.structs import asdict, replace
+
+from tests.contract.index_contract import new_scope
+from truespan.retrieval.pack import _retrieved_chunk, _source_note
+from truespan.retrieval.search import _passage
+from truespan.retrieval.stages import reveal
+from truespan.types.bundle import Receipt
+from truespan.types.chunk import (
+    ChunkKind,
+    DocumentLabel,
+    FigureMark,
+    ParentChunk,
+    StoredChunk,
+)
+from truespan.types.ids import ChunkId, TextHash, chunk_id
+from truespan.types.request import Defaults
+from truespan.types.scope import World
+from truespan.types.trust import FusedScore, Match, RerankScore, Verified
+
+PARENT = ParentChunk(17, 901, 902, 903, TextHash("hash of the parent"))
+CHUNK = StoredChunk(
+    chunk_id=ChunkId("id of the chunk"),
+    index=3,
+    start=100,
+    end=104,
+    first_sid=11,
+    last_sid=12,
+    reach=13,
+    kind=ChunkKind.FIGURE,
+    data=b"text",
+    text_hash=TextHash("hash"),
+    overlap_text="overlap",
+    tokens=5,
+    chapter="chapter",
+    section="section",
+    page=6,
+    location="pages 6-7",
+    figure=FigureMark("figure", "image", PARENT),
+)
+DOCUMENT = DocumentLabel(
+    number=21,
+    doc_id="doc id",
+    name="name",
+    title="title",
+    declared_title="declared",
+    revision=22,
+    tags=("tag",),
+    language="en",
+    version="2.0",
+    path="path",
+    source_url="url",
+    metadata={"key": 1},
+)
+SCOPE = new_scope(generation=31)
+FUSED, RERANK, MATCH = FusedScore(0.7, 0.8), RerankScore("model", 0.9, 2, 1), Match(11, 1, 3)
+FOUND = Verified(CHUNK, DOCUMENT, "text", 0.123456789, FUSED)
+LABELS = {
+    "source_url": "url",
+    "address": f"truespan://{SCOPE.world}/21",
+    "path": "path",
+    "language": "en",
+    "version": "2.0",
+    "tags": ("tag",),
+    "metadata": {"key": 1},
+}
+SHOWN = replace(reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH)
+PARENT_ID = chunk_id(SCOPE.world, 31, 21, 22, 17)
+
+
+def test_each_member_of_a_visible_chunk_is_its_own() -> None:
+    assert asdict(replace(reveal(FOUND, SCOPE)[0], labels=None)) == {
+        "chunk_id": "id of the chunk",
+        "document": 21,
+        "source": "name",
+        "title": "title",
+        "revision": 22,
+        "index": 3,
+        "start": 100,
+        "end": 104,
+        "first_sid": 11,
+        "last_sid": 12,
+        "chapter": "chapter",
+        "section": "section",
+        "kind": ChunkKind.FIGURE,
+        "text": "text",
+        "text_hash": "hash",
+        "tokens": 5,
+        "score": 0.123456789,
+        "labels": None,
+        "page": 6,
+        "location": "pages 6-7",
+        "figure": CHUNK.figure,
+        "parent_id": PARENT_ID,
+        "fused": FUSED,
+        "rerank": None,
+        "match": None,
+        "embedded_hash": None,
+    }
+    assert asdict(SHOWN.labels) == LABELS
+
+
+def test_each_member_of_a_passage_is_its_own() -> None:
+    assert asdict(_passage(SHOWN, FOUND, SCOPE)) == {
+        "chunk_id": "id of the chunk",
+        "score": 0.123457,
+        "document": 21,
+        "doc_id": "doc id",
+        "source": "name",
+        "title": "title",
+        "chapter": "chapter",
+        "section": "section",
+        "index": 3,
+        "start": 100,
+        "end": 104,
+        "first_sid": 11,
+        "last_sid": 12,
+        "chunk_type": ChunkKind.FIGURE,
+        "text": "text",
+        "overlap_text": "overlap",
+        "token_count": 5,
+        "receipt": Receipt(TextHash("hash"), SCOPE.profile.id, 31, 22),
+        "page": 6,
+        "location": "pages 6-7",
+        "figure_id": "figure",
+        "image_ref": "image",
+        "parent_chunk_id": PARENT_ID,
+        "parent_chunk_local_index": 17,
+        "fused": FUSED,
+        "rerank": RERANK,
+        "match": MATCH,
+        **LABELS,
+    }
+
+
+def test_each_member_of_a_note_is_its_own() -> None:
+    assert asdict(_source_note(SHOWN, SCOPE)) == {
+        "chunk_id": "id of the chunk",
+        "document": 21,
+        "source": "name",
+        "title": "title",
+        "first_sid": 11,
+        "last_sid": 12,
+        "start": 100,
+        "end": 104,
+        "text_hash": "hash",
+        "profile": SCOPE.profile.id,
+        "generation": 31,
+        "revision": 22,
+        "page": 6,
+        "location": "pages 6-7",
+        "fused": FUSED,
+        "rerank": RERANK,
+        "chunk_type": ChunkKind.FIGURE,
+        "match": MATCH,
+        **LABELS,
+    }
+
+
+def test_each_member_of_a_retrieved_chunk_is_its_own() -> None:
+    world = World(SCOPE.world, "world", None, 0, defaults=Defaults.RECOMMENDED)
+
+    assert asdict(_retrieved_chunk(SHOWN, world)) == {
+        "content": "text",
+        "source_url": "url",
+        "chapter": "chapter",
+        "section": "section",
+        "chunk_id": "id of the chunk",
+        "relevance_score": 0.123457,
+        "token_count": 5,
+    }
