@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 LEAST_NORM = 1e-6
+_FEW = 16
+"""So many vectors are compared in less time one after the other."""
 
 
 def norm_of(vector: bytes) -> float:
@@ -72,9 +74,17 @@ def similarities_of(a: Vector, others: Sequence[Vector], distance: Distance) -> 
 
     if not others:
         return []
-    products = np.frombuffer(b"".join(others), "<f4").reshape(len(others), -1).T.astype(np.float64)
-    products *= numbers_of(a)[:, None]
-    sums = np.add.accumulate(products, axis=0)[-1]
+    columns = np.frombuffer(b"".join(others), "<f4").reshape(len(others), -1).T
+    if len(others) < _FEW:
+        products = columns.astype(np.float64)
+        products *= numbers_of(a)[:, None]
+        sums = np.add.accumulate(products, axis=0)[-1]
+    else:
+        # In rows of several numbers, which are added row by row; a single column would be added in
+        # another order.
+        products = columns.astype(np.float64, order="C")
+        products *= numbers_of(a)[:, None]
+        sums = np.add.reduce(products, axis=0)
     return (sums if distance is Distance.COSINE else (sums + 1) / 2).tolist()
 
 

@@ -86,6 +86,23 @@ def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) ->
     assert here.journal.index("index.start_search") < here.journal.index("store.tail")
 
 
+def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_path: Path) -> None:
+    here = place(tmp_path, index=Watching(), watched=True)
+    _, reader = reading(here, 40)
+    here.journal.clear()
+    search = here.index.search
+    before: list[int] = []
+
+    def search_late(*args: Any, **settings: Any) -> Any:
+        before.append(here.journal.count("store.vectors"))
+        return search(*args, **settings)
+
+    here.index.search = search_late
+    reader.retrieve(QUERY, mode="auto")
+
+    assert before == [1]
+
+
 @pytest.mark.parametrize(("query", "mode"), [("lamp", "words"), ('"lamp"', "auto")])
 def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
     tmp_path: Path, query: str, mode: str

@@ -104,19 +104,23 @@ class FusedBookSearch(Struct, frozen=True):
         elif self.closest is None:
             visible = self._find_words(k, select)
         else:
-            with self.pipeline.trace.stage(Stage.HITS):
-                pager = self.closest()
-            visible = self._find_blended(pager, k, select)
+            visible = self._find_blended(self.closest, k, select)
         only_repaired = self._repairs.keys() - self._failures.keys()
         failures = {**self._repairs, **self._failures}
         changes = self._changes[-1] if self._changes else None
         fetched = ReadFetched([], list(failures.values()), changes, frozenset(only_repaired))
         return Found(visible, fetched)
 
-    def _find_blended(self, pager: HitPager, k: int, select: Select) -> list[Visible]:
+    def _find_blended(
+        self, closest: Callable[[], HitPager], k: int, select: Select
+    ) -> list[Visible]:
         """Rank the best by words and the closest, and then what follows by similarity."""
         words = self.words
         named = words.scores.top(fused.POOL, SCORE_DECIMALS)
+        # Now, while the index searches.
+        self._compare(named)
+        with self.pipeline.trace.stage(Stage.HITS):
+            pager = closest()
         scored, hits = self._score_closest(pager, named)
         least = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else None
         bound = -inf if least is None else _rounded(least)
@@ -237,12 +241,23 @@ class FusedBookSearch(Struct, frozen=True):
 
     def _score(self, places: Iterable[int]) -> list[Candidate]:
         """Return what is at these places and reaches the floor, by falling similarity."""
-        words, places = self.words, list(places)
-        chunks, ids, tail = words.part.chunks, words.part.ids, words.tail
+        words, tail, places = self.words, self.words.tail, list(places)
+        self._compare(places)
+        found = [
+            Candidate(place, place if place < tail else self.tail[place - tail].index, score, bm25)
+            for place, bm25 in zip(places, words.scores.of_each(places), strict=True)
+            if (score := self._scores[place]) is not None
+            and (self.floor is None or reaches(score, self.floor))
+        ]
+        return sorted(found, key=lambda part: -part.score)
+
+    def _compare(self, places: Iterable[int]) -> None:
+        """Compute the similarity at these places from the stored vectors, each once."""
+        part, tail, known = self.words.part, self.words.tail, self._scores
         hashes = {
-            place: chunks[ids[place]].text_hash
+            place: part.chunks[part.ids[place]].text_hash
             for place in places
-            if place < tail and place not in self._scores
+            if place < tail and place not in known
         }
         self._changes.clear()
         vectors = self.pipeline.store.vectors(self.scope, [*hashes.values()]) if hashes else {}
@@ -252,16 +267,9 @@ class FusedBookSearch(Struct, frozen=True):
             [vectors[hashes[place]] for place in ranked],
             self.scope.profile.distance,
         )
-        self._scores.update(dict.fromkeys(hashes))
-        self._scores.update(zip(ranked, similarities, strict=True))
-        self._scores.update((tail + n, part.score) for n, part in enumerate(self.tail))
-        found = [
-            Candidate(place, place if place < tail else self.tail[place - tail].index, score, bm25)
-            for place, bm25 in zip(places, words.scores.of_each(places), strict=True)
-            if (score := self._scores[place]) is not None
-            and (self.floor is None or reaches(score, self.floor))
-        ]
-        return sorted(found, key=lambda part: -part.score)
+        known.update(dict.fromkeys(hashes))
+        known.update(zip(ranked, similarities, strict=True))
+        known.update((tail + n, part.score) for n, part in enumerate(self.tail))
 
     def _scale(self, closest: Sequence[float], best_words: float) -> Scale:
         """Return the scale of visible chunks; a calibration for readers is that of the model."""
