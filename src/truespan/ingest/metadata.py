@@ -6,10 +6,10 @@ precedence over what the source states, and that over what is derived from the t
 
 from __future__ import annotations
 
-import heapq
 import json
 import re
 from collections import Counter
+from operator import mul
 from typing import Any
 
 from truespan.types.document import Derivable
@@ -22,6 +22,8 @@ _SAMPLE = 2_000
 _LEAST_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:[^\]\s]+\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
+_ASCII_WORD = re.compile(_WORD.pattern, re.ASCII)
+"""Finds the same in a text of ASCII, in half the time."""
 _COMMON = frozenset(
     """about above after again against also although always among another because been before
     being below between both came come could does doing done down during each ever every from
@@ -99,17 +101,26 @@ def keywords(text: str) -> list[str]:
             sample = sample.partition(" ")[2]
         if end < len(text) and not text[end].isspace():
             sample = sample.rpartition(" ")[0]
-        words = _WORD.findall(_MARKERS.sub(" ", sample))
-        folded = [word.casefold() for word in words]
+        if "[" in sample:
+            sample = _MARKERS.sub(" ", sample)
+        if sample.isascii():
+            words = _ASCII_WORD.findall(sample)
+            folded = " ".join(words).lower().split()
+        else:
+            words = _WORD.findall(sample)
+            folded = [word.casefold() for word in words]
         spellings.update(words)
         counts.update(folded)
         spread.update({*folded})
     wanted = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
-    ranked = heapq.nsmallest(
-        MOST_KEYWORDS, wanted, key=lambda word: (-counts[word] * spread[word], word)
-    )
+    scores = list(map(mul, map(counts.__getitem__, wanted), map(spread.__getitem__, wanted)))
+    # Only words with the best scores are compared by their letters, too.
+    least = min(sorted(scores)[-MOST_KEYWORDS:], default=0)
+    best = [(-score, word) for score, word in zip(scores, wanted, strict=True) if score >= least]
+    ranked = [word for _, word in sorted(best)[:MOST_KEYWORDS]]
     # Each in the spelling that the text uses most often.
     spelled: dict[str, list[str]] = {word: [] for word in ranked}
     for spelling in spellings:
-        spelled.get(spelling.casefold(), []).append(spelling)
+        if (word := spelling.casefold()) in spelled:
+            spelled[word].append(spelling)
     return [min(found, key=lambda word: (-spellings[word], word)) for found in spelled.values()]
