@@ -6,48 +6,20 @@ depends on text that they have not read.
 
 from __future__ import annotations
 
-from threading import Lock
-from typing import TYPE_CHECKING
-
+from truespan.components import CalibrationSchedule
 from truespan.errors import StoreDamaged
+from truespan.store import Store
 from truespan.types.document import RevisionRef
-from truespan.types.ids import ChunkId, WorldId, chunk_id
+from truespan.types.ids import ChunkId, chunk_id
 from truespan.types.profile import CalibrationOrigin, shipped
 from truespan.types.request import Defaults
 from truespan.types.scope import Scope
-
-if TYPE_CHECKING:
-    from truespan.store import Store
+from truespan.vectors import cosine
 
 SAMPLES = 200
 """Pairs of each kind."""
 GROWTH = 2
 """A world that has so many times the chunks is measured again."""
-
-
-class CalibrationSchedule:
-    """How many new chunks a world needs until it can be due. Threads may share one.
-
-    It keeps an ingestion from counting the chunks of the whole world, and from measuring again a
-    world in which nothing was found before.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._missing: dict[tuple[WorldId, str, bool], int] = {}
-
-    def is_due(self, scope: Scope, added: int | None, *, calibrated: bool) -> bool:
-        """Return whether a world may be due after `added` chunks; None stands for any number."""
-        key = scope.world, scope.profile.id, calibrated
-        with self._lock:
-            missing = 0 if added is None else self._missing.get(key, 0) - added
-            self._missing[key] = missing
-        return missing <= 0
-
-    def postpone(self, scope: Scope, chunks: int, *, calibrated: bool) -> None:
-        """Let the world be due once it has so many more chunks."""
-        with self._lock:
-            self._missing[scope.world, scope.profile.id, calibrated] = chunks
 
 
 def keep_calibrated(
@@ -99,8 +71,6 @@ def _measure_pairs(
     Places are spread evenly over the world and always the same. Two of them that are half the world
     apart are strangers, unless the world is small.
     """
-    from truespan.vectors import cosine
-
     places: list[tuple[RevisionRef, int]] = []
     wanted = min(SAMPLES, chunks)
     passed = 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
-from truespan.calibration import CalibrationSchedule
 from truespan.errors import InvalidSettings, ProfileMismatch
 from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer, RequestTrace
@@ -35,7 +35,7 @@ from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.chunk import Vector
 from truespan.types.conversation import ConversationRules
-from truespan.types.ids import TextHash
+from truespan.types.ids import TextHash, WorldId
 from truespan.types.job import MOST_CRASHES
 from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
@@ -72,6 +72,32 @@ def _standard_preparation() -> Preparation:
     from truespan.ingest.draft import Preparation
 
     return Preparation()
+
+
+class CalibrationSchedule:
+    """How many new chunks a world needs until its model can be due for a calibration from them.
+    Threads may share one.
+
+    It keeps an ingestion from counting the chunks of the whole world, and from measuring again a
+    world in which nothing was found before.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._missing: dict[tuple[WorldId, str, bool], int] = {}
+
+    def is_due(self, scope: Scope, added: int | None, *, calibrated: bool) -> bool:
+        """Return whether a world may be due after `added` chunks; None stands for any number."""
+        key = scope.world, scope.profile.id, calibrated
+        with self._lock:
+            missing = 0 if added is None else self._missing.get(key, 0) - added
+            self._missing[key] = missing
+        return missing <= 0
+
+    def postpone(self, scope: Scope, chunks: int, *, calibrated: bool) -> None:
+        """Let the world be due once it has so many more chunks."""
+        with self._lock:
+            self._missing[scope.world, scope.profile.id, calibrated] = chunks
 
 
 class Components(Struct, frozen=True):

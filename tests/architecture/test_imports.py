@@ -19,7 +19,7 @@ TECHNOLOGY = (
     *("system", "observability"),
 )
 LIBRARY = (
-    "calibration", "components", "world_access", "jobs/world_jobs", "documents", "ingestion",
+    "components", "world_access", "jobs/world_jobs", "documents", "calibration", "ingestion",
     "watching",
     "answering", "conversation", "reader", "world_evaluation", "doctor", "generations", "world",
     "jobs/worker", "access_tokens", "idempotency", "library",

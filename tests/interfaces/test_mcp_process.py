@@ -339,3 +339,38 @@ def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:
     assert len(listed["tools"]) == 3
     assert "red cord" in found["structuredContent"]["context"]
     assert refused["structuredContent"]["error"]["code"] == "invalid_settings"
+
+
+def test_the_sdk_loads_no_web_server_unless_there_is_one() -> None:
+    """One that is loaded is told by the SDK's streams how it ends."""
+    patched = "sys.modules['sse_starlette.sse'].AppStatus.original_handler is not None"
+    rows = {
+        "import sys, truespan.mcp.stdio": "['False', 'False']",
+        "import sys, uvicorn, truespan.mcp.sdk": "['True', 'True']",
+    }
+    for imports, expected in rows.items():
+        script = f"{imports}; print([str('uvicorn' in sys.modules), str({patched})])"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.stdout.strip() == expected, done.stderr
+
+
+def test_garbage_is_collected_once_the_server_has_answered(library: Path) -> None:
+    script = """
+import gc, sys
+from truespan.mcp import stdio
+from truespan.cli import run
+
+finish = stdio._finish_start
+def observe(reader):
+    before = gc.isenabled()
+    finish(reader)
+    print("collects", before, gc.isenabled(), file=sys.stderr)
+stdio._finish_start = observe
+sys.exit(run(sys.argv[1:]))
+"""
+    arguments = [sys.executable, "-c", script, *command(library, "--reader", "ann")]
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
+    done = subprocess.run(arguments, input=f"{hello}\n", capture_output=True, text=True)
+
+    assert "result" in json.loads(done.stdout)
+    assert "collects False True" in done.stderr

@@ -1,5 +1,6 @@
 """Commands that serve a library over HTTP and MCP, run its jobs, and manage access tokens."""
 
+import gc
 import json
 import re
 import signal
@@ -228,6 +229,9 @@ def mcp(
             command = ServerCommand(folder.resolve(), chosen.name, name, permissions)
         echo(client_config(client, command))
         return 0
+    # What is imported now stays. To search it for garbage takes a tenth of the time until the
+    # server is ready, which then turns the search on again.
+    gc.disable()
     from truespan.mcp.stdio import serve_stdio
 
     return serve_stdio(folder, world, reader, permissions)

@@ -8,7 +8,8 @@ imported alone. If a later SDK needs those names, everything is loaded as usual.
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
@@ -45,12 +46,27 @@ def _defer_models() -> None:
         WireModel.model_config["defer_build"] = True
 
 
+@contextmanager
+def _without_uvicorn() -> Iterator[None]:
+    """Keep what is imported meanwhile from loading uvicorn, unless it is loaded: a process without
+    a web server has no streams to end when such a server stops."""
+    if "uvicorn" in sys.modules:
+        yield
+        return
+    sys.modules["uvicorn"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["uvicorn"]
+
+
 _defer_packages()
 _defer_models()
 
-import mcp.types as types  # noqa: E402
-from mcp.server.lowlevel import Server  # noqa: E402
-from mcp.shared.exceptions import MCPError  # noqa: E402
-from mcp.shared.message import SessionMessage  # noqa: E402
+with _without_uvicorn():
+    import mcp.types as types
+    from mcp.server.lowlevel import Server
+    from mcp.shared.exceptions import MCPError
+    from mcp.shared.message import SessionMessage
 
 __all__ = ["MCPError", "Server", "SessionMessage", "types"]

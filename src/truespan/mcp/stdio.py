@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import queue
@@ -85,9 +86,17 @@ class Outgoing(ObjectSendStream[SessionMessage]):
     None is written before the library is open: a server that cannot serve says nothing at all.
     """
 
-    def __init__(self, target: int, opening: Future[Any], on_broken: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        target: int,
+        opening: Future[Any],
+        *,
+        on_first: Callable[[], object],
+        on_broken: Callable[[], None],
+    ) -> None:
         self._target = target
         self._opening = opening
+        self._on_first = on_first
         self._on_broken = on_broken
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="truespan-out", daemon=True)
@@ -115,10 +124,14 @@ class Outgoing(ObjectSendStream[SessionMessage]):
         if self._opening.exception():
             return
         try:
+            is_first = True
             while (line := self._lines.get()) is not None:
                 rest = memoryview(line)
                 while rest:
                     rest = rest[os.write(self._target, rest) :]
+                if is_first:
+                    is_first = False
+                    self._on_first()
         except OSError:
             # The client has disconnected.
             self._on_broken()
@@ -224,8 +237,11 @@ def serve_stdio(
     engine = ThreadPoolExecutor(1, "truespan-engine")
     with standard_pipes() as (source, target):
         opening = engine.submit(open_narrowed, folder, world, reader, permissions)
-        engine.submit(_import_engine, opening, reader)
-        code = asyncio.run(_run(role, engine, opening, source, target))
+
+        def finish_start() -> object:
+            return engine.submit(_finish_start, reader)
+
+        code = asyncio.run(_run(role, engine, opening, source, target, finish_start))
         closing = engine.submit(lambda: opening.result()[0].close())
         if not wait([closing], SHUTDOWN_SECONDS).done:
             # A call is still running and cannot be interrupted. What was committed stays.
@@ -235,10 +251,14 @@ def serve_stdio(
     return code
 
 
-def _import_engine(opening: Future[Any], reader: str | None) -> None:
-    """Import what the first call of a reader needs, while the client still reads the handshake."""
-    if reader is not None and not opening.exception():
+def _finish_start(reader: str | None) -> None:
+    """Import what the first call of a reader needs, while the client reads the first reply. From
+    then on garbage is collected, but not searched for among what was loaded."""
+    if reader is not None:
         import truespan.reader  # noqa: F401
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 async def _run(
@@ -247,11 +267,12 @@ async def _run(
     opening: Future[tuple[Library, CallerContext]],
     source: int,
     target: int,
+    finish_start: Callable[[], object],
 ) -> int:
     """Serve until the client disconnects, a signal arrives, or the library cannot be opened."""
     loop, codes = asyncio.get_running_loop(), list[int]()
     incoming = Incoming(source)
-    outgoing = Outgoing(target, opening, on_broken=incoming.end)
+    outgoing = Outgoing(target, opening, on_first=finish_start, on_broken=incoming.end)
 
     def stop(code: int) -> None:
         codes.append(code)
