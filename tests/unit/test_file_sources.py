@@ -9,7 +9,7 @@ import re
 import socket
 import unicodedata
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from truespan.errors import SourceMissing, SourceOutside, SourceTooLarge, Source
 from truespan.files import jail, sources
 from truespan.files.sources import FileSources
 from truespan.parsing import supported
+from truespan.types import source as source_types
 from truespan.types.source import DocumentOptions, FoundSources, Root, Source
 
 
@@ -474,6 +475,15 @@ def test_what_is_shown_of_a_path_begins_with_the_folder_that_was_searched() -> N
     for (root, path), shown in rows.items():
         source = jail.make_source(path, 0, DocumentOptions(), root=root)
         assert source.shown_path == shown, path
+
+
+def test_an_escaped_character_is_no_folder_of_a_path_on_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(source_types, "_HAS_SLASHES", False)
+    monkeypatch.setattr(source_types, "PurePath", PureWindowsPath)
+
+    assert source_types.short_path("C:\\books\\x\\a\u202etxt.pdf") == R"x/a\u202etxt.pdf"
 
 
 def test_the_id_of_a_file_leaves_its_ending_out() -> None:

@@ -500,15 +500,15 @@ def display_path(path: str) -> str:
 
 def short_path(path: str, folders: int = 1) -> str:
     """Return the end of a path for people: its name, after so many of the folders above it."""
-    path = display_path(path)
+    # Escaped last: a backslash separates the parts of a path on Windows.
     if path.startswith(UPLOAD):
-        return path.removeprefix(UPLOAD)
+        return display_path(path.removeprefix(UPLOAD))
     if _HAS_SLASHES:
         # The same, and much faster: it is done for every file of a folder.
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        return "/".join(parts[-folders - 1 :])
+        return display_path("/".join(parts[-folders - 1 :]))
     pure = PurePath(path)
-    return "/".join(pure.relative_to(pure.anchor).parts[-folders - 1 :])
+    return display_path("/".join(pure.relative_to(pure.anchor).parts[-folders - 1 :]))
 
 
 def tell_apart(
