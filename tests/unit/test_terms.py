@@ -108,12 +108,13 @@ def test_english_is_stemmed_as_snowball_does() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("mix", [None, 0, 1])
+@pytest.mark.parametrize("mix", [None, 0, 1, 0xC634036B9BF9D03])
 @pytest.mark.parametrize("few", [None, 0])
 def test_terms_of_many_texts_are_those_of_each(
     monkeypatch: pytest.MonkeyPatch, few: int | None, mix: int | None
 ) -> None:
-    # Without few characters, arrays are used for all. With a poor mix, words look alike.
+    # Without few characters, arrays are used for all. With a poor mix, words look alike; the last
+    # one gives "abcdefgha" the greatest number that a long word can have.
     for name, value in (("_FEW", few), ("_MIX", mix)):
         if value is not None:
             monkeypatch.setattr(term_counts, name, value)

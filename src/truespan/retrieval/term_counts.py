@@ -173,7 +173,9 @@ def _number_bytes(texts: Sequence[str], folded: FoldedBytes, stemmer: str) -> _N
     numbers = np.empty(len(firsts), np.int64)
     numbers[ranked] = np.arange(len(firsts))
     distinct = keys[firsts[ranked]]
-    long = order[firsts[ranked[: np.searchsorted(distinct, _LEAST_SHORT)]]]
+    # As a number of the same type: a plain one would be compared as a float, which is rounded.
+    first_short = np.searchsorted(distinct, np.uint64(_LEAST_SHORT))
+    long = order[firsts[ranked[:first_short]]]
     spans = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
     words = [folded.data[start:end] for start, end in spans]
     words += distinct[len(words) :].astype(">u8").view("S8").tolist()
