@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -273,6 +273,31 @@ def test_a_child_that_stands_still_is_ended_whether_it_read_the_document_or_not(
         child.ask(Task.PARSE, "repeat", b"1" * size, Limits(1 << 30, 1, wall=0.2, output=1000))
 
     assert caught.value.kind is SourceTooCostly
+    child.kill()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(sys.platform == "win32", reason="a timer ends it there")
+def test_nothing_more_is_sent_to_a_child_that_is_ending(monkeypatch: pytest.MonkeyPatch):
+    child = ChildLink("tests.support.child_probe")
+    child.ask(Task.PARSE, "repeat", b"1", Limits(1 << 30, cpu=1, wall=60.0, output=1000))
+    os.kill(child.pid, signal.SIGSTOP)
+    # A process that waits for a disk ends later than it is killed.
+    end = threading.Timer(0.2, child._process.kill)
+    monkeypatch.setattr(child._process, "kill", end.start)
+    sent: list[int] = []
+
+    def write(pipe: int, data: memoryview, real: Callable[..., int] = os.write) -> int:
+        sent.append(len(data))
+        return real(pipe, data)
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(ChildFailed):
+        child.ask(Task.PARSE, "repeat", bytes(1 << 20), Limits(1 << 30, 1, wall=0.2, output=1000))
+
+    assert len(sent) < 10
+    end.join()
+    monkeypatch.undo()
     child.kill()
 
 

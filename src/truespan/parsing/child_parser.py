@@ -234,7 +234,8 @@ class ChildLink:
         requests = self._process.stdin
         assert requests is not None
         pipe, rest = requests.fileno(), memoryview(data)
-        while rest:
+        # One that was killed may take a moment to end, and its pipe is full until then.
+        while rest and not clock.late:
             try:
                 rest = rest[os.write(pipe, rest[:_PIECE] if _WINDOWS else rest) :]
             except BlockingIOError:
