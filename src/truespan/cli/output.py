@@ -8,13 +8,11 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from typer import echo
 
-from truespan.answers.decide import Replay
-from truespan.maintenance.repair import RepairReport
 from truespan.serialize import allowed_names, record_data, to_json
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
@@ -34,6 +32,10 @@ from truespan.types.support import Support, SupportReason
 from truespan.types.text import name_page, name_place
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
+
+if TYPE_CHECKING:
+    from truespan.answers.decide import Replay
+    from truespan.maintenance.repair import RepairReport
 
 BAR_WIDTH = 12
 SCALE_WIDTH = 50
