@@ -8,7 +8,7 @@ embedded becomes active. Wherever a run stops, the next run continues from what 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -152,8 +152,7 @@ class Indexer:
                     publish_images(deps, scope, document)
         # Another process may have replaced and purged revisions meanwhile.
         purged = set(refs) - store.revisions_with_chunks(scope, refs)
-        orphans = [chunk.chunk_id for chunk in written if _ref(chunk) in purged]
-        if orphans:
+        if purged and (orphans := [found.chunk_id for found in written if _ref(found) in purged]):
             deps.index.delete(scope, orphans)
         clear_retired(deps, scope)
         return outcome
@@ -217,8 +216,10 @@ class Indexer:
         fresh = chain.from_iterable(staged.get(ref, ()) for ref in refs)
         while chunks := list(islice(fresh, SLICE_CHUNKS)):
             # Another process may have replaced and purged revisions meanwhile.
-            present = store.revisions_with_chunks(scope, {_ref(chunk) for chunk in chunks})
-            chunks = [chunk for chunk in chunks if _ref(chunk) in present]
+            found = _refs(chunks)
+            present = store.revisions_with_chunks(scope, found)
+            if present < found:
+                chunks = [chunk for chunk in chunks if _ref(chunk) in present]
             vectors = store.find_vectors(scope, [chunk.text_hash for chunk in chunks])
             if vectors:
                 for chunk in chunks:
@@ -245,7 +246,7 @@ class Indexer:
         deps, trace = self._deps, self._deps.trace
         known = {chunk.text_hash: chunk.vector for chunk in chunks if chunk.vector is not None}
         missing = {chunk.text_hash: chunk.text for chunk in chunks if chunk.text_hash not in known}
-        refs = {_ref(chunk) for chunk in chunks}
+        refs = _refs(chunks)
         last, reused = _ref(chunks[-1]), len(chunks) - len(missing)
         self.counts.reused += reused
         trace.count(CounterName.VECTORS, reused, VectorOrigin.REUSED)
@@ -306,6 +307,10 @@ def publish_images(deps: IngestDeps, scope: Scope, document: Document) -> None:
 
 def _ref(chunk: PendingChunk) -> RevisionRef:
     return RevisionRef(chunk.document, chunk.revision)
+
+
+def _refs(chunks: Iterable[PendingChunk]) -> set[RevisionRef]:
+    return {RevisionRef(*pair) for pair in {(chunk.document, chunk.revision) for chunk in chunks}}
 
 
 def clear_retired(deps: IngestDeps, scope: Scope) -> None:

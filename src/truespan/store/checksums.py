@@ -42,7 +42,8 @@ def checksums_after(table: str, *cells: object, more: int) -> Callable[..., byte
 
     def finish(*last: object) -> bytes:
         digest = begun.copy()
-        digest.update(b"".join(map(_encode, last)))
+        # MessagePack begins a list of up to 15 cells with one byte, its length.
+        digest.update(_encode(last)[1:])
         return digest.digest()
 
     return finish

@@ -83,7 +83,7 @@ _DAMAGED: Final = {
 }
 _STATEMENTS: Final = 128
 """So many compiled statements are kept by each connection."""
-_ROWS_TOGETHER: Final = (64, 8)
+_ROWS_TOGETHER: Final = (64, 8, 1)
 """So many rows are inserted by one statement, where there are as many."""
 _encode: Final = msgspec.json.Encoder().encode
 """A quarter of the time that the standard library takes."""
@@ -114,32 +114,33 @@ class SqliteSession(Session):
         return self.connection.changes()
 
     def execute_many(self, sql: LiteralString, rows: Iterable[Mapping[str, Any]], /) -> None:
-        self.connection.executemany(_translate(sql), [self._bind(row) for row in rows])
+        # For each row, `executemany` puts its statement into the cache anew, in place of the oldest
+        # one. Hundreds of rows would leave no other statement in it.
+        for row in [*rows]:
+            self.connection.execute(_translate(sql), self._bind(row))
 
     def insert_many(
         self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
     ) -> None:
+        width, marks, shared = len(columns), ["?"] * len(columns), list[Any]()
         if table in WORLD_TABLES:
             columns, key = ("world_id", *columns), ("world_id", *key) if key else ()
-            rows = ((self.world, *row) for row in rows)
+            # The rows of one statement share the first value.
+            marks, shared = ["?1", *marks], [self.world]
         begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
-        marks, end = f"({', '.join('?' * len(columns))})", update_clause(columns, key)
-        # For each row, `executemany` puts its statement into the cache anew, in place of the oldest
-        # one. Hundreds of rows would leave no other statement in it.
-        left, width = iter(rows), len(columns)
+        row, end = f"({', '.join(marks)})", update_clause(columns, key)
+        statements = {count: f"{begin}{', '.join([row] * count)}{end}" for count in _ROWS_TOGETHER}
+        left = iter(rows)
         while part := [*islice(left, _ROWS_TOGETHER[0])]:
             # Of one statement, SQLite compares only the number of all cells.
-            if any(len(row) != width for row in part):
+            if {*map(len, part)} != {width}:
                 raise ValueError(f"a row of {table} does not have {width} cells")
             done = 0
-            for count in _ROWS_TOGETHER:
+            for count, statement in statements.items():
                 while len(part) - done >= count:
-                    statement = f"{begin}{', '.join([marks] * count)}{end}"
                     values = chain.from_iterable(part[done : done + count])
-                    self.connection.execute(statement, [*values])
+                    self.connection.execute(statement, [*shared, *values])
                     done += count
-            if done < len(part):
-                self.connection.executemany(begin + marks + end, part[done:])
 
     def insert_returning(self, column: str, table: str, /, **values: Any) -> Any:
         if table in WORLD_TABLES:

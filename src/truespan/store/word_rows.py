@@ -123,28 +123,23 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
     """Write the words of revisions that have none in the scope's generation; several of them share
     their rows."""
     world, generation = scope.world, scope.generation.number
-    first = segment[0] if len(segment) > 1 else None
+    first, key = segment[0] if len(segment) > 1 else None, segment[0].key
     # Shared rows are read once, below; those of a single revision twice.
-    rows: Iterable[tuple[str, bytes | None, bytes]]
-    # The same as `seal_postings` makes of each.
+    rows: Iterable[tuple[int, str, int, bytes | None, bytes]]
+    # The postings are the same as `seal_postings` makes of each.
     if first is None:
         finish = checksums_after("packed", "words", world, generation, more=2)
         rows = [
-            (term, None, packed + finish(term, packed)[:SEAL])
+            (generation, term, key, None, packed + finish(term, packed)[:SEAL])
             for term, packed in segment[0].words.postings()
         ]
     else:
         finish = checksums_after("packed", "words", world, generation, more=3)
         rows = (
-            (term, members, packed + finish(term, members, packed)[:SEAL])
+            (generation, term, key, members, packed + finish(term, members, packed)[:SEAL])
             for term, members, packed in _share_rows(segment)
         )
-    key = segment[0].key
-    session.insert_many(
-        "words",
-        ("generation", "term", "revision", "revisions", "postings"),
-        ((generation, term, key, members, postings) for term, members, postings in rows),
-    )
+    session.insert_many("words", ("generation", "term", "revision", "revisions", "postings"), rows)
     counts: list[Row] = []
     for ref, own, words in segment:
         numbers = array("I", [number for pair in words.lengths.items() for number in pair])
@@ -154,7 +149,7 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
         lengths = _seal(numbers.tobytes(), *identity)
         covered: Iterable[object] = (list(words.terms), list(words.chunks), words.packed)
         if first is None:
-            covered = [(term, postings) for term, _, postings in rows]
+            covered = [(term, postings) for _, term, _, _, postings in rows]
         cells = words.recipe, texts, lengths, *named
         whole = words_checksum(world, generation, ref, cells, covered)
         of_segment = None if first is None else key

@@ -162,8 +162,11 @@ class FigureMark(Struct, frozen=True):
     """The last sentence that decided its description, whichever chunk it stands in."""
 
 
-class NewChunk(Struct):
-    """A chunk as it was cut, before it has an id. `sentence_ends` are offsets within its text."""
+class NewChunk(Struct, gc=False):
+    """A chunk as it was cut, before it has an id. `sentence_ends` are offsets within its text.
+
+    There are thousands at a time, and none can refer to itself: the garbage collector ignores them.
+    """
 
     index: int
     start: int
@@ -294,7 +297,7 @@ class ChunkRecord(Struct, frozen=True):
         return self.chunk is not None and self.intact and self.labels_intact
 
 
-class PendingChunk(Struct):
+class PendingChunk(Struct, gc=False):
     """A chunk that the index should hold and, as far as the store knows, does not.
 
     `text` is empty when a vector for its hash is already stored.
@@ -330,7 +333,7 @@ class PendingChunk(Struct):
         )
 
 
-class Point(Struct):
+class Point(Struct, gc=False):
     """What the index is given: a vector, the hash of the text it was made from, and its place.
 
     There is no text in it, so no reader of the index can mistake it for the source of text.

@@ -72,7 +72,7 @@ MOST_PAGE_DOCUMENTS = 1000
 LONGEST_DOCUMENT_SEARCH = 200
 
 
-class RevisionRef(Struct, frozen=True):
+class RevisionRef(Struct, frozen=True, gc=False):
     """One revision of one document of the scope's world."""
 
     document: int
