@@ -24,7 +24,7 @@ from truespan.protocols import SourceParser, TokenCounter
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
-from truespan.types.document import AuditEntry, Draft, MeasuredSentence
+from truespan.types.document import AuditEntry, Draft, MeasuredSentences
 from truespan.types.ids import TextHash, dedupe_hash, hash_text
 from truespan.types.profile import (
     SENTENCES,
@@ -334,7 +334,7 @@ def _notes(
 
 def measure_sentences(
     canonical: CanonicalText, sentences: Sequence[Sentence], tokens: TokenMap
-) -> tuple[MeasuredSentence, ...]:
+) -> MeasuredSentences:
     """Return each sentence with the digest and token count that later reads are checked against."""
     # Nearly all sentences have white space on both sides, where counts add up: their counts are
     # differences of the map's totals. Sentences that touch a neighbour are counted individually.
@@ -350,15 +350,15 @@ def measure_sentences(
     for place in {*touching.tolist(), *(touching + 1).tolist()}:
         counts[place] = tokens.count(int(starts[place]), int(ends[place]))
     text = canonical.text
-    spans = list(zip(bounds.starts, bounds.ends, strict=True))
+    spans = zip(bounds.starts, bounds.ends, strict=True)
     if text.isascii():
         # An offset of the text is one of its bytes.
         data = text.encode()
         digests = [sha256(data[start:end]).digest() for start, end in spans]
     else:
         digests = [sha256(text[start:end].encode()).digest() for start, end in spans]
-    sids = range(len(bounds))
-    return tuple(zip(sids, starts.tolist(), ends.tolist(), counts.tolist(), digests, strict=True))
+    # The garbage collector ignores tuples of numbers and of bytes.
+    return MeasuredSentences(bounds.starts, bounds.ends, tuple(counts.tolist()), tuple(digests))
 
 
 def text_chunks(
@@ -391,6 +391,10 @@ def make_chunks(
             past += 1
         content = text[start:end]
         place = canonical.place_at(start)
+        sentence_ends = [stop - start for stop in ends[first:past]]
+        if sentence_ends and sentence_ends[-1] > end - start:
+            # Only the last one can end after the chunk.
+            sentence_ends[-1] = end - start
         chunks.append(
             NewChunk(
                 index=index,
@@ -403,7 +407,7 @@ def make_chunks(
                 text_hash=hash_text(content),
                 overlap_text=text[span.context_start : start],
                 tokens=tokens.count(start, end),
-                sentence_ends=[min(stop, end) - start for stop in ends[first:past]],
+                sentence_ends=sentence_ends,
                 chapter=place.chapter,
                 section=place.section,
                 page=canonical.page_at(start) if canonical.pages else None,

@@ -6,6 +6,7 @@ no more than a short one.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from functools import cache
 from itertools import accumulate
@@ -106,13 +107,16 @@ def _classifier() -> Callable[[str], tuple[str, float]]:
 
     # It is built with the wanted languages only; filtering them would keep all in memory.
     wanted = [place for place, code in enumerate(whole.nb_classes) if code in _LANGUAGES]
-    return Identifier(
+    identifier = Identifier(
         # In the order in which a text needs it: the numbers of one feature next to each other.
         np.ascontiguousarray(whole.nb_ptc[:, wanted]),
         whole.nb_pc[wanted],
         [whole.nb_classes[place] for place in wanted],
         whole.tk_nextmove,
-        whole.tk_output,
+        array("i", whole.tk_output),
         norm_probs=True,
         tk_row=whole.tk_row,
-    ).classify
+    )
+    # Not as lists: each garbage collection would look at hundreds of thousands of numbers.
+    setattr(identifier, "_rowbase", array("q", identifier._rowbase))  # noqa: B010
+    return identifier.classify

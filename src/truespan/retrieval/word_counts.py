@@ -318,7 +318,8 @@ def _count_texts(chunks: Sequence[tuple[int, str, TextHash]], language: str) -> 
         recipe=recipe_of(language),
         hashes={index: text_hash for index, _, text_hash in chunks},
         lengths=dict(zip(indexes, counts.sizes, strict=True)),
-        terms=counts.terms,
-        chunks=np.bincount(counts.term, minlength=len(counts.terms)).tolist(),
+        # The garbage collector ignores tuples of texts and of numbers, unlike lists.
+        terms=tuple(counts.terms),
+        chunks=tuple(np.bincount(counts.term, minlength=len(counts.terms)).tolist()),
         packed=postings.tobytes(),
     )

@@ -234,7 +234,7 @@ class Structure(NamedTuple):
     """Start, chapter, section."""
     pages: list[Row]
     """Start, page, unit."""
-    sentences: list[Row]
+    sentences: Sequence[Row]
     """Number, start, end, tokens, hash."""
     figures: list[Row]
     """Number, id, start, reference of the image, description as bytes, mark."""

@@ -386,7 +386,7 @@ def structure_of(draft: Draft) -> Structure:
             (start, *place) for start, place in zip(canonical.starts, canonical.places, strict=True)
         ],
         pages=[tuple(start) for start in canonical.pages],
-        sentences=list(draft.sentences),
+        sentences=draft.sentences,
         figures=[
             (
                 *(figure.number, figure.figure_id, figure.offset, figure.image_ref),

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -26,6 +26,7 @@ from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import (
     CanonicalText,
     Image,
+    NumberedRows,
     PageStart,
     Place,
     Properties,
@@ -80,10 +81,19 @@ class RevisionRef(Struct, frozen=True, gc=False):
 
 
 MeasuredSentence: TypeAlias = tuple[int, int, int, int, bytes]
-"""Number, start, end, token count and digest of a sentence, as its row has them.
+"""Number, start, end, token count and digest of a sentence, as its row has them."""
 
-A plain tuple: there are six for each chunk, and the garbage collector ignores tuples of numbers.
-"""
+
+class MeasuredSentences(NumberedRows[MeasuredSentence]):
+    """The sentences of a revision in order: their starts, ends, token counts and digests."""
+
+    __slots__ = ()
+
+    def make(self, *cells: Any) -> MeasuredSentence:
+        return cells
+
+    def __iter__(self) -> Iterator[MeasuredSentence]:
+        return cast("Iterator[MeasuredSentence]", zip(range(len(self)), *self.columns, strict=True))
 
 
 class AuditEntry(Struct, frozen=True):
@@ -116,7 +126,7 @@ class Draft(Struct, frozen=True):
     source_hash: str
     recipe: str
     canonical: CanonicalText
-    sentences: tuple[MeasuredSentence, ...]
+    sentences: Sequence[MeasuredSentence]
     chunks: tuple[NewChunk, ...]
     stated_title: str | None = None
     """The title that the source's own fields give, apart from its text."""

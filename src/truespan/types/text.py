@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from math import inf
 from operator import itemgetter
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Struct
@@ -85,7 +86,7 @@ class PageStart(NamedTuple):
         return self.page if self.unit in _PAGES else None
 
 
-class Block(Struct, frozen=True):
+class Block(Struct, frozen=True, gc=False):
     """A piece of a source in reading order, with its place in the source's structure.
 
     Offsets of figures and pages are of `text`, ascending. A block may have a figure and no text.
@@ -403,16 +404,56 @@ class Sentence(NamedTuple):
     end: int
 
 
-class Sentences(Sequence[Sentence]):
-    """The sentences of a text as their offsets; each is made when it is asked for.
+RowT = TypeVar("RowT", bound=tuple[object, ...])
 
-    There are six for each chunk, and most of what is done with them needs the offsets only.
+
+class NumberedRows(Sequence[RowT]):
+    """Rows that begin with their number from 0, kept as columns; each is made when it is asked for.
+
+    For sentences: there are six for each chunk, and most of what is done with them needs a column.
     """
 
-    __slots__ = ("ends", "starts")
+    __slots__ = ("columns",)
+
+    def __init__(self, *columns: Sequence[object]) -> None:
+        self.columns = columns
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[RowT]: ...
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @overload
+    def __getitem__(self, index: int) -> RowT: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[RowT]: ...
+    def __getitem__(self, index: int | slice) -> RowT | list[RowT]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        return self.make(place, *(column[place] for column in self.columns))
+
+    @abstractmethod
+    def make(self, *cells: Any) -> RowT:
+        """Return a row with its number and the cells of its columns."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)!r})"
+
+
+class Sentences(NumberedRows[Sentence]):
+    """The sentences of a text as their offsets."""
+
+    __slots__ = ()
 
     def __init__(self, starts: Sequence[int], ends: Sequence[int]) -> None:
-        self.starts, self.ends = starts, ends
+        super().__init__(starts, ends)
 
     @classmethod
     def of(cls, sentences: Sequence[Sentence]) -> Sentences:
@@ -422,29 +463,19 @@ class Sentences(Sequence[Sentence]):
         starts = array("I", [sentence.start for sentence in sentences])
         return Sentences(starts, array("I", [sentence.end for sentence in sentences]))
 
-    def __len__(self) -> int:
-        return len(self.starts)
+    @property
+    def starts(self) -> Sequence[int]:
+        return cast("Sequence[int]", self.columns[0])
 
-    @overload
-    def __getitem__(self, index: int) -> Sentence: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sentence]: ...
-    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
-        if isinstance(index, slice):
-            return [self[sid] for sid in range(*index.indices(len(self)))]
-        sid = range(len(self))[index]
-        return Sentence(sid, self.starts[sid], self.ends[sid])
+    @property
+    def ends(self) -> Sequence[int]:
+        return cast("Sequence[int]", self.columns[1])
+
+    def make(self, *cells: Any) -> Sentence:
+        return Sentence(*cells)
 
     def __iter__(self) -> Iterator[Sentence]:
         return map(Sentence, range(len(self)), self.starts, self.ends)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Sentences({list(self)!r})"
 
 
 class Span(NamedTuple):
