@@ -196,8 +196,9 @@ class Documents(Part):
                 numbers=[*{chunk.document for chunk in chunks}],
             )
             found = [row for row in pending if row[1:] in marked]
-            partial = {key for key, *own in pending if (*own,) not in marked}
-            keys = {key for key, *_ in found}
+            keys, partial = {row[0] for row in found}, set[int]()
+            if len(found) < len(pending):
+                partial = {row[0] for row in pending if row[1:] not in marked}
             # Revisions of which no other chunk is pending are updated along their keys.
             session.execute(
                 """UPDATE states SET state = 'embedded', warning = NULL
@@ -205,11 +206,12 @@ class Documents(Part):
                      AND generation = :generation AND state = 'pending'""",
                 keys=[*keys - partial],
             )
-            session.execute(
-                """UPDATE states SET state = 'embedded', warning = NULL
-                   WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
-                ids=[chunk_id for key, chunk_id, _ in found if key in partial],
-            )
+            if partial:
+                session.execute(
+                    """UPDATE states SET state = 'embedded', warning = NULL
+                       WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
+                    ids=[chunk_id for key, chunk_id, _ in found if key in partial],
+                )
             tally_each(session, {(key, scope.generation.number) for key in keys})
             session.touch_world()
 
