@@ -518,15 +518,16 @@ class TokenMap:
 
     def count(self, start: int, end: int) -> int:
         """Return the exact number of tokens of `text[start:end]`."""
-        start, end = max(start, 0), min(end, len(self.text))
+        text, match = self.text, self.lone.match
+        start, end = max(start, 0), min(end, len(text))
         if start >= end:
             return 0
         inner_start, inner_end = start, end
-        if not self._divides(start):
-            word_end = self.lone.search(self.text, start, end)
+        if start and not match(text, start - 1) and not match(text, start):
+            word_end = self.lone.search(text, start, end)
             inner_start = word_end.start() if word_end else end
-        if not self._divides(end):
-            while inner_end > inner_start and not self.lone.match(self.text, inner_end - 1):
+        if end < len(text) and not match(text, end - 1) and not match(text, end):
+            while inner_end > inner_start and not match(text, inner_end - 1):
                 inner_end -= 1
         first, last = bisect_left(self.starts, inner_start), bisect_left(self.starts, inner_end)
         tokens = self.totals[last] - self.totals[first]
@@ -542,7 +543,3 @@ class TokenMap:
         room = self.totals[first] + limit
         last = bisect_right(self.totals, room) - 1
         return self.starts[last] if last < len(self.starts) else len(self.text)
-
-    def _divides(self, offset: int) -> bool:
-        text, match = self.text, self.lone.match
-        return offset in (0, len(text)) or bool(match(text, offset - 1) or match(text, offset))
