@@ -254,8 +254,8 @@ class _Run:
         documents = self._deps.store.documents(self._scope, named=doc_ids)
         known = {document.doc_id: document for document in documents}
         group = _Group()
+        self._log.enter(Phase.READING)
         for source in self._sources:
-            self._log.enter(Phase.READING)
             try:
                 self._add(group, source, known.get(source.doc_id))
             except SourceRefused as error:
@@ -264,6 +264,7 @@ class _Run:
             if group.chunks >= GROUP_CHUNKS:
                 self._index(group)
                 group = _Group()
+                self._log.enter(Phase.READING)
         self._index(group)
         clear_retired(self._deps, self._scope)
         self._derive_metadata()
