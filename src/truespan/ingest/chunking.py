@@ -184,6 +184,8 @@ def _all_fit(starts: list[int], ends: list[int], tokens: TokenMap, limit: int) -
     """Say whether no span has more than `limit` tokens; counts exactly only close to the limit."""
     import numpy as np
 
+    if tokens.total + _CUT_WORDS <= limit:
+        return True
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
     # The same type as the map's: otherwise the whole map would be converted for the comparison.
     before = totals[np.searchsorted(units, np.array(starts, units.dtype))].astype(np.int64)

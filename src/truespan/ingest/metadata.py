@@ -89,9 +89,9 @@ def keywords(text: str) -> list[str]:
     """Return the words that a text uses most often and most evenly, without common words."""
     # A word is ranked by its count times the number of tenths of the text it occurs in, so that a
     # single scene does not represent a book.
-    counts: Counter[str] = Counter()
-    spread: Counter[str] = Counter()
-    spellings: Counter[str] = Counter()
+    every: list[str] = []
+    every_folded: list[str] = []
+    once_a_part: list[str] = []
     # The beginning of each tenth of the text, in whole words.
     width = -(-len(text) // _PARTS) or 1
     for start in range(0, len(text), width):
@@ -109,9 +109,10 @@ def keywords(text: str) -> list[str]:
         else:
             words = _WORD.findall(sample)
             folded = [word.casefold() for word in words]
-        spellings.update(words)
-        counts.update(folded)
-        spread.update({*folded})
+        every += words
+        every_folded += folded
+        once_a_part += {*folded}
+    spellings, counts, spread = Counter(every), Counter(every_folded), Counter(once_a_part)
     wanted = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
     scores = list(map(mul, map(counts.__getitem__, wanted), map(spread.__getitem__, wanted)))
     # Only words with the best scores are compared by their letters, too.

@@ -7,6 +7,7 @@ which gives the same counts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -66,6 +67,8 @@ def count_terms(texts: Sequence[str], language: str) -> TermCounts:
     import numpy as np
 
     stemmer, total = stemmer_of(language), max(len(texts), 1)
+    if sum(map(len, texts)) < _FEW:
+        return _count_few(texts, stemmer)
     sizes = np.zeros(len(texts), np.int64)
     found: list[str] = []
     numbers, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -84,18 +87,30 @@ def count_terms(texts: Sequence[str], language: str) -> TermCounts:
     return TermCounts(terms, sizes.tolist(), term, pairs - term * total, count)
 
 
+def _count_few(texts: Sequence[str], stemmer: str) -> TermCounts:
+    """Count the terms of short texts, such as a document of one paragraph."""
+    import numpy as np
+
+    stem, sizes = stem_function(stemmer), list[int]()
+    found: dict[str, list[tuple[int, int]]] = {}
+    for place, text in enumerate(texts):
+        words = split_words(text)
+        sizes.append(len(words))
+        for term, count in Counter([stem(word[:LONGEST]) for word in words]).items():
+            found.setdefault(term, []).append((place, count))
+    terms = sorted(found)
+    rows = [(number, *pair) for number, term in enumerate(terms) for pair in found[term]]
+    return TermCounts(terms, sizes, *np.array(rows, np.int64).reshape(-1, 3).T)
+
+
 def _number_parts(
     texts: Sequence[str], stemmer: str
 ) -> Iterator[tuple[NDArray[np.int64], _Numbered]]:
     """Yield which texts were numbered together, and their words."""
     import numpy as np
 
-    every = np.arange(len(texts))
-    if sum(map(len, texts)) < _FEW:
-        yield every, _number_words(texts, stemmer)
-        return
     if folded := _fold_all(texts):
-        yield every, _number_bytes(texts, folded, stemmer)
+        yield np.arange(len(texts)), _number_bytes(texts, folded, stemmer)
         return
     # Few texts of a document have other characters; only those take the general path.
     simple = np.array([fold_bytes(text) is not None for text in texts], bool)
