@@ -163,6 +163,7 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
     assert explained["thresholds"] == {"low": 0.25, "high": 0.55}
 
 
+@proves("calibration.from-documents")
 def test_a_world_is_measured_again_only_after_it_has_grown_a_lot(tmp_path: Path) -> None:
     here = place(tmp_path, embedder=ScoreEmbedder(), watched=True, defaults="recommended")
     world = here.world(**chapters(30))

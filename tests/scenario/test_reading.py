@@ -74,6 +74,7 @@ def test_the_position_is_read_from_the_store_once_and_before_the_index_is_asked(
     assert first < here.journal.index("embedder.embed_query")
 
 
+@proves("reading.position-read-first")
 @pytest.mark.parametrize("mode", ["meaning", "auto"])
 def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) -> None:
     here = place(tmp_path, watched=True)
@@ -83,9 +84,11 @@ def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) ->
     reader.retrieve(QUERY, mode=mode)
 
     assert here.journal.count("index.start_search") == 1
-    assert here.journal.index("index.start_search") < here.journal.index("store.tail")
+    begin = here.journal.index("index.start_search")
+    assert here.journal.index("store.positions") < begin < here.journal.index("store.tail")
 
 
+@proves("reading.position-read-first")
 def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_path: Path) -> None:
     here = place(tmp_path, index=Watching(), watched=True)
     _, reader = reading(here, 40)
@@ -101,8 +104,10 @@ def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_pa
     reader.retrieve(QUERY, mode="auto")
 
     assert before == [1]
+    assert here.journal.index("store.positions") < here.journal.index("store.vectors")
 
 
+@proves("reading.position-read-first")
 @pytest.mark.parametrize(("query", "mode"), [("lamp", "words"), ('"lamp"', "auto")])
 def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
     tmp_path: Path, query: str, mode: str
@@ -114,6 +119,7 @@ def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
     reader.retrieve(query, mode=mode)
 
     assert not [call for call in here.journal if call.startswith("index.")]
+    assert here.journal.count("store.positions") == 1
 
 
 @proves("reading.position-read-first", "reading.deterministic")
