@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
 
@@ -64,7 +64,7 @@ def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Load
         for block in loaded.blocks
     ):
         raise SourceEmpty(shown)
-    properties = {
+    properties: dict[str, Any] = {
         name: tuple(filter(None, map(_one_line, value)))
         if isinstance(value, tuple)
         else value and _one_line(value)
