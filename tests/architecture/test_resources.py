@@ -22,6 +22,7 @@ HARMLESS = {
     "files/sources.py:_resolve": "looks at names, which needs no descriptor",
     "files/sources.py:exists": "looks at a name, and whatever is unknown exists",
     "files/sources.py:_add_file": "looks at a name; reading the file follows",
+    "files/sources.py:_add_folder": "looks at names, which needs no descriptor",
     "files/watch.py:_begin": "waits and tries again, whatever it was",
     "http/server.py:_listen": "binds a socket that is open, with the reason in the message",
     "index/edge/channel.py:published": "a start of the process follows, which needs more",

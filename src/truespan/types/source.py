@@ -480,7 +480,7 @@ def to_utf8(path: str) -> str:
 
 
 _UNSHOWN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, line ends, marks of direction, and bytes that are not UTF-8."""
+"""Control characters, line ends, what turns the direction of text, and bytes that are not UTF-8."""
 
 
 def display_path(path: str) -> str:
