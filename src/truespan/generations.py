@@ -260,7 +260,7 @@ class Generations(Struct, frozen=True):
             log = JobLog(components.store, scope, job, components.clock, on_progress, trace=trace)
             with log.record_end():
                 report = build_generation(deps, scope, log)
-        IngestJobs(components, scope).complete_generation(scope)
+        IngestJobs(components, scope).count_and_calibrate(scope)
         return replace(report, job=job)
 
     def _delete_retired(self) -> None:
@@ -358,4 +358,4 @@ def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTr
     generations._delete_retired()
     scope = generations._scope_of(json.loads(job.request)["generation"])
     build_generation(replace(generations._deps(scope), trace=trace), scope, log)
-    IngestJobs(access.components, scope).complete_generation(scope)
+    IngestJobs(access.components, scope).count_and_calibrate(scope)

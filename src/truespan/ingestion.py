@@ -191,7 +191,7 @@ class IngestJobs:
         if job.shares:
             pipeline.finish_request(deps, scope, request, log)
             done = self._components.store.job_documents(scope, job.id)
-            self._complete(document.doc_id for document in done)
+            self._count_and_calibrate_each(document.doc_id for document in done)
             return WorkOutcome.DONE
         found = pipeline.find_sources(deps, scope, request)
         shares = (
@@ -212,7 +212,7 @@ class IngestJobs:
         if shares and not self._claim(job, found.sources, log):
             return WorkOutcome.TAKEN
         report = pipeline.run_request(deps, scope, request, found, log)
-        self._complete((source.doc_id for source in found), report)
+        self._count_and_calibrate_each((source.doc_id for source in found), report)
         return WorkOutcome.DONE
 
     def _claim(self, job: Job, sources: Sequence[Source], log: JobLog) -> bool:
@@ -247,17 +247,19 @@ class IngestJobs:
                 discard_cancelled(components, scope, job)
                 raise
             discard_uploads(components, scope, job)
-        self._complete((source.doc_id for source in found), report)
+        self._count_and_calibrate_each((source.doc_id for source in found), report)
         return replace(report, job=job.id)
 
-    def _complete(self, doc_ids: Iterable[str], report: IngestReport | None = None) -> None:
-        """Complete each generation after documents of these ids were ingested, as reported."""
+    def _count_and_calibrate_each(
+        self, doc_ids: Iterable[str], report: IngestReport | None = None
+    ) -> None:
+        """Count words and calibrate in each generation after these documents were ingested."""
         lost = self._components.store.take_lost_words(self.scope.world)
         named = None if lost else frozenset(doc_ids)
         for scope in (self.scope, *(each.scope for each in self._other_generations(self.scope))):
-            self.complete_generation(scope, named=named, report=report)
+            self.count_and_calibrate(scope, named=named, report=report)
 
-    def complete_generation(
+    def count_and_calibrate(
         self,
         scope: Scope,
         *,

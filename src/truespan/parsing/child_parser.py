@@ -102,11 +102,11 @@ class ChildFailed(Exception):
 
 
 @dataclass(slots=True)
-class _Clock:
+class _Deadline:
     """Until when a child has time, and whether it was killed because that was over."""
 
     end: float
-    late: bool = False
+    passed: bool = False
 
 
 class ChildLink:
@@ -165,21 +165,21 @@ class ChildLink:
             self._await_greeting()
         head = pack_request(task, name, len(document), limits, options)
         small = len(document) < _PIECE
-        with self._limit_time(limits.wall) as clock:
+        with self._limit_time(limits.wall) as deadline:
             with contextlib.suppress(OSError):
                 # A child that does not read all of it may still have an answer.
                 for part in (head + document,) if small else (head, document):
-                    self._send(part, clock)
+                    self._send(part, deadline)
             try:
-                if self._receive(len(BEGUN), clock) != BEGUN:
-                    raise ChildFailed(SourceTooCostly) if clock.late else ChildGone
-                loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, clock))
+                if self._receive(len(BEGUN), deadline) != BEGUN:
+                    raise ChildFailed(SourceTooCostly) if deadline.passed else ChildGone
+                loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, deadline))
                 if length > (limits.output if loaded else _LONGEST_REFUSAL):
                     raise ChildFailed(SourceTooLarge)
-                answer = Answer(loaded, last, self._receive_all(length, clock))
+                answer = Answer(loaded, last, self._receive_all(length, deadline))
             except EOFError:
-                raise self._failure(limits, clock.late) from None
-        if clock.late:  # The time was over between the answer and this line: it was killed.
+                raise self._failure(limits, deadline.passed) from None
+        if deadline.passed:  # The time was over between the answer and this line: it was killed.
             raise ChildFailed(SourceTooCostly)
         return answer
 
@@ -189,65 +189,65 @@ class ChildLink:
         A machine that is overloaded or has no memory is no broken installation: only a child that
         ended by itself says that.
         """
-        with self._limit_time(self._start_seconds) as clock:
-            self._greeted = self._receive(len(GREETING), clock) == GREETING
+        with self._limit_time(self._start_seconds) as deadline:
+            self._greeted = self._receive(len(GREETING), deadline) == GREETING
         if not self._greeted:
-            ended_by_itself = not clock.late and self._process.wait() >= 0
+            ended_by_itself = not deadline.passed and self._process.wait() >= 0
             kind, advice = LoaderNotStarted, None
             if ended_by_itself:
                 kind, advice = LoaderCrashed, _NOT_STARTED
             raise ChildFailed(kind, advice)
 
     @contextlib.contextmanager
-    def _limit_time(self, seconds: float) -> Iterator[_Clock]:
-        """Kill the child after so many seconds; the clock says whether that happened.
+    def _limit_time(self, seconds: float) -> Iterator[_Deadline]:
+        """Kill the child after so many seconds; the deadline says whether that happened.
 
-        Where a pipe can be waited for, waiting for it looks at the clock. A thread for each request
-        would cost more than a short document does.
+        Where a pipe can be waited for, the wait ends then. A thread for each request would cost
+        more than a short document does.
         """
-        clock = _Clock(time.monotonic() + seconds)
+        deadline = _Deadline(time.monotonic() + seconds)
         if not _WINDOWS:
-            yield clock
+            yield deadline
             return
-        timer = threading.Timer(seconds, self._end_late, (clock,))
+        timer = threading.Timer(seconds, self._end_late, (deadline,))
         timer.daemon = True
         timer.start()
         try:
-            yield clock
+            yield deadline
         finally:
             timer.cancel()
 
-    def _end_late(self, clock: _Clock) -> None:
-        clock.late = True
+    def _end_late(self, deadline: _Deadline) -> None:
+        deadline.passed = True
         self._process.kill()
 
-    def _await_pipe(self, pipe: int, clock: _Clock, *, to_write: bool = False) -> None:
+    def _await_pipe(self, pipe: int, deadline: _Deadline, *, to_write: bool = False) -> None:
         """Wait until a pipe can be used, at the latest because the child was killed."""
-        if not _WINDOWS and not clock.late:
+        if not _WINDOWS and not deadline.passed:
             poll = select.poll()
             poll.register(pipe, select.POLLOUT if to_write else select.POLLIN)
-            left = clock.end - time.monotonic()
+            left = deadline.end - time.monotonic()
             if left <= 0 or not poll.poll(math.ceil(left * 1000)):
-                self._end_late(clock)
+                self._end_late(deadline)
 
-    def _send(self, data: bytes, clock: _Clock) -> None:
+    def _send(self, data: bytes, deadline: _Deadline) -> None:
         requests = self._process.stdin
         assert requests is not None
         pipe, rest = requests.fileno(), memoryview(data)
         # One that was killed may take a moment to end, and its pipe is full until then.
-        while rest and not clock.late:
+        while rest and not deadline.passed:
             try:
                 rest = rest[os.write(pipe, rest[:_PIECE] if _WINDOWS else rest) :]
             except BlockingIOError:
-                self._await_pipe(pipe, clock, to_write=True)
+                self._await_pipe(pipe, deadline, to_write=True)
 
-    def _receive(self, length: int, clock: _Clock) -> bytes:
+    def _receive(self, length: int, deadline: _Deadline) -> bytes:
         """Return the next bytes of the child's answers, fewer if it ended."""
         answers = self._process.stdout
         assert answers is not None
         pipe, received = answers.fileno(), self._received
         while len(received) < length:
-            self._await_pipe(pipe, clock)
+            self._await_pipe(pipe, deadline)
             piece = os.read(pipe, _PIECE)
             if not piece:
                 break
@@ -257,8 +257,8 @@ class ChildLink:
         del received[:length]
         return content
 
-    def _receive_all(self, length: int, clock: _Clock) -> bytes:
-        content = self._receive(length, clock)
+    def _receive_all(self, length: int, deadline: _Deadline) -> bytes:
+        content = self._receive(length, deadline)
         if len(content) < length:
             raise EOFError
         return content
@@ -282,7 +282,7 @@ class ChildLink:
         A library that cannot get memory often ends the process. That it held much of what it may
         have is then the only sign of the reason. Where this process once held more than that, the
         peak of the child is unknown, and only how it ended tells. The status is not taken from the
-        process object, which the clock may change at the same time.
+        process object, which the timer may change at the same time.
         """
         status, peak = None, 0
         if not _WINDOWS:

@@ -244,12 +244,12 @@ class ReaderRetriever(Struct, frozen=True):
         vector = self.pipeline.query_vector(scope, attempt.world, request.query.strip())
         deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
         by_words = mode is Mode.WORDS or (mode is Mode.AUTO and bool(find_phrases(request.query)))
-        closest = None
+        wait_for_hits = None
         if not by_words:
             # The index computes in single precision, hence the margin.
             least = None if floor is None else max(floor - ROUNDING, 0.0)
             limit = (most if mode is Mode.MEANING else fused.POOL) + SLACK
-            closest = start_hits(deps.index, scope, vector, least, limit=limit)
+            wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
         store = deps.store
         with self.pipeline.trace.stage(Stage.TAIL):
             tail = self.tails.tail(scope, ref, position.sid, position.chunking)
@@ -262,12 +262,14 @@ class ReaderRetriever(Struct, frozen=True):
             for chunk in tail
             if chunk.text_hash in scores
         ]
-        if closest is not None and mode is Mode.MEANING:
-            return BookSearch(self.pipeline, scope, vector, parts, closest)
+        if wait_for_hits is not None and mode is Mode.MEANING:
+            return BookSearch(self.pipeline, scope, vector, parts, wait_for_hits)
         with self.pipeline.trace.stage(Stage.WORDS):
             words = score_read(store, scope, attempt.world, position, parts, request.query)
         weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
-        return FusedBookSearch(self.pipeline, scope, vector, floor, parts, words, weight, closest)
+        return FusedBookSearch(
+            self.pipeline, scope, vector, floor, parts, words, weight, wait_for_hits
+        )
 
 
 class BookSearch(Struct, frozen=True):
@@ -280,7 +282,7 @@ class BookSearch(Struct, frozen=True):
     scope: Scope
     vector: Vector
     tail: list[Visible]
-    closest: Callable[[], HitPager]
+    wait_for_hits: Callable[[], HitPager]
     """Waits for the hits of the index, which was queried already."""
     _known: dict[ChunkId, list[Visible]] = field(default_factory=dict)
 
@@ -303,7 +305,7 @@ class BookSearch(Struct, frozen=True):
 
         deps, scope = self.pipeline.deps, self.scope
         with deps.trace.stage(Stage.HITS):
-            pager = self.closest()
+            pager = self.wait_for_hits()
         # One more than are wanted shows where those end, in nearly every search.
         fetched = fetch_pages(deps, scope, pager, k=k + 1, missing=missing, records={})
         if failures := _without_vector(fetched.verified):

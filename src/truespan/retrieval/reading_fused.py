@@ -86,7 +86,7 @@ class FusedBookSearch(Struct, frozen=True):
     tail: list[Visible]
     words: ReadScores
     weight: float
-    closest: Callable[[], HitPager] | None
+    wait_for_hits: Callable[[], HitPager] | None
     """Waits for the closest hits of the index, which was queried already. Without one, only chunks
     with a word of the query are candidates, and none follow."""
     _scores: dict[int, float | None] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class FusedBookSearch(Struct, frozen=True):
         """Rank what may be among the best, and verify it in this order until there is enough."""
         if self.words.query.phrases:
             visible = self._find_phrases(k, select)
-        elif self.closest is None:
+        elif self.wait_for_hits is None:
             visible = self._find_words(k, select)
         else:
-            visible = self._find_blended(self.closest, k, select)
+            visible = self._find_blended(self.wait_for_hits, k, select)
         only_repaired = self._repairs.keys() - self._failures.keys()
         failures = {**self._repairs, **self._failures}
         changes = self._changes[-1] if self._changes else None
@@ -112,7 +112,7 @@ class FusedBookSearch(Struct, frozen=True):
         return Found(visible, fetched)
 
     def _find_blended(
-        self, closest: Callable[[], HitPager], k: int, select: Select
+        self, wait_for_hits: Callable[[], HitPager], k: int, select: Select
     ) -> list[Visible]:
         """Rank the best by words and the closest, and then what follows by similarity."""
         words = self.words
@@ -120,7 +120,7 @@ class FusedBookSearch(Struct, frozen=True):
         # Now, while the index searches.
         self._compare(named)
         with self.pipeline.trace.stage(Stage.HITS):
-            pager = closest()
+            pager = wait_for_hits()
         scored, hits = self._score_closest(pager, named)
         least = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else None
         bound = -inf if least is None else _rounded(least)

@@ -74,8 +74,8 @@ _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
 _RECIPES: Final = f"""r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
     ON w.revision = r.key AND w.generation = :generation"""
 _OLDEST: Final = 16
-"""Of so many of the oldest documents it is known whether their words are counted: those of an
-earlier version of the library are among them."""
+"""How many of the oldest documents are looked at too: those that an earlier version of the library
+counted are among them."""
 _OWN: Final = (0, 0)
 """Stands for the revision that a row belongs to alone: no document has the number 0."""
 

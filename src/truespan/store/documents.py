@@ -161,7 +161,7 @@ class Documents(Part):
         world, profile = scope.world, scope.profile.id
         with self._db.write(scope, bulk=True) as session:
             # Only for text that is still there: another run may have replaced and purged it. The
-            # rows of a revision are purged together.
+            # rows of a revision are purged together, so one chunk shows that all are there.
             known = list(vectors)
             if not revisions or _with_chunks(session, revisions) < {*revisions}:
                 found = session.all(

@@ -102,7 +102,7 @@ class WrittenWords(NamedTuple):
 
 
 SEGMENT_CHUNKS: Final = 2560
-"""Revisions share rows up to so many chunks: that many are counted again if one of them goes.
+"""Revisions share rows up to so many chunks: that many are counted again if one of them is purged.
 Rows of even more revisions would not fit in the pages of SQLite, and take twice the space."""
 
 

@@ -97,7 +97,7 @@ class EdgeLink:
         """Send a call, and return what waits for its result and raises its errors.
 
         Nothing is sent before the wait if that means to connect: a process may have to be started.
-        A call that is never waited for takes its connection with it, as its reply is not read.
+        If nobody waits, the connection is closed with the reply unread.
         """
         message = encode_call(name, arguments)
         connection = self._take_free()
