@@ -178,12 +178,17 @@ def test_who_waited_too_long_is_told_so_and_the_work_still_counts_until_it_ends(
 
 
 def test_who_goes_away_leaves_the_thread_taken_until_its_work_ends() -> None:
-    go_on = threading.Event()
+    began, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        assert go_on.wait(30)
 
     async def asked() -> None:
         tried = pool()
-        waiting = asyncio.ensure_future(tried.run(lambda: go_on.wait(30)))
-        await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(tried.run(work))
+        while not began.is_set():
+            await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
