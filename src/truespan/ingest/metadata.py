@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
+from itertools import compress, filterfalse
 from operator import mul
 from typing import Any
 
@@ -19,11 +21,16 @@ MOST_OUTLINE = 500
 _PARTS = 10
 _SAMPLE = 2_000
 """Characters read from each tenth of a text to find keywords."""
+_SHORT = 400
+"""Characters of a text in which words are found one by one in less time."""
 _LEAST_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:[^\]\s]+\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
 _ASCII_WORD = re.compile(_WORD.pattern, re.ASCII)
 """Finds the same in a text of ASCII, in half the time."""
+_RUNS = bytes(byte if chr(byte).isalnum() or chr(byte) in "_'-" else 32 for byte in range(128))
+_RUNS += bytes(128)
+"""Leaves the characters that words of ASCII consist of, and makes spaces of the others."""
 _COMMON = frozenset(
     """about above after again against also although always among another because been before
     being below between both came come could does doing done down during each ever every from
@@ -103,17 +110,16 @@ def keywords(text: str) -> list[str]:
             sample = sample.rpartition(" ")[0]
         if "[" in sample:
             sample = _MARKERS.sub(" ", sample)
-        if sample.isascii():
-            words = _ASCII_WORD.findall(sample)
-            folded = " ".join(words).lower().split()
-        else:
-            words = _WORD.findall(sample)
-            folded = [word.casefold() for word in words]
+        words, folded = _ascii_words(sample) if sample.isascii() else _words(sample)
         every += words
         every_folded += folded
         once_a_part += {*folded}
-    spellings, counts, spread = Counter(every), Counter(every_folded), Counter(once_a_part)
-    wanted = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
+    counts, spread = Counter(every_folded), Counter(once_a_part)
+    # A word that is used once has a lower score than all others.
+    repeated = [word for word, count in counts.items() if count > 1]
+    wanted = _without_common(repeated)
+    if len(wanted) < MOST_KEYWORDS:
+        wanted = _without_common(counts)
     scores = list(map(mul, map(counts.__getitem__, wanted), map(spread.__getitem__, wanted)))
     # Only words with the best scores are compared by their letters, too.
     least = min(sorted(scores)[-MOST_KEYWORDS:], default=0)
@@ -121,7 +127,30 @@ def keywords(text: str) -> list[str]:
     ranked = [word for _, word in sorted(best)[:MOST_KEYWORDS]]
     # Each in the spelling that the text uses most often.
     spelled: dict[str, list[str]] = {word: [] for word in ranked}
+    spellings = Counter(compress(every, map(spelled.__contains__, every_folded)))
     for spelling in spellings:
-        if (word := spelling.casefold()) in spelled:
-            spelled[word].append(spelling)
+        spelled[spelling.casefold()].append(spelling)
     return [min(found, key=lambda word: (-spellings[word], word)) for found in spelled.values()]
+
+
+def _words(text: str) -> tuple[list[str], list[str]]:
+    """Return the words of a text, and the same words to be compared."""
+    words = _WORD.findall(text)
+    return words, [word.casefold() for word in words]
+
+
+def _ascii_words(text: str) -> tuple[list[str], list[str]]:
+    """Return what `_words` does of a text of ASCII, in any order and with single letters."""
+    if len(text) < _SHORT:
+        found: list[str] = _ASCII_WORD.findall(text)
+        return found, " ".join(found).lower().split()
+    # No word extends beyond a run of such characters, and most runs are nothing but letters.
+    runs = text.encode().translate(_RUNS).decode().split()
+    words: list[str] = list(filter(str.isalpha, runs))
+    if len(words) < len(runs):
+        words += _ASCII_WORD.findall(" ".join(filterfalse(str.isalpha, runs)))
+    return words, " ".join(words).lower().split()
+
+
+def _without_common(words: Iterable[str]) -> list[str]:
+    return [word for word in words if len(word) >= _LEAST_LENGTH and word not in _COMMON]
