@@ -120,6 +120,40 @@ def test_damaged_metadata_are_neither_shown_nor_built_upon(here: Place) -> None:
     assert len(here.embedder.documents) == calls
 
 
+def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(here: Place) -> None:
+    world = here.world()
+    path = here.write("shelf/a.txt", TEXT)
+    folder = Path(path).parent
+    listed = folder.parent / "list.jsonl"
+    listed.write_text(json.dumps({"path": "shelf/a.txt"}))
+    world.ingest(path)
+    calls = len(here.embedder.documents)
+
+    def again(*paths: str, manifest: str | None = None) -> Document:
+        report = world.ingest(paths, manifest=manifest)
+        assert (report.unchanged, report.ingested) == (1, [])
+        assert [entry.state for entry in world.jobs.documents(report.job)] == ["unchanged"]
+        return world.documents.get(1)
+
+    first = again(path)
+    assert (first.shown_path, first.origin) == ("shelf/a.txt", "")
+    # Found below another folder, more of its path is known.
+    assert again(str(folder.parent)).shown_path == f"{folder.parent.name}/shelf/a.txt"
+    assert again(path).shown_path == f"{folder.parent.name}/shelf/a.txt"
+    # Named by a manifest, and no longer.
+    assert again(manifest=str(listed)).origin.endswith("list.jsonl")
+    assert again(path).origin == ""
+    assert len(here.embedder.documents) == calls
+
+    # A label that was changed behind the library's back is not believed, but written anew.
+    here.sql("UPDATE revisions SET title = 'another'")
+    here.sql("UPDATE worlds SET changes = changes + 1")
+    assert world.documents.get(1).damaged
+    assert world.ingest(str(folder.parent)).unchanged == 0
+    assert not world.documents.get(1).damaged
+    assert again(path).title == first.title
+
+
 @proves("document.labels-cost-nothing")
 def test_a_source_url_is_of_one_document(here: Place) -> None:
     world = here.world()

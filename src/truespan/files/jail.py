@@ -243,9 +243,12 @@ def _read(opened: int, size: int, name: str, max_bytes: int) -> bytes:
     if size > max_bytes:
         raise _too_large(name, max_bytes)
     # It may grow while it is read, so one byte past the end is requested.
-    pieces, left = [], max_bytes + 1
-    wanted = size + 1
-    while left > 0 and (piece := os.read(opened, min(wanted, left))):
+    content = os.read(opened, size + 1)
+    if len(content) == size:
+        return content
+    pieces, left = [content], max_bytes + 1 - len(content)
+    wanted = size + 1 - len(content) or _PIECE
+    while content and left > 0 and (piece := os.read(opened, min(wanted, left))):
         pieces.append(piece)
         left -= len(piece)
         wanted = wanted - len(piece) or _PIECE

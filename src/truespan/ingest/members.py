@@ -6,8 +6,8 @@ While members are read, the bytes of one file and a piece of its members are kep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,9 +42,12 @@ _STATED_FIRST = ("title", "source_url")
 """What a member says of itself here counts more than what is declared of the whole file."""
 
 
-def declared_with_sidecar(deps: IngestDeps, source: Source) -> DocumentOptions:
+ReadSidecar: TypeAlias = Callable[[Source], tuple[str, bytes] | None]
+
+
+def declared_with_sidecar(read_sidecar: ReadSidecar, source: Source) -> DocumentOptions:
     """Return what is declared of a file, completed by its sidecar; a member has none of its own."""
-    sidecar = None if source.upload or source.member else deps.sources.read_sidecar(source)
+    sidecar = None if source.upload or source.member else read_sidecar(source)
     if sidecar is None:
         return source.declared
     try:
@@ -87,7 +90,7 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
 def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
     """Return the members of a file, or the one that the source names, and how many have no
     supported format; the file itself if it has none."""
-    declared = declared_with_sidecar(deps, replace(source, member=""))
+    declared = declared_with_sidecar(deps.sources.read_sidecar, replace(source, member=""))
     if declared.fields is None and holds_records(source.name):
         if source.member:
             advice = "It is a record: ingest its file, with the fields that make it a document."
@@ -156,6 +159,8 @@ class MemberReader:
 
     def __init__(self, deps: IngestDeps) -> None:
         self._deps = deps
+        # Looked up once: a run may read many files.
+        self._read_file = deps.sources.read
         self._opened = _OpenedFile("", "", "")
         self._members: dict[str, Member] = {}
 
@@ -164,7 +169,8 @@ class MemberReader:
         if source.refusal is not None:
             raise source_refusal(source.refusal.kind, source.name, source.refusal.advice)
         if not source.member:
-            return ReadSource(source.name, self._deps.read(source))
+            read = self._deps.read if source.upload else self._read_file
+            return ReadSource(source.name, read(source))
         opened = self._open(source)
         member = self._members.pop(source.member, None)
         if member is None and opened.missing < _MOST_MISSING:

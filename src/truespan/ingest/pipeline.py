@@ -61,6 +61,7 @@ from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
 from truespan.types.source import (
+    UNDECLARED,
     DocumentOptions,
     Entry,
     FoundSources,
@@ -115,10 +116,15 @@ class _DraftMaker:
         defaults = world.defaults if world else Defaults.CONTRACT
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
+        self._read_sidecar = deps.sources.read_sidecar
         self._recipes: dict[tuple[DocumentOptions, Traits, int], tuple[ParseOptions, str]] = {}
+        self._recorded_recipes: dict[tuple[object, ...], str] = {}
 
-    def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
-        """Return the source with all that is declared, and a draft unless nothing has changed."""
+    def make(self, source: Source, known: Document | None) -> tuple[Source | None, Draft | None]:
+        """Return the source with all that is declared, and a draft unless nothing has changed.
+
+        Without a draft, the source is None if all that is declared is as it was recorded, too.
+        """
         deps, scope = self._deps, self._scope
         page, line = None, 0
         from_web = source.is_page
@@ -134,25 +140,26 @@ class _DraftMaker:
                 content = with_encoding(page.content, page.content_type)
             else:
                 name, content, line = self._reader.read(source)
-        declared = source.declared if page else declared_with_sidecar(deps, source)
+        declared = source.declared if page else declared_with_sidecar(self._read_sidecar, source)
+        source_hash = sha256(content).hexdigest()
+        traits = traits_of(name, content)
+        if (
+            known is not None
+            and known.source_hash == source_hash
+            and page is None
+            and declared == UNDECLARED
+            and self._is_recorded(source, known, traits, line)
+        ):
+            return None, None
         if page is not None and declared.source_url is None:
             declared = replace(declared, source_url=page.url)
         if known is not None and (not source.origin or is_page(source.origin)):
             # A manifest line is complete; a command states only what changes.
             declared = declared.or_else(known.declared)
-        traits = traits_of(name, content)
         if declared.kind is None:
             declared = replace(declared, kind=traits.kind)
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
-        source_hash = sha256(content).hexdigest()
-        prepared = self._recipes.get((declared, traits, line))
-        if prepared is None:
-            options = self._preparation.parse_options(declared, traits)
-            recipe = self._preparation.recipe(
-                declared, deps.counter, pictures=traits.pictures, parse_options=options, line=line
-            )
-            prepared = self._recipes[declared, traits, line] = options, recipe
-        options, recipe = prepared
+        options, recipe = self._prepare(declared, traits, line)
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None
@@ -180,6 +187,44 @@ class _DraftMaker:
         if page is not None:
             draft = replace(draft, validators=Validators(page.etag, page.last_modified))
         return source, draft
+
+    def _prepare(
+        self, declared: DocumentOptions, traits: Traits, line: int
+    ) -> tuple[ParseOptions, str]:
+        """Return what of a source is parsed, and the recipe."""
+        prepared = self._recipes.get((declared, traits, line))
+        if prepared is None:
+            options = self._preparation.parse_options(declared, traits)
+            recipe = self._preparation.recipe(
+                declared,
+                self._deps.counter,
+                pictures=traits.pictures,
+                parse_options=options,
+                line=line,
+            )
+            prepared = self._recipes[declared, traits, line] = options, recipe
+        return prepared
+
+    def _is_recorded(self, source: Source, known: Document, traits: Traits, line: int) -> bool:
+        """Return whether a file of which nothing is declared now has the recipe and the labels that
+        are recorded.
+
+        What was declared of it before still counts, so its labels can differ only in where it was
+        found. `make` would come to the same result step by step, with more work for each file.
+        """
+        if source.origin or known.origin or known.quarantined or known.damaged:
+            return False
+        if not known.version or _shown_path(source, known) != known.shown_path:
+            return False
+        # All that `Document.declared` is made of: it need not be made for each of many documents.
+        key = (
+            *(known.kind, known.declared_title, known.declared_language, known.version),
+            *(known.chunking, known.tags, known.source_url, known.metadata, traits, line),
+        )
+        recipe = self._recorded_recipes.get(key)
+        if recipe is None:
+            recipe = self._recorded_recipes[key] = self._prepare(known.declared, traits, line)[1]
+        return recipe == known.recipe
 
     def _validators(self, source: Source, known: Document | None) -> Validators | None:
         """Return by what the stored version of a page is recognised; None if it must be read again
@@ -279,8 +324,10 @@ class _Run:
 
     def _add(self, group: _Group, source: Source, known: Document | None) -> None:
         """Add a source to the group, unless it is unchanged and complete."""
-        source, draft = self._drafts.make(source, known)
+        declared, draft = self._drafts.make(source, known)
         if draft is None and known is not None:
+            if declared is not None:
+                self._relabel(declared, known)
             self._add_unchanged(group, source, known)
         elif draft is not None:
             if draft.images:
@@ -305,8 +352,8 @@ class _Run:
                 self._log.line("info", f"{draft.doc_id} SANITIZE_AUDIT {found}")
             self._show(source.name)
 
-    def _add_unchanged(self, group: _Group, source: Source, known: Document) -> None:
-        """Update the labels of a document whose text is unchanged; resume it if incomplete."""
+    def _relabel(self, source: Source, known: Document) -> None:
+        """Update the labels of a document whose text is unchanged."""
         declared = source.declared
         version, tags = declared.version or DEFAULT_VERSION, declared.tags or ()
         if (
@@ -330,6 +377,9 @@ class _Run:
                 shown_path=source.shown_path,
             )
             self._note_labels(declared.language or known.language, declared.version)
+
+    def _add_unchanged(self, group: _Group, source: Source, known: Document) -> None:
+        """Count a document whose text is unchanged; resume it if incomplete."""
         revision = known.staged or known.active
         complete = known.embedded + known.skipped == known.chunks
         member = JobDocument(known.doc_id, known.name, DocumentState.UNCHANGED, chunks=known.chunks)

@@ -218,7 +218,7 @@ def plan_run(
     found: FoundSources,
     documents: Sequence[Document],
     *,
-    make_draft: Callable[[Source, Document | None], tuple[Source, Draft | None]],
+    make_draft: Callable[[Source, Document | None], tuple[Source | None, Draft | None]],
     have_vectors: Callable[[Sequence[TextHash]], Collection[TextHash]],
     estimate: Callable[[int, int], Estimate],
     removed: Sequence[Document] = (),

@@ -229,11 +229,14 @@ class JobLog(RunLog):
         self._check_running(record=due, phase=self._phase)
 
     def document(self, document: JobDocument) -> None:
-        super().document(document)
-        self.trace.count(CounterName.DOCUMENTS, 1, document.state)
+        state = document.state
+        self.trace.count(CounterName.DOCUMENTS, 1, state)
         self._news.documents[document.doc_id] = document
-        self._unchanged += document.state is DocumentState.UNCHANGED
-        self._failed += document.state is DocumentState.FAILED
+        if state is DocumentState.UNCHANGED:
+            self._unchanged += 1
+        elif state is DocumentState.FAILED:
+            super().document(document)
+            self._failed += 1
 
     def line(self, level: str, line: str) -> None:
         super().line(level, line)

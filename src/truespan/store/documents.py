@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
+from operator import itemgetter
 from typing import Any, Final, LiteralString
 
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
@@ -53,6 +54,9 @@ _LIST: Final = f"""
     LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
     WHERE d.world_id = :world AND d.deleted_at IS NULL
 """
+_NUMBER: Final = 7
+"""The place of the document's number in a row of the list; the other cells of `REVISION_CELLS`
+follow."""
 
 _FEW_PATHS: Final = 8
 """So many paths are looked up by their index. For more, the documents of the world are read: other
@@ -83,14 +87,20 @@ class Documents(Part):
         if named is not None:
             statement += " AND d.doc_id IN LIST(:ids)"
             values["ids"] = [*named]
-        # The plus keeps SQLite from walking the whole world to have a few documents in order.
-        statement += " ORDER BY d.number" if named is None else " ORDER BY +d.number"
+        if named is None:
+            statement += " ORDER BY d.number"
         with self._db.read(scope) as session:
             rows = session.all(statement, **values)
+        if named is not None:
+            # Sorted here: SQLite would walk the whole world to have a few documents in order, or
+            # copy all their cells.
+            rows.sort(key=itemgetter(_NUMBER))
         documents: list[Document] = []
-        for active, staged, chunks, embedded, quarantined, skipped, recorded, *own in rows:
-            cells = RevisionCells._make(own)
-            intact = recorded == revision_checksum(scope.world, cells)
+        world = scope.world
+        for row in rows:
+            active, staged, chunks, embedded, quarantined, skipped, recorded = row[:_NUMBER]
+            cells = RevisionCells._make(row[_NUMBER:])
+            intact = recorded == revision_checksum(world, cells)
             document = Document(
                 number=cells.document,
                 doc_id=cells.doc_id,

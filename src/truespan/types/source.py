@@ -151,7 +151,7 @@ class DocumentOptions(Struct, frozen=True):
 
     def or_else(self, earlier: DocumentOptions) -> DocumentOptions:
         """Return what is declared now, and where nothing is, what was declared before."""
-        if self == _UNDECLARED:
+        if self == UNDECLARED:
             return earlier
         names = self.__struct_fields__
         own = {name: value for name in names if (value := getattr(self, name)) is not None}
@@ -171,7 +171,7 @@ class DocumentOptions(Struct, frozen=True):
         return replace(declared, metadata=check_metadata(joined)) if joined else declared
 
 
-_UNDECLARED = DocumentOptions()
+UNDECLARED = DocumentOptions()
 
 
 class ParseOptions(NamedTuple):
