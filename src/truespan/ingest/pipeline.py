@@ -527,10 +527,16 @@ class _Run:
 
     def _show(self, current: str) -> None:
         done, counts = self._size_done + self._group_done, self._indexer.counts
-        fraction = min(done / self._size, 1.0) if self._size else 0.0
-        documents = self._documents, len(self._sources)
         self._log.progress(
-            Progress(fraction, *documents, self._chunks, counts.embedded, current, counts.reused)
+            Progress(
+                min(done / self._size, 1.0) if self._size else 0.0,
+                self._documents,
+                len(self._sources),
+                self._chunks,
+                counts.embedded,
+                current,
+                counts.reused,
+            )
         )
 
 

@@ -143,7 +143,7 @@ class Moved(Struct, frozen=True):
     after: str
 
 
-class Progress(Struct, frozen=True):
+class Progress(Struct, frozen=True, gc=False):
     """How far a run has come: `fraction` is of the bytes to read, the rest are counts so far."""
 
     fraction: float

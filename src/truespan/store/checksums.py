@@ -133,9 +133,9 @@ class RevisionCells(NamedTuple):
         return RevisionRef(self.document, self.number)
 
 
-_FLAGS: Final = slice(
+_FLAGS: Final = (
     RevisionCells._fields.index("language_declared") + 1,
-    RevisionCells._fields.index("language_stated") + 2,
+    RevisionCells._fields.index("language_stated") + 1,
 )
 """Where the cells that are true or false are, once the world is put before all cells."""
 
@@ -148,7 +148,8 @@ def revision_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
     """Return the checksum of a revision; the cells are those of `REVISION_CELLS`."""
     # Rows of earlier versions have no path to show, and were written without the last two cells.
     covered = [world, *(cells if cells[-2] is not None else cells[:-2])]
-    covered[_FLAGS] = map(plain, covered[_FLAGS])
+    for place in _FLAGS:
+        covered[place] = plain(covered[place])
     # As `checksum` does, without another copy of the cells: it is done for every document of a run.
     return blake2b(_encode(("revisions", covered)), digest_size=_SIZE).digest()
 

@@ -286,13 +286,12 @@ class Jobs(Part):
 
 def _write_news(session: Session, key: int, news: JobNews) -> None:
     """Write what became of sources, and lines of the log, of which the last ones are kept."""
-    sources = {source.doc_id: source for source in news.documents.values()}
     session.insert_many(
         "job_documents",
         ("job", "doc_id", "name", "state", "code", "reason", "chunks"),
         [
             (key, doc_id, found.name, found.state.value, found.code, found.reason, found.chunks)
-            for doc_id, found in sources.items()
+            for doc_id, found in news.documents.items()
         ],
         key=("job", "doc_id"),
     )

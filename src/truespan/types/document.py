@@ -154,7 +154,7 @@ def assets_token(source_hash: str, recipe: str) -> str:
     return f"{source_hash[:16]}-{recipe[:16]}"
 
 
-class Document(Struct, frozen=True):
+class Document(Struct, frozen=True, gc=False):
     """A document as it stands. `active` is None until its first revision is complete."""
 
     number: int

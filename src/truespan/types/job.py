@@ -64,7 +64,7 @@ class JobCounts(Struct, frozen=True):
     current: str = ""
 
 
-class JobDocument(Struct, frozen=True):
+class JobDocument(Struct, frozen=True, gc=False):
     """One source of a job. A failure has a code and a reason."""
 
     doc_id: str

@@ -327,7 +327,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
 """The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 
 
-class Source(Struct, frozen=True):
+class Source(Struct, frozen=True, gc=False):
     """A file that may become a document. `doc_id` is its identity within a world."""
 
     path: str
