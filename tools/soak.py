@@ -252,7 +252,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="truespan-soak-") as name:
+    # The index process may still be writing its last files when it was told to end.
+    temporary = tempfile.TemporaryDirectory(prefix="truespan-soak-", ignore_cleanup_errors=True)
+    with temporary as name:
         library = Path(name) / "library"
         with truespan.open(library, create=True) as opened:
             opened.create_world(WORLD)
