@@ -120,6 +120,7 @@ def test_damaged_metadata_are_neither_shown_nor_built_upon(here: Place) -> None:
     assert len(here.embedder.documents) == calls
 
 
+@proves("document.labels-cost-nothing")
 def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(here: Place) -> None:
     world = here.world()
     path = here.write("shelf/a.txt", TEXT)
