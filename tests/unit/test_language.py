@@ -1,18 +1,10 @@
 """Languages told from the beginning of a text, and texts of which none can be told."""
 
-import os
-import threading
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from tests.support.worlds import place
-from truespan.ingest import language, pipeline
 from truespan.ingest.language import (
     SAMPLE,
-    _Detector,
-    _load_classifier,
+    _classifier,
     detect_language,
     detector_name,
     normal_language,
@@ -105,7 +97,7 @@ def test_a_code_is_reduced_to_its_language(code: str, language: str) -> None:
 def test_scores_are_to_the_last_digit_those_of_the_detector_s_own_loop() -> None:
     from py3langid.langid import LanguageIdentifier
 
-    identifier = getattr(_load_classifier(), "__self__")  # noqa: B009 -- a bound method's
+    identifier = getattr(_classifier(), "__self__")  # noqa: B009 -- a bound method's
     texts = [*SENTENCES.values(), " ".join(SENTENCES.values()), "", "\x00", "a", "LOUD " * 80]
     differing = [
         text
@@ -114,117 +106,3 @@ def test_scores_are_to_the_last_digit_those_of_the_detector_s_own_loop() -> None
         != LanguageIdentifier._raw_score(identifier, text.encode()).tobytes()
     ]
     assert not differing
-
-
-class Loading:
-    """Loads a detector that finds one language, once it is let go on."""
-
-    def __init__(self) -> None:
-        self.begun, self.go_on = threading.Event(), threading.Event()
-        self.count = 0
-
-    def __call__(self) -> Callable[[str], tuple[str, float]]:
-        self.count += 1
-        self.begun.set()
-        assert self.go_on.wait(30)
-        return lambda _text: ("en", 1.0)
-
-
-@pytest.fixture
-def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
-    found = Loading()
-    monkeypatch.setattr(language, "_load_classifier", found)
-    return found
-
-
-def test_the_detector_is_loaded_once_however_many_need_it(loading: Loading) -> None:
-    detector = _Detector()
-    for _ in range(3):
-        detector.load_early()
-    assert loading.begun.wait(30)
-    threads = [threading.Thread(target=detector.load) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    loading.go_on.set()
-    for thread in threads:
-        thread.join(30)
-    detector.load_early()
-    assert detector.load()("") == ("en", 1.0)
-    assert loading.count == 1
-    assert detector._thread is not None
-    detector._thread.join(30)
-    assert not detector._thread.is_alive()
-
-
-def test_a_detector_that_could_not_be_loaded_early_is_loaded_when_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail() -> None:
-        raise MemoryError
-
-    detector = _Detector()
-    monkeypatch.setattr(language, "_load_classifier", fail)
-    detector.load_early()
-    with pytest.raises(MemoryError):
-        detector.load()
-    monkeypatch.setattr(language, "_load_classifier", lambda: str)
-    assert detector.load() is str
-
-
-def test_a_process_without_a_thread_left_loads_the_detector_when_needed(
-    loading: Loading, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    detector = _Detector()
-    monkeypatch.setattr(threading.Thread, "start", fail)
-    detector.load_early()
-    loading.go_on.set()
-    assert detector.load()("") == ("en", 1.0)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_fork_can_load_the_detector_while_its_parent_does(
-    loading: Loading, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(language._DETECTOR, "_classify", None)
-    monkeypatch.setattr(language._DETECTOR, "_thread", None)
-    language.prepare_detection()
-    assert loading.begun.wait(30)
-    child = os.fork()
-    if child == 0:
-        # What fails here must not become a second run of the tests.
-        try:
-            loading.go_on.set()
-            os._exit(language._DETECTOR.load()("") != ("en", 1.0))
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    loading.go_on.set()
-    assert language._DETECTOR.load()("") == ("en", 1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "declared", "prepared"),
-    [("a.md", None, 1), ("a.txt", None, 1), ("a.txt", "en", 0), ("a.html", None, 0)],
-)
-def test_the_detector_is_loaded_early_only_where_no_language_is_given(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    declared: str | None,
-    prepared: int,
-) -> None:
-    calls: list[None] = []
-    monkeypatch.setattr(pipeline, "prepare_detection", lambda: calls.append(None))
-    here = place(tmp_path)
-    world = here.world()
-    page = f"<html lang='en'><p>{SENTENCES['en']}</p></html>"
-    path = here.write(name, page if name == "a.html" else SENTENCES["en"])
-    assert world.ingest(path, language=declared).ingested == [name]
-    # Nor where nothing is to be read.
-    assert world.ingest(path, language=declared).unchanged == 1
-    here.library.close()
-    assert len(calls) == prepared

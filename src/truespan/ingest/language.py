@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from itertools import accumulate
-from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ def detect_language(text: str) -> str | None:
     # Most texts have enough letters in their first words.
     if all(letters < _FEWEST_LETTERS for letters in accumulate(weights)):
         return None
-    language, share = _DETECTOR.load()(sample)
+    language, share = _classifier()(sample)
     # Rounded, because the last digits of a sum of floats depend on the machine.
     known = language != _NO_LANGUAGE and round(share, 3) >= _LEAST_SHARE
     return language if known else None
@@ -71,50 +69,9 @@ def normal_language(code: str) -> str:
     return code.strip().replace("_", "-").split("-")[0].lower()
 
 
-class _Detector:
-    """Loads the detector when it is first needed, or before."""
-
-    def __init__(self) -> None:
-        self._classify: Callable[[str], tuple[str, float]] | None = None
-        self._thread: Thread | None = None
-
-    def load(self) -> Callable[[str], tuple[str, float]]:
-        if self._classify is None and self._thread is not None:
-            # In a fork of the process, the thread counts as ended.
-            self._thread.join()
-        if self._classify is None:
-            self._classify = _load_classifier()
-        return self._classify
-
-    def load_early(self) -> None:
-        """Begin to load it on a thread, unless that was done."""
-        if self._classify is None and self._thread is None:
-            # Not a daemon: the interpreter waits for it before it ends.
-            thread = Thread(target=self._try, name="language", daemon=False)
-            # Without a thread it is loaded when it is needed.
-            with suppress(RuntimeError):
-                thread.start()
-                self._thread = thread
-
-    def _try(self) -> None:
-        # Whoever needs the detector tries again, and gets the error.
-        with suppress(Exception):
-            self._classify = _load_classifier()
-
-
-_DETECTOR = _Detector()
-
-
-def prepare_detection() -> None:
-    """Begin to load the detector, where a language must be detected soon.
-
-    Most of the time that takes is spent outside the interpreter, so other threads can work.
-    """
-    _DETECTOR.load_early()
-
-
-def _load_classifier() -> Callable[[str], tuple[str, float]]:
-    """Return a new detector: that takes half a second and 70 MB."""
+@cache
+def _classifier() -> Callable[[str], tuple[str, float]]:
+    """Return the detector, created when first needed: that takes half a second and 70 MB."""
     import numpy as np
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 

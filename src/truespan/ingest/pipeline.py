@@ -32,7 +32,6 @@ from truespan.errors import (
 from truespan.ingest.draft import DEFAULT_VERSION, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
-from truespan.ingest.language import prepare_detection
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, declared_with_sidecar, expand_members
 from truespan.ingest.metadata import derive_metadata
@@ -163,9 +162,6 @@ class _DraftMaker:
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
             return source, None
-        if traits.unlabelled and not declared.language:
-            # While another process parses the source: it takes as long as a small one.
-            prepare_detection()
         with deps.trace.stage(Stage.BLOCKS):
             loaded = deps.parser.parse(name, content, options)
             if line:

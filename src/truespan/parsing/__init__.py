@@ -23,7 +23,6 @@ from truespan.parsing.detect import (
     PICTURED,
     RECOGNISED,
     SHEETS,
-    UNLABELLED,
     Format,
     decode,
     explain_refusal,
@@ -95,8 +94,6 @@ class Traits(NamedTuple):
     """Whether it is a message, which may quote others."""
     scans: bool
     """Whether text may be recognised in its pictures."""
-    unlabelled: bool
-    """Whether it cannot state its language, which must be declared or detected then."""
 
 
 def traits_of(name: str, data: bytes) -> Traits:
@@ -108,8 +105,7 @@ def traits_of(name: str, data: bytes) -> Traits:
 def _traits_of_format(found: Format | None) -> Traits:
     kind = DocumentKind.BOOK if found is Format.EPUB else DocumentKind.DOCUMENT
     is_mail = found is Format.EMAIL
-    pictures, sheets, scans = found in PICTURED, found in SHEETS, found in RECOGNISED
-    return Traits(kind, pictures, sheets, is_mail, scans, found in UNLABELLED)
+    return Traits(kind, found in PICTURED, found in SHEETS, is_mail, found in RECOGNISED)
 
 
 def can_recognise() -> bool:

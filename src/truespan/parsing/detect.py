@@ -83,8 +83,6 @@ ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})
 """Formats of files that are nothing but a collection of others."""
 RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
 """Formats of records, each of which may be a document."""
-UNLABELLED = RECORDS | {Format.TEXT, Format.MARKDOWN, Format.RTF, Format.NOTEBOOK}
-"""Formats of texts that cannot state their language."""
 HOLDERS = ARCHIVES | RECORDS | {Format.EMAIL}
 """Formats of files that several documents may be in."""
 PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.HTML})
