@@ -5,7 +5,7 @@ RUN python -m venv /opt/truespan
 ENV PATH=/opt/truespan/bin:$PATH
 WORKDIR /build
 COPY lock/server.txt lock/server.txt
-RUN pip install --require-hashes --only-binary=:all: --requirement lock/server.txt
+RUN pip install --no-deps --require-hashes --only-binary=:all: --requirement lock/server.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN pip install --no-deps --no-build-isolation --no-index . \

@@ -24,15 +24,17 @@ $(BIN)/python:
 	@echo "creating $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 
+# The lock files list every package, so pip resolves nothing (--no-deps). If it did, older versions of pip would choose
+# the newest release of a package that another one needs with an extra, and stop because that release is not pinned.
 $(VENV)/.runtime: $(BIN)/python lock/runtime.txt pyproject.toml
 	@echo "installing Truespan and its dependencies (a minute or two, once) ..."
-	@$(INSTALL) --require-hashes -r lock/runtime.txt
+	@$(INSTALL) --no-deps --require-hashes -r lock/runtime.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime lock/dev.txt
 	@echo "installing the development tools ..."
-	$(INSTALL) --require-hashes -r lock/dev.txt
+	$(INSTALL) --no-deps --require-hashes -r lock/dev.txt
 	@touch $@
 
 demo: $(VENV)/.runtime ## ingest a mystery, damage and repair it, and ask who did it
@@ -88,7 +90,7 @@ $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
 	@echo "installing Truespan and the frameworks ..."
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes -r lock/frameworks.txt
+		--no-deps --require-hashes -r lock/frameworks.txt
 	PATH="$(CURDIR)/$(FRAMEWORKS)/bin:$$PATH" $(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e .
 	@touch $@
@@ -103,7 +105,7 @@ test-frameworks: $(FRAMEWORKS)/.installed ## test the retrievers with LangChain,
 $(OCR)/.installed: lock/ocr.txt pyproject.toml
 	@echo "installing Truespan and text recognition ..."
 	$(PYTHON) -m venv $(OCR)
-	$(OCR)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r lock/ocr.txt
+	$(OCR)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r lock/ocr.txt
 	PATH="$(CURDIR)/$(OCR)/bin:$$PATH" $(OCR)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e .
 	@touch $@
@@ -142,7 +144,7 @@ $(BENCH)/.installed: lock/bench.txt pyproject.toml
 	@echo "installing Truespan and the peers of the benchmarks ..."
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes -r lock/bench.txt
+		--no-deps --require-hashes -r lock/bench.txt
 	PATH="$(CURDIR)/$(BENCH)/bin:$$PATH" $(BENCH)/bin/python -m pip install --quiet \
 		--disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -187,7 +189,7 @@ $(DOCS)/.installed: lock/docs.txt
 	@echo "installing the site generator ..."
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes -r lock/docs.txt
+		--no-deps --require-hashes -r lock/docs.txt
 	@touch $@
 
 docs: $(DOCS)/.installed ## build the documentation site in site/

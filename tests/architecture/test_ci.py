@@ -48,3 +48,16 @@ def test_the_documentation_site_is_built_from_a_lock_without_hosts() -> None:
     assert "zensical==" in lock
     assert "://" not in lock
     assert "site/" in (ROOT / ".gitignore").read_text("utf-8").splitlines()
+
+
+def test_lock_files_are_installed_with_hashes_and_without_resolving() -> None:
+    """An older pip resolves a package with an extra to its newest release, which has no hash."""
+    installs = [
+        line
+        for name in ("Makefile", "Dockerfile")
+        for line in (ROOT / name).read_text("utf-8").splitlines()
+        if "lock/" in line and ("-r lock/" in line or "--requirement lock/" in line)
+    ]
+
+    assert len(installs) == 7
+    assert [line for line in installs if "--no-deps --require-hashes" not in line] == []
