@@ -1,73 +1,92 @@
 """A span depends on nothing beyond its reach: a reader who is there would get the same one.
 
 The documents here have sentences that begin and end anywhere, words that count more or less when
-they are cut, and chapters of any length: what the cutters may rely on, and no more.
+they are cut, and chapters of any length: what the cutters may rely on, and no more. Others have
+headings, tables, lists and code.
 """
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.laws.texts import (
+    DOCUMENTS,
     LIMITS,
     PLENTY,
     PROFILES,
     Document,
     divided,
     document,
-    documents,
     often,
     sentence_profiles,
     sometimes,
     token_profiles,
     window_profiles,
 )
+from truespan.ingest.canonical import assemble
+from truespan.parsing.sentences import split_sentences
 from truespan.types.profile import SENTENCES, WINDOW, ChunkingProfile, OverlapMode, Strategy
-from truespan.types.text import CanonicalText, Place, Sentence
+from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence, Span
 
 _CUT_WITHIN_WORDS = Document(CanonicalText("000¡\n¡0"), divided("000¡\n¡0", [6]))
 # The beginning of this word counts more than the whole, and it is made of several sentences.
 _WITHIN_A_WORD = Document(
     CanonicalText("abcdefing zzzzzzzzz"), divided("abcdefing zzzzzzzzz", [2, 6, 9])
 )
+_LAMPS = " ".join(f"Lamp {number} is lit." for number in range(7))
+_FULL_AFTER_A_TABLE = document(f"lamp | oil\n\n{_LAMPS} Then the butler did it.")
+_ROWS = assemble([Block(BlockKind.TABLE, "a | b\nc d\nNone. At all. | e\nf | g")])
+_TABLE = Document(_ROWS, tuple(split_sentences(_ROWS)))
+_BAR_AHEAD = document("Lamps.\n\nThen | the butler.")
 
 
-def assert_reach_is_enough(doc: Document, profile: ChunkingProfile, limit: int) -> None:
+def readable_spans(
+    doc: Document, position: int, profile: ChunkingProfile, limit: int
+) -> list[Span]:
+    """Return the stored spans that nothing past a position decided, and those of the tail."""
+    stored = [span for span in doc.chunk_spans(profile, limit) if span.reach <= position]
+    short = doc.until(position).chunk_spans(profile, limit)
+    return [*stored, *(span for span in short if span.reach > position)]
+
+
+def assert_reach_is_exact(doc: Document, profile: ChunkingProfile, limit: int) -> None:
     """Cut the document short after each sentence and compare what should not have changed."""
-    spans = doc.chunk_spans(profile, limit)
     for position in range(len(doc.sentences)):
-        settled = [span for span in spans if span.reach <= position]
-        assert spans[: len(settled)] == settled
-        assert doc.until(position).chunk_spans(profile, limit)[: len(settled)] == settled
+        short = doc.until(position)
+        assert readable_spans(doc, position, profile, limit) == short.chunk_spans(profile, limit)
 
 
 @often
-@given(documents(), window_profiles(), LIMITS)
+@given(DOCUMENTS, window_profiles(), LIMITS)
 def test_windows_depend_on_nothing_beyond_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    assert_reach_is_enough(doc, profile, limit)
+    assert_reach_is_exact(doc, profile, limit)
 
 
 @often
-@given(documents(), sentence_profiles(), LIMITS)
+@given(DOCUMENTS, sentence_profiles(), LIMITS)
 @example(_WITHIN_A_WORD, ChunkingProfile("four", Strategy.SENTENCES, 4, 0), 2)
+@example(_FULL_AFTER_A_TABLE, replace(SENTENCES, whole_rows=True), PLENTY)
+@example(_TABLE, replace(SENTENCES, size=2, overlap=0, whole_rows=True), 10)
 def test_chunks_of_sentences_depend_on_nothing_beyond_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    assert_reach_is_enough(doc, profile, limit)
+    assert_reach_is_exact(doc, profile, limit)
 
 
 @often
-@given(documents(), token_profiles(), LIMITS)
+@given(DOCUMENTS, token_profiles(), LIMITS)
 @example(_CUT_WITHIN_WORDS, ChunkingProfile("single", Strategy.TOKENS, 1, 0), PLENTY)
+@example(_BAR_AHEAD, ChunkingProfile("two", Strategy.TOKENS, 2, 0, whole_rows=True), PLENTY)
 def test_chunks_of_tokens_depend_on_nothing_beyond_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    assert_reach_is_enough(doc, profile, limit)
+    assert_reach_is_exact(doc, profile, limit)
 
 
 @often
-@given(documents(), documents(), PROFILES, LIMITS, st.data())
+@given(DOCUMENTS, DOCUMENTS, PROFILES, LIMITS, st.data())
 def test_another_end_of_the_book_changes_no_span_within_reach(
     doc: Document, other: Document, profile: ChunkingProfile, limit: int, data: st.DataObject
 ):
@@ -77,11 +96,9 @@ def test_another_end_of_the_book_changes_no_span_within_reach(
     position = data.draw(st.integers(0, len(doc.sentences) - 1))
     changed = _with_other_end(doc.until(position), other)
 
-    settled = [span for span in doc.chunk_spans(profile, limit) if span.reach <= position]
-
-    assert [
-        span for span in changed.chunk_spans(profile, limit) if span.reach <= position
-    ] == settled
+    assert readable_spans(changed, position, profile, limit) == readable_spans(
+        doc, position, profile, limit
+    )
 
 
 def _with_other_end(begun: Document, other: Document) -> Document:
@@ -101,7 +118,7 @@ def _with_other_end(begun: Document, other: Document) -> Document:
 
 
 @sometimes
-@given(documents(), PROFILES, LIMITS)
+@given(DOCUMENTS, PROFILES, LIMITS)
 def test_the_reach_of_a_span_never_falls_and_covers_its_sentences(
     doc: Document, profile: ChunkingProfile, limit: int
 ):

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from tests.laws.examples import examples, in_test_or_prove
 from tests.laws.texts import (
+    DOCUMENTS,
     LIMITS,
     Document,
     count_words,
-    documents,
     measure,
     sentence_profiles,
     token_profiles,
@@ -134,7 +134,7 @@ lawful = examples(100, [HealthCheck.function_scoped_fixture])
 
 @proves("reading.tail")
 @lawful
-@given(doc=documents(), profile=window_profiles(), limit=LIMITS)
+@given(doc=DOCUMENTS, profile=window_profiles(), limit=LIMITS)
 def test_windows_and_their_tail_are_what_cutting_the_read_part_gives(
     world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
@@ -143,7 +143,7 @@ def test_windows_and_their_tail_are_what_cutting_the_read_part_gives(
 
 @proves("reading.tail")
 @lawful
-@given(doc=documents(), profile=sentence_profiles(), limit=LIMITS)
+@given(doc=DOCUMENTS, profile=sentence_profiles(), limit=LIMITS)
 def test_chunks_of_sentences_and_their_tail_are_what_cutting_the_read_part_gives(
     world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
@@ -152,7 +152,7 @@ def test_chunks_of_sentences_and_their_tail_are_what_cutting_the_read_part_gives
 
 @proves("reading.tail")
 @lawful
-@given(doc=documents(), profile=token_profiles(), limit=LIMITS)
+@given(doc=DOCUMENTS, profile=token_profiles(), limit=LIMITS)
 def test_chunks_of_tokens_and_their_tail_are_what_cutting_the_read_part_gives(
     world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:

@@ -150,6 +150,50 @@ def documents(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> Documen
     return Document(replace(with_chapters(text, sentences, chapters), pages=pages), sentences)
 
 
+_SHORT = [
+    "Lamp.",
+    "Oil burns.",
+    "He went on!",
+    "Why?",
+    "a | b.",
+    "x |",
+    "| y",
+    "Wick",
+    "漢字。文です。",
+]
+_SENTENCES = st.sampled_from([*_SHORT, "It is, of course, a longer sentence of words."])
+_CELLS = st.sampled_from(["oil", "3 EUR", "None. At all.", "", "a b c", "x" * 30])
+_CODE = st.sampled_from(["ls | wc", "x = y | z", "", "    return", "if a:"])
+_BLOCKS = st.one_of(
+    *[st.tuples(st.just(BlockKind.PARAGRAPH), st.lists(_SENTENCES, max_size=8).map(" ".join))] * 2,
+    st.tuples(
+        st.just(BlockKind.TABLE),
+        st.lists(st.lists(_CELLS, max_size=3).map(" | ".join), max_size=8).map("\n".join),
+    ),
+    st.tuples(
+        st.just(BlockKind.LIST),
+        st.lists(_SENTENCES.map("- {}".format), max_size=5).map("\n".join),
+    ),
+    st.tuples(st.just(BlockKind.CODE), st.lists(_CODE, max_size=5).map("\n".join)),
+    st.tuples(st.just(BlockKind.HEADING), st.sampled_from(["One", "Two", "Three | Four"])),
+)
+
+
+@st.composite
+def structured_documents(draw: st.DrawFn) -> Document:
+    """Make documents of headings, paragraphs, tables, lists and code, with their sentences."""
+    blocks: list[Block] = []
+    chapter = None
+    for kind, text in draw(st.lists(_BLOCKS, min_size=1, max_size=9)):
+        chapter = text if kind is BlockKind.HEADING else chapter
+        blocks.append(Block(kind, text, chapter, header_rows=int(kind is BlockKind.TABLE)))
+    canonical = assemble(blocks, divide_tables=draw(BOTH))
+    return Document(canonical, tuple(split_sentences(canonical)))
+
+
+DOCUMENTS = documents() | structured_documents()
+
+
 MODES = st.sampled_from(OverlapMode)
 
 

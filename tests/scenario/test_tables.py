@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
+from tests.support.reading_worlds import frozen
 from tests.support.worlds import Place, WordCounter, place
 from truespan.world import World
 
@@ -90,3 +91,19 @@ def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(here: Pla
     for context in (world.search("meal").context, world.retrieve("meal").context):
         assert "Meal 1 of the day | 1 EUR" in context
         assert "|---|" not in context
+
+
+@proves("reading.non-interference")
+def test_table_in_a_book_reads_the_same_whatever_follows(here: Place):
+    world = here.library.create_world("lamps", defaults="recommended")
+    beginning = "lamp | oil\n\n" + " ".join(f"Lamp {number} is lit." for number in range(7))
+    responses = set[str]()
+    for end in ("", " Then the butler did it.", "\n\nThen | the | butler."):
+        world.ingest(here.write("book.txt", beginning + end), kind="book")
+        reader = world.reader("ann")
+        reader.set("book.txt", sid=7)
+        bundle = reader.retrieve("the lamp")
+        assert "Lamp 6 is lit." in bundle.context
+        responses.add(frozen(bundle))
+
+    assert len(responses) == 1

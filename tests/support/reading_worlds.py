@@ -33,7 +33,7 @@ from truespan.types.chunk import NewChunk
 from truespan.types.document import RevisionRef
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import TailChunk
-from truespan.types.request import MAX_CONTEXT_TOKENS, Mode
+from truespan.types.request import MAX_CONTEXT_TOKENS, Defaults, Mode
 from truespan.types.text import CanonicalText, Sentence
 from truespan.types.text import Place as Label
 from truespan.world import World
@@ -128,12 +128,19 @@ Cut = tuple[int, int, int, int, int, str, int, str | None, str | None, int | Non
 
 
 def cut_from_scratch(
-    book: Stored, position: int, chunking: str, counter: TokenCounter, limit: int
+    book: Stored,
+    position: int,
+    chunking: str,
+    counter: TokenCounter,
+    limit: int,
+    *,
+    whole_rows: bool = False,
 ) -> list[Cut]:
     """Cut the read part as a document of its own, knowing nothing of how it goes on."""
+    profile = replace(STANDARD_CHUNKING[chunking], whole_rows=whole_rows)
     canonical, sentences = book.until(position), book.sentences[: position + 1]
     tokens = counter.measure(canonical.text)
-    spans = chunk_spans(canonical, sentences, tokens, STANDARD_CHUNKING[chunking], limit)
+    spans = chunk_spans(canonical, sentences, tokens, profile, limit)
     return [as_cut(chunk) for chunk in make_chunks(canonical, sentences, tokens, spans)]
 
 
@@ -196,7 +203,8 @@ class Trial:
         dimensions = self.rng.choice([3, 16, 64])
         profile = other_profile(dimensions=dimensions, input_limit=self.limit)
         self.here = place(folder, embedder=WordEmbedder(profile=profile))
-        self.world = self.here.library.create_world("world")
+        self.defaults = self.rng.choice(list(Defaults))
+        self.world = self.here.library.create_world("world", defaults=self.defaults)
         self.writer = Writer(self.rng, self.form, longest=2500)
         self.title = self.rng.choice([None, "A Declared Title"])
         self.has_contents = self.rng.random() < 0.5
@@ -394,12 +402,20 @@ class Trial:
         scope = self.here.scope(self.world)
         tail = self.here.store.tail(scope, book.ref, sid) or []
         made = [*whole_chunks(self.here, self.world, book.ref, sid), *map(as_cut, tail)]
-        wanted = cut_from_scratch(book, sid, self.chunking, WordCounter(), self.limit)
+        wanted = cut_from_scratch(
+            book,
+            sid,
+            self.chunking,
+            WordCounter(),
+            self.limit,
+            whole_rows=self.defaults is Defaults.RECOMMENDED,
+        )
         self._expect(made == wanted, f"{sid}: the tail is not what cutting gives")
 
     def _expect(self, holds: bool, otherwise: str) -> None:
         if not holds:
             settings = f"seed {self.seed}, {self.form}, {self.chunking}, limit {self.limit}"
+            settings += f", {self.defaults}"
             self.counts.findings.append(f"{settings}: {otherwise}")
 
 

@@ -335,7 +335,9 @@ def find_tables(canonical: CanonicalText, profile: ChunkingProfile) -> Tables | 
 
 
 def _has_lines(canonical: CanonicalText) -> bool:
-    return bool(canonical.pages) and canonical.pages[0].unit == "line"
+    # A page that begins later says nothing of the text before it.
+    first = canonical.pages[0] if canonical.pages else None
+    return first is not None and first.offset == 0 and first.unit == "line"
 
 
 def _is_program(canonical: CanonicalText) -> bool:
@@ -389,22 +391,24 @@ class _SentenceChunker(Struct):
 
     def chapter(self, first: int, stop: int) -> Iterator[Span]:
         """Yield the spans of the chapter that has the sentences from `first` to `stop`."""
-        start, covered, begin = first, first, first
+        start, covered, begin, seen = first, first, first, first
         while covered < stop:
             end, reach = self._fill(start, stop)
+            # A chunk begins where the one before ends, so it depends on all that decided that end.
+            seen = max(seen, reach)
             if end <= covered:
                 # With the overlap there is no room for a new sentence: reduce the overlap.
                 if start < covered:
                     start = self._outside(begin, start + 1, covered)
                     continue
-                yield from self._parts(first, start)
+                yield from self._parts(first, start, seen)
                 start = covered = begin = start + 1
                 continue
             yield Span(
                 self.sentences[start].start,
                 self.sentences[end - 1].end,
                 self._context(first, start),
-                reach,
+                seen,
             )
             covered, begin = end, start
             separate = self.profile.overlap_mode is OverlapMode.SEPARATE
@@ -448,13 +452,15 @@ class _SentenceChunker(Struct):
         tables, size = self.tables, self.profile.size if self.profile.pack is None else None
         assert tables is not None
         end, part, row = first, first, first
-        while end < stop:
-            within = tables.continues(first, end)
+        while True:
+            within = end < stop and tables.continues(first, end)
             if not within:
                 if size is not None and end - first >= size:
                     # Whether a table ends with a sentence depends on the next one.
                     return end, end if tables.includes(first, end - 1) else end - 1
                 part = end
+            if end == stop:
+                return end, end
             if tables.begins_line[end]:
                 row = end
             if not self._fits(first, end + 1):
@@ -462,7 +468,6 @@ class _SentenceChunker(Struct):
                     return end, end
                 return next((at for at in (part, row) if at > first), end), end
             end += 1
-        return end, end
 
     def _fits(self, first: int, end: int) -> bool:
         start, stop = self.sentences[first].start, self.sentences[end - 1].end
@@ -478,8 +483,8 @@ class _SentenceChunker(Struct):
         before = max(chapter, first - self.profile.overlap)
         return self.sentences[self._outside(chapter, before, first)].start
 
-    def _parts(self, chapter: int, sid: int) -> Iterator[Span]:
-        """Split a sentence that is too long; the parts depend on nothing after it."""
+    def _parts(self, chapter: int, sid: int, reach: int) -> Iterator[Span]:
+        """Split a sentence that is too long; where the parts end depends on nothing after it."""
         # Parts after the first follow parts of the same sentence and have no separate overlap.
         _, start, stop = self.sentences[sid]
         size = self.profile.pack or min(stop - start, _LONGEST_TOKEN * self.limit)
@@ -487,7 +492,7 @@ class _SentenceChunker(Struct):
         for begin, end in windows(
             self.text, start, stop, size, 0, self.tokens, self.limit, whole=True
         ):
-            yield Span(begin, end, context if begin == start else begin, sid)
+            yield Span(begin, end, context if begin == start else begin, reach)
 
 
 class _TableRows(Struct, frozen=True):
@@ -552,9 +557,10 @@ def _token_spans(
 
     def fill(start: int) -> tuple[int, int]:
         found, decided_by = chunker.fill(start)
+        # Whether a blank line or a bar follows counts as well. It does so in every text: otherwise
+        # the reach would depend on whether there is a table further on.
+        decided_by = max(decided_by, found + len(_PARAGRAPH))
         if tables and found < chunker.stop:
-            # Whether a blank line follows counts as well.
-            decided_by = max(decided_by, found + len(_PARAGRAPH))
             found = tables.end_before(start, found, decided_by - 1)
         return found, decided_by
 

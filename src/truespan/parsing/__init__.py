@@ -43,8 +43,8 @@ __all__ = [
     "traits_of",
 ]
 
-LOADER_VERSION = 4
-"""Increased whenever a source would give other blocks."""
+LOADER_VERSION = 5
+"""Increased whenever a source would give other blocks, or chunks with another reach."""
 
 
 def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
