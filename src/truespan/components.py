@@ -31,6 +31,7 @@ from truespan.protocols import (
     VectorIndex,
 )
 from truespan.retrieval.model_check import ModelCheck
+from truespan.retrieval.recent_queries import RecentQueries
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.chunk import Vector
@@ -127,6 +128,8 @@ class Components(Struct, frozen=True):
     """Checks files, settings and models for the doctor, without changing anything."""
     model_check: ModelCheck = field(default_factory=ModelCheck)
     """Confirms that providers still have the models that worlds were embedded with."""
+    recent_queries: RecentQueries = field(default_factory=RecentQueries)
+    """Vectors of queries that the store does not have yet."""
     calibration_schedule: CalibrationSchedule = field(default_factory=CalibrationSchedule)
     """When models without a calibration are measured again."""
     fused_weight: float = FUSED_WEIGHT
@@ -195,6 +198,7 @@ class Components(Struct, frozen=True):
             self.rerank,
             self.model_check,
             self._endpoints_of,
+            self.recent_queries,
         )
 
     def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from tests.contract.store_contract import built, shown
 from tests.support.worlds import Place, other_profile, place, vector_of
-from truespan.errors import JobNotFound, NotAllowed, RecordNotFound, WorldNotFound
+from truespan.errors import JobNotFound, NotAllowed, RecordNotFound, StoreBusy, WorldNotFound
 from truespan.types.answer import Usage
-from truespan.types.chunk import ChunkState
+from truespan.types.chunk import ChunkState, QueryEntry
 from truespan.types.decision import AnswerMode
 from truespan.types.document import PAIR, CountedRevision, CountedWords
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
@@ -248,7 +248,7 @@ class RecordsContract:
         self, here: Place
     ) -> None:
         scope, other = built(here), built(here, "other")
-        here.store.cache_query(scope, "key", vector_of("a"), now=1000.0)
+        here.store.cache_queries(scope, [QueryEntry("key", vector_of("a"), 1000.0)], now=1000.0)
 
         def cached(scope: Scope, now: float) -> Any:
             return here.store.cached_query(scope, "key", now=now, ttl=10.0)
@@ -257,8 +257,23 @@ class RecordsContract:
         assert cached(scope, 1010.0) is None
         assert cached(scope, 999.9) is None
         assert cached(other, 1000.0) is None
-        here.store.cache_query(scope, "key", vector_of("b"), now=1001.0)
+        here.store.cache_queries(scope, [QueryEntry("key", vector_of("b"), 1001.0)], now=1001.0)
         assert cached(scope, 1001.0) == vector_of("b")
+
+    def test_cached_query_is_not_written_while_others_write(
+        self, here: Place, tmp_path: Path
+    ) -> None:
+        scope, entry = built(here), QueryEntry("key", vector_of("a"), 1000.0)
+        here.store.cache_queries(scope, [entry], now=1000.0)
+        second = place(tmp_path, store=self.kind)
+        with second.store._db.write(scope) as session:
+            session.execute("UPDATE query_cache SET created_at = 999 WHERE world_id = :world")
+
+            with pytest.raises(StoreBusy):
+                here.store.cache_queries(scope, [entry], now=1000.0)
+
+        here.store.cache_queries(scope, [entry], now=1000.0)
+        assert here.store.cached_query(scope, "key", now=1000.0, ttl=9.0) == vector_of("a")
 
     def test_keys_that_wait_do_so_for_everybody(self, here: Place, tmp_path: Path) -> None:
         here.store.cool_down("openai", "first", 12.5)
@@ -425,7 +440,7 @@ class RecordsContract:
         ref = shown(here, scope, f"Text: {text}", text, **labels, **optional, origin=text)
         here.store.set_position(scope, text, ref, 0, current=True)
         here.store.cool_down(text, text, 1.0)
-        here.store.cache_query(scope, text, vector_of(text), now=1.0)
+        here.store.cache_queries(scope, [QueryEntry(text, vector_of(text), 1.0)], now=1.0)
         here.store.keep_probes(scope, {text: vector_of(text)})
         here.store.move_alias(scope, text)
         job = here.store.begin_job(scope, text, text, text)

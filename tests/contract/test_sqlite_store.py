@@ -28,7 +28,7 @@ from truespan.errors import (
 )
 from truespan.store.migrations import load_migrations
 from truespan.types.answer import Usage
-from truespan.types.chunk import Vector
+from truespan.types.chunk import QueryEntry, Vector
 from truespan.types.decision import AnswerMode
 from truespan.types.ids import hash_text
 from truespan.types.profile import STANDARD_CHUNKING
@@ -149,11 +149,15 @@ def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
     idle, used = (here.scope(world) for world in worlds)
     usage = Usage(AnswerMode.RAG, 3, "m", None, {}, {})
     here.store.record_usage(OWNER, idle.world, usage, days=1, most=9)
-    here.store.cache_query(idle, "k", Vector(b"1234"), now=here.clock.now())
+    here.store.cache_queries(
+        idle, [QueryEntry("k", Vector(b"1234"), here.clock.now())], now=here.clock.now()
+    )
     here.clock.time += 3 * 24 * 3600
 
     here.store.record_usage(OWNER, used.world, usage, days=1, most=9)
-    here.store.cache_query(used, "k", Vector(b"1234"), now=here.clock.now())
+    here.store.cache_queries(
+        used, [QueryEntry("k", Vector(b"1234"), here.clock.now())], now=here.clock.now()
+    )
 
     assert here.store.usage(OWNER, idle.world, limit=9) == []
     assert here.sql("SELECT count(*) FROM query_cache") == [(1,)]

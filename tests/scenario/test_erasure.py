@@ -204,6 +204,8 @@ def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_de
         receipt = world.documents.delete("1")
 
         left = {name: query(store, f"SELECT count(*) FROM {name}")[0][0] for name in tables}
+        # One row without a vector tells when the others were erased.
+        left["query_cache"] -= len(query(store, "SELECT 1 FROM query_cache WHERE vector = x''"))
         assert {name for name, count in left.items() if count} <= STAYING
         emptied = {name: count for name, count in counted.items() if count and not left[name]}
         told = {**receipt.rows, "query_cache": receipt.redacted.get("query_cache", 0)}

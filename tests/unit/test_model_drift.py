@@ -14,6 +14,7 @@ from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
 from truespan.retrieval.model_check import CONFIRM_SECONDS
+from truespan.retrieval.query_vector import TTL_SECONDS
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.types.profile import EmbeddingProfile
@@ -98,6 +99,10 @@ def in_new_process(here: Place, embedder: Served, clock: HandClock) -> World:
     return again.library.world("world")
 
 
+def fail() -> None:
+    raise ProviderUnavailable("It is restarting.")
+
+
 def cached(here: Place) -> int:
     return here.sql("SELECT count(*) FROM query_cache")[0][0]
 
@@ -159,6 +164,79 @@ def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: 
     assert (before, cached(here)) == (1, 4)
 
 
+def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    world = in_new_process(here, embedder, clock)
+    world.search("harbour")
+    first, asked = world.search("water"), embedder.calls
+
+    repeated = [world.search("water") for _ in range(20)]
+    embedder.before = fail
+    clock.time += 10 * CONFIRM_SECONDS
+    repeated.append(world.search("water"))
+
+    assert embedder.calls == asked
+    assert all(found.results == first.results for found in repeated)
+    # It waits longer if the provider fails, and is written once the model is confirmed.
+    with pytest.raises(ProviderUnavailable):
+        world.search("light")
+    repeated.append(world.search("water"))
+    embedder.before = None
+    assert cached(here) == 1
+    world.search("light")
+    assert cached(here) == 3
+
+
+def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    world = in_new_process(here, embedder, clock)
+    for query in ("harbour", "water"):
+        world.search(query)
+    asked = len(embedder.queries)
+    clock.time += TTL_SECONDS
+
+    world.search("water")
+
+    assert len(embedder.queries) == asked + 1
+
+
+def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    here.world(a__txt=TEXT)
+    world = in_new_process(here, embedder, clock)
+    world.search("harbour")
+    embedder.changed = True
+    world.search("water")
+    clock.time += CONFIRM_SECONDS
+    with pytest.raises(ModelDrifted):
+        world.search("light")
+
+    with pytest.raises(ModelDrifted):
+        world.search("water")
+
+
+def test_waiting_query_is_not_written_after_an_erasure(tmp_path: Path) -> None:
+    embedder, clock = served(), HandClock()
+    here = place(tmp_path, embedder=embedder)
+    world = here.world(a__txt=TEXT, b__txt="Another text about the harbour and the quay.")
+    asking = in_new_process(here, embedder, clock)
+    for query in ("harbour", "water"):
+        asking.search(query)
+    here.clock.time = clock.time = clock.time + 1
+    world.documents.delete("a.txt")
+    here.clock.time = clock.time = clock.time + CONFIRM_SECONDS
+
+    asking.search("quay")
+
+    # Of "quay" alone: the vectors of the others may come from the erased text.
+    assert here.sql("SELECT count(*) FROM query_cache WHERE vector <> x''") == [(1,)]
+
+
 def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path: Path) -> None:
     embedder, clock = served(), HandClock()
     here = place(tmp_path, embedder=embedder)
@@ -166,10 +244,7 @@ def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path:
     world = in_new_process(here, embedder, clock)
     world.search("harbour")
 
-    def away() -> None:
-        raise ProviderUnavailable("It is restarting.")
-
-    embedder.before = away
+    embedder.before = fail
     with pytest.raises(ProviderUnavailable):
         world.search("water")
     embedder.before, embedder.changed = None, True

@@ -13,7 +13,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from truespan.protocols import Clock, Embedder
-from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
 
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
 
 CONFIRM_SECONDS = 180.0
 """How long a model is taken to be unchanged."""
-MOST_WAITING = 256
-"""Query vectors of a world that wait to be cached."""
-
-
-class QueryEntry(NamedTuple):
-    """The vector of a query, and its key in the cache."""
-
-    key: str
-    vector: Vector
 
 
 class _World(NamedTuple):
@@ -44,38 +34,30 @@ class ModelCheck:
     def __init__(self) -> None:
         self._lock = Lock()
         self._confirmed: dict[_World, float] = {}
-        self._waiting: dict[_World, list[QueryEntry]] = {}
         self._turns: Iterator[int] = count()
 
-    def confirm(
-        self, store: Store, clock: Clock, scope: Scope, embedder: Embedder, entry: QueryEntry
-    ) -> list[QueryEntry]:
-        """Return the query vectors that may be cached now: those of a model confirmed since.
+    def confirm(self, store: Store, clock: Clock, scope: Scope, embedder: Embedder) -> bool:
+        """Confirm a model, unless an earlier confirmation counts; return whether that was done.
 
-        `entry` was just embedded. While an earlier confirmation counts, it waits for the next one.
+        A local model needs no confirmation: it is identified by the digest of its files.
 
         Raises:
             ModelDrifted: the model embeds a known text differently than when the world was built.
         """
         if not embedder.limits.joint:
-            # A local model is identified by the digest of its files.
-            return [entry]
+            return True
         world, now = _World(scope.world, scope.generation.number), clock.monotonic()
         with self._lock:
             last = self._confirmed.get(world)
             if last is not None and now - last < CONFIRM_SECONDS:
-                waiting = self._waiting.setdefault(world, [])
-                del waiting[: max(len(waiting) + 1 - MOST_WAITING, 0)]
-                waiting.append(entry)
-                return []
+                return False
             # Until this is decided, nothing counts as confirmed.
-            earlier = self._waiting.pop(world, [])
             self._confirmed.pop(world, None)
             turn = next(self._turns)
         self._compare(store, clock, scope, embedder, turn)
         with self._lock:
             self._confirmed[world] = now
-        return [*earlier, entry]
+        return True
 
     def forget(self, scope: Scope) -> None:
         """Confirm the model again at the next query: its provider failed, so it may be another."""

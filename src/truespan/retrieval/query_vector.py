@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from truespan.errors import (
+    ModelDrifted,
     ProfileMismatch,
     ProviderBadReply,
     ProviderUnavailable,
     QueryTooLong,
-    StorageFull,
-    StoreBusy,
 )
 from truespan.protocols import Embedder
-from truespan.retrieval.model_check import QueryEntry
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.bundle import Notice
-from truespan.types.chunk import Vector
+from truespan.types.chunk import QueryEntry, Vector
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb, World
@@ -67,16 +64,15 @@ def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
     """Return the vector of a stripped query under the scope's locked profile.
 
     A cached vector needs no provider: it was embedded by this profile's model, which was confirmed
-    afterwards.
+    afterwards, or shortly before by this process.
 
     Raises:
         ProfileMismatch: another model is configured.
         ModelDrifted: the provider has another model under the same name.
     """
-    profile = scope.profile
+    profile, now = scope.profile, deps.clock.now()
     for endpoint in deps.endpoints_of(profile):
-        key = cache_key(scope.world, endpoint, profile, text)
-        cached = deps.store.cached_query(scope, key, now=deps.clock.now(), ttl=TTL_SECONDS)
+        cached = _cached(deps, scope, cache_key(scope.world, endpoint, profile, text), now)
         if cached is not None and is_sound(cached, profile.dimensions):
             deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
             return cached
@@ -84,18 +80,30 @@ def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
     if embedder.profile.id != profile.id:
         raise ProfileMismatch(str(profile), str(embedder.profile))
     deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
+    recent, waiting = deps.recent_queries, deps.recent_queries.waiting(scope)
     try:
         vector = _embed(embedder, profile, text)
-        entry = QueryEntry(cache_key(scope.world, embedder.endpoint, profile, text), vector)
-        confirmed = deps.model_check.confirm(deps.store, deps.clock, scope, embedder, entry)
+        confirmed = deps.model_check.confirm(deps.store, deps.clock, scope, embedder)
     except ProviderUnavailable:
         deps.model_check.forget(scope)
         raise
-    # If the cache cannot be written, the next caller pays for one more request, and that is all.
-    with suppress(StorageFull, StoreBusy):
-        for key, known in confirmed:
-            deps.store.cache_query(scope, key, known, now=deps.clock.now())
+    except ModelDrifted:
+        recent.discard_waiting(scope)
+        raise
+    entry = QueryEntry(cache_key(scope.world, embedder.endpoint, profile, text), vector, now)
+    recent.add(scope, [*waiting, entry] if confirmed else [entry], confirmed=confirmed)
+    recent.write(deps.store, scope, now)
     return vector
+
+
+def _cached(deps: RetrievalDeps, scope: Scope, key: str, now: float) -> Vector | None:
+    found = deps.store.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
+    if found is None:
+        found = deps.recent_queries.find(scope, key, now=now, ttl=TTL_SECONDS)
+        if found is not None:
+            # The store may have been busy before.
+            deps.recent_queries.write(deps.store, scope, now)
+    return found
 
 
 def _embed(embedder: Embedder, profile: EmbeddingProfile, text: str) -> Vector:

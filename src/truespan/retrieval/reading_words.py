@@ -202,7 +202,7 @@ def _read_counts(
         if own:
             # Without room to keep them, the counts still serve this request.
             with suppress(StorageFull, StoreBusy):
-                store.keep_words(scope, [counted])
+                store.keep_words(scope, [counted], brief=True)
         lengths, held = np.full(part.end, NOT_COUNTED, np.int64), {}
     elif part.uncounted:
         # They were damaged, or set aside, when the others were counted.

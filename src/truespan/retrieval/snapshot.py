@@ -20,6 +20,7 @@ from truespan.errors import (
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
 from truespan.retrieval.model_check import ModelCheck
+from truespan.retrieval.recent_queries import RecentQueries
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
@@ -61,6 +62,7 @@ class RetrievalDeps(Struct, frozen=True):
     model_check: ModelCheck = field(default_factory=ModelCheck)
     endpoints_of: Callable[[EmbeddingProfile], Sequence[str]] = lambda _: ()
     """The endpoints of the embedders that may have a profile, found without a request."""
+    recent_queries: RecentQueries = field(default_factory=RecentQueries)
 
 
 class Restart(Exception):

@@ -156,7 +156,7 @@ class TailMaker(Struct, frozen=True):
         )
         for batch in batches:
             with suppress(StorageFull, StoreBusy):
-                self.store.keep_vectors(scope, batch.vectors)
+                self.store.keep_vectors(scope, batch.vectors, brief=True)
             vectors |= batch.vectors
         return [
             chunk if chunk.vector else replace(chunk, vector=vectors.get(chunk.text_hash))

@@ -23,7 +23,7 @@ from truespan.store.checksums import (
 from truespan.store.chunks import SHOWN_FROM
 from truespan.store.readers import WHOLE
 from truespan.store.rows import drop_words, numbers_of, read_layouts, revision_key, tags_of
-from truespan.store.session import Part, Row, retry_on_conflict
+from truespan.store.session import BRIEF_WAIT, Part, Row, retry_on_conflict
 from truespan.store.word_rows import (
     MEMBER,
     SEAL,
@@ -273,9 +273,12 @@ class Catalogs(Part):
         return [CountableChunk(index, data, TextHash(found)) for index, data, found in rows]
 
     @retry_on_conflict
-    def keep_words(self, scope: Scope, counted: Sequence[CountedRevision]) -> None:
-        """Replace the counted words of revisions, in one commit."""
-        with self._db.write(scope) as session:
+    def keep_words(
+        self, scope: Scope, counted: Sequence[CountedRevision], *, brief: bool = False
+    ) -> None:
+        """Replace the counted words of revisions, in one commit. With `brief`, `StoreBusy` is
+        raised if other writers do not let it in soon."""
+        with self._db.write(scope, wait=BRIEF_WAIT if brief else None) as session:
             for revision in counted:
                 key = revision_key(session, revision.ref)
                 if key is not None:

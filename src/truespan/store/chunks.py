@@ -30,7 +30,15 @@ from truespan.store.rows import (
     revision_key,
     tally_each,
 )
-from truespan.store.session import Part, Row, Session, Statements, retry_on_conflict, world_ids
+from truespan.store.session import (
+    BRIEF_WAIT,
+    Part,
+    Row,
+    Session,
+    Statements,
+    retry_on_conflict,
+    world_ids,
+)
 from truespan.types.chunk import (
     ChunkKind,
     ChunkRecord,
@@ -377,14 +385,15 @@ class Chunks(Part):
 
     @retry_on_conflict
     def record_failures(self, scope: Scope, failures: Sequence[VerificationFailure]) -> None:
-        """Mark what retrieval found broken, and queue its repair, in one commit."""
+        """Mark what retrieval found broken, and queue its repair, in one commit. Raises
+        `StoreBusy`: other writers did not let it in soon."""
         known = self._db.at(scope, ids=[failure.chunk_id for failure in failures]).all(
             """SELECT chunk_id, kind, point_hash FROM repairs
                WHERE world_id = :world AND generation = :generation AND chunk_id IN LIST(:ids)"""
         )
         if {(found.chunk_id, found.kind.value, found.point_hash) for found in failures} <= {*known}:
             return
-        with self._db.write(scope) as session:
+        with self._db.write(scope, wait=BRIEF_WAIT) as session:
             for failure in failures:
                 if failure.kind in (FailureKind.STALE, FailureKind.MISSING):
                     kind = failure.kind.value

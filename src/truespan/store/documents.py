@@ -34,7 +34,7 @@ from truespan.store.rows import (
     tags_of,
     tally_each,
 )
-from truespan.store.session import Part, Session, Statements, retry_on_conflict
+from truespan.store.session import BRIEF_WAIT, Part, Session, Statements, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
@@ -165,11 +165,13 @@ class Documents(Part):
         vectors: Mapping[TextHash, Vector],
         *,
         revisions: Collection[RevisionRef] = (),
+        brief: bool = False,
     ) -> None:
         """Commit vectors, so that they are not paid for again if a later step fails. Each is of a
-        text of the `revisions`, if these are given."""
+        text of the `revisions`, if these are given. With `brief`, `StoreBusy` is raised if other
+        writers do not let it in soon."""
         world, profile = scope.world, scope.profile.id
-        with self._db.write(scope, bulk=True) as session:
+        with self._db.write(scope, bulk=True, wait=BRIEF_WAIT if brief else None) as session:
             # Only for text that is still there: another run may have replaced and purged it. The
             # rows of a revision are purged together, so one chunk shows that all are there.
             known = list(vectors)
@@ -351,16 +353,17 @@ class Documents(Part):
         Returns:
             How many rows of each kind were deleted or redacted.
         """
+        now = self._clock.now()
         with self._db.write(scope, document=document, erase=erase) as session:
             hidden = session.execute(
                 """UPDATE documents SET deleted_at = :now, erase = :erase
                    WHERE world_id = :world AND number = :document AND deleted_at IS NULL""",
-                now=self._clock.now(),
+                now=now,
             )
             if not hidden:
                 raise DocumentNotFound(str(document))
             changed = delete_turns_of(session, document)
-            changed |= redact(session, document) if erase else {}
+            changed |= redact(session, document, now) if erase else {}
             with changing_revisions(session, scope.world, document):
                 session.execute(
                     """UPDATE revisions SET state = 'retired' WHERE document = (SELECT key

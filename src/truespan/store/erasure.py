@@ -17,6 +17,8 @@ _ORDER = {kind: place for place, kind in enumerate(ErasureKind)}
 _TRACES = 4
 _TRACE_CHARACTERS = 48
 _DELETED = "(deleted)"
+QUERIES_ERASED = "erased"
+"""The key of a row of `query_cache` without a vector: when the others were last erased."""
 
 _REVISIONS = """
     SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
@@ -203,7 +205,7 @@ def rename_in_jobs(session: Session, earlier: str, doc_id: str) -> None:
     )
 
 
-def redact(session: Session, document: int) -> dict[str, int]:
+def redact(session: Session, document: int, now: float) -> dict[str, int]:
     """Remove the names of a document from the records of jobs, and the world's cached queries.
 
     A query may have quoted the document, so the vectors of queries go too; they are embedded again
@@ -231,7 +233,16 @@ def redact(session: Session, document: int) -> dict[str, int]:
     longest_first = sorted(names, key=len, reverse=True) or [_DELETED]
     pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
 
-    cached = session.execute("DELETE FROM query_cache WHERE world_id = :world")
+    cached = session.execute(
+        "DELETE FROM query_cache WHERE world_id = :world AND key <> :key", key=QUERIES_ERASED
+    )
+    # Processes have vectors of queries in memory; those from before this moment are not written.
+    session.insert_many(
+        "query_cache",
+        ("key", "vector", "created_at"),
+        [(QUERIES_ERASED, b"", now)],
+        key=("key",),
+    )
     values = {
         "doc_id": labels[0][0] if labels else "",
         "redacted": f"deleted-{document}",

@@ -261,10 +261,11 @@ class PostgresDatabase(Database):
         shared: bool = False,
         lock: bool = True,
         bulk: bool = False,
+        wait: float | None = None,
         **values: Any,
     ) -> Iterator[PostgresSession]:
         check, outgrown = _LOCK if lock else _REQUIRE, False
-        with self._begin(scope, check, values, shared=shared) as session:
+        with self._begin(scope, check, values, shared=shared, wait=wait) as session:
             yield session
             if bulk:
                 rows = session.connection.execute(_HAS_GROWN, (_GROWTH,)).fetchall()
@@ -354,12 +355,17 @@ class PostgresDatabase(Database):
         *,
         shared: bool,
         read_only: bool = False,
+        wait: float | None = None,
     ) -> Iterator[PostgresSession]:
         role = BOTH_ROLES if shared else SHARED_ROLE if scope is None else WORLD_ROLE
         values = {**_scope_values(scope), **values}
         with map_errors(), self._pool.connection() as connection:
             _set_isolation(connection, read_only=read_only)
             with connection.transaction():
+                if wait is not None:
+                    # The server takes 0 for no limit.
+                    limit = f"{max(int(wait * 1000), 1)}ms"
+                    connection.execute("SELECT set_config('lock_timeout', %s, true)", (limit,))
                 _enter(connection, role, values["world"], check)
                 yield PostgresSession(connection, values)
 

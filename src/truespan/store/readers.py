@@ -34,7 +34,7 @@ from truespan.store.rows import (
     read_sentences,
     revision_key,
 )
-from truespan.store.session import Part, Session, retry_on_conflict
+from truespan.store.session import BRIEF_WAIT, Part, Session, retry_on_conflict
 from truespan.types.chunk import Vector
 from truespan.types.document import OutlineEntry, RevisionRef, assets_token
 from truespan.types.ids import ChunkId, TextHash, WorldId
@@ -261,7 +261,8 @@ class Readers(Part):
     def keep_tail(
         self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
     ) -> None:
-        """Store the chunks of a position, in place of earlier ones."""
+        """Store the chunks of a position, in place of earlier ones. Raises `StoreBusy`: other
+        writers did not let it in soon."""
         generation = scope.generation.number
         rows = [
             (
@@ -271,7 +272,7 @@ class Readers(Part):
             )
             for chunk in chunks
         ]
-        with self._db.write(scope, sid=sid) as session:
+        with self._db.write(scope, wait=BRIEF_WAIT, sid=sid) as session:
             key = revision_key(session, revision)
             if key is None:
                 return

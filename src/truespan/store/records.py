@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -11,9 +11,10 @@ import msgspec
 from truespan.errors import NotAllowed, RecordNotFound, StoreDamaged, WorldNotFound
 from truespan.store.catalog import StateCache
 from truespan.store.checksums import checksum
-from truespan.store.session import MissingRow, Part, Row, retry_on_conflict
+from truespan.store.erasure import QUERIES_ERASED
+from truespan.store.session import BRIEF_WAIT, MissingRow, Part, Row, retry_on_conflict
 from truespan.types.answer import Usage, UsageRecord
-from truespan.types.chunk import Vector
+from truespan.types.chunk import QueryEntry, Vector
 from truespan.types.decision import AnswerMode
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration
@@ -115,14 +116,22 @@ class Records(Part):
         return Vector(found[0]) if intact else None
 
     @retry_on_conflict
-    def cache_query(self, scope: Scope, key: str, vector: Vector, *, now: float) -> None:
-        """Cache the vector of a query, and remove those that are too old."""
-        with self._db.write(scope, lock=False, now=now) as session:
-            own = checksum("query_cache", scope.world, key, vector, now)
+    def cache_queries(self, scope: Scope, entries: Sequence[QueryEntry], *, now: float) -> None:
+        """Cache the vectors of queries, except those from before an erasure, and remove those that
+        are too old. Raises `StoreBusy`: another writer is at work; nothing waits for a cache."""
+        with self._db.write(scope, lock=False, wait=0.0, now=now) as session:
+            erased = session.value(
+                "SELECT created_at FROM query_cache WHERE world_id = :world AND key = :key",
+                key=QUERIES_ERASED,
+            )
             session.insert_many(
                 "query_cache",
                 ("key", "vector", "created_at", "checksum"),
-                [(key, vector, now, own)],
+                [
+                    (*entry, checksum("query_cache", scope.world, *entry))
+                    for entry in entries
+                    if erased is None or entry.embedded_at > erased
+                ],
                 key=("key",),
             )
             # In every world of a file, also in idle ones; row security keeps to this world.
@@ -289,11 +298,12 @@ class Records(Part):
         self, authority: Authority, world: WorldId, usage: Usage, *, days: int, most: int
     ) -> str:
         """Log one answered request and return its id. In the same commit, records that are older
-        than `days` are removed, and those of the world beyond the `most` latest ones."""
+        than `days` are removed, and those of the world beyond the `most` latest ones. Raises
+        `StoreBusy`: other writers did not let it in soon."""
         if not authority.sees(world):
             raise WorldNotFound(world)
         now, record = self._clock.now(), uuid4().hex[:12]
-        with self._db.write(world, lock=False, most=most) as session:
+        with self._db.write(world, lock=False, wait=BRIEF_WAIT, most=most) as session:
             session.insert(
                 "usage",
                 id=record,

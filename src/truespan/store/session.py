@@ -51,6 +51,9 @@ SHARED_TABLES = frozenset(
 
 _TRIES = 6
 
+BRIEF_WAIT = 1.0
+"""Seconds that a request waits for other writers, to write what its answer does not depend on."""
+
 
 class DuplicateRow(Exception):
     """A row with the same unique key exists. It is caught inside the store."""
@@ -206,11 +209,13 @@ class Database(ABC):
         shared: bool = False,
         lock: bool = True,
         bulk: bool = False,
+        wait: float | None = None,
         **values: Any,
     ) -> AbstractContextManager[Session]:
         """Give a write transaction for one world: all of it is committed, or nothing.
         Writers of one world follow each other unless `lock` is False. With `bulk`, tables that have
-        grown a lot are analysed afterwards."""
+        grown a lot are analysed afterwards. With `wait`, `StoreBusy` is raised if other writers
+        hold a lock for more than so many seconds; 0 does not wait for them at all."""
 
     def write_shared(self) -> AbstractContextManager[Session]:
         """Give a write transaction for tables that belong to no world."""

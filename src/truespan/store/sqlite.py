@@ -256,12 +256,13 @@ class SqliteDatabase(Database):
         shared: bool = False,
         lock: bool = True,
         bulk: bool = False,
+        wait: float | None = None,
         **values: Any,
     ) -> Iterator[SqliteSession]:
         require_space(self.path.parent, self._reserve)
         with self.map_errors():
             connection = self.connection
-            connection.execute("BEGIN IMMEDIATE")
+            _begin_writing(connection, wait)
             try:
                 yield SqliteSession(connection, scope, values)
                 connection.execute("COMMIT")
@@ -412,6 +413,18 @@ class SqliteDatabase(Database):
             finally:
                 local.opening = None
             return connection
+
+
+def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:
+    """Take the write lock; with `wait`, within so many seconds."""
+    if wait is None:
+        connection.execute("BEGIN IMMEDIATE")
+        return
+    connection.set_busy_timeout(int(wait * 1000))
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
 
 
 def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:

@@ -23,6 +23,14 @@ NO_VECTOR = Vector(b"")
 """Stands for a vector that a provider did not give; every check on vectors refuses it."""
 
 
+class QueryEntry(NamedTuple):
+    """The vector of a query, its key in the cache, and when it was embedded."""
+
+    key: str
+    vector: Vector
+    embedded_at: float
+
+
 def numbers_of(vector: bytes) -> array[float]:
     numbers = array("f", vector)
     if sys.byteorder == "big":

@@ -1,0 +1,93 @@
+"""Requests that read do not wait for other writers only to write a cache, a mark or a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.support.worlds import MemoryIndex, Place, place
+from truespan.store.session import BRIEF_WAIT
+from truespan.store.sqlite import SqliteDatabase
+
+TEXT = "The lamp went out at midnight. Nobody lit it again. The harbour was quiet."
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path, store="sqlite")
+
+
+@contextmanager
+def writing_elsewhere(here: Place) -> Iterator[None]:
+    """Hold the write lock as another process would."""
+    with closing(apsw.Connection(str(here.folder / "store.db"))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def waits_of(here: Place, request: Callable[[], Any]) -> list[int]:
+    """Return for how many milliseconds each write of a request would have waited for the lock."""
+    database = here.store._db
+    assert isinstance(database, SqliteDatabase)
+    connection, waits = database.connection, list[int]()
+
+    def trace(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
+        if statement == "BEGIN IMMEDIATE":
+            waits.append(connection.pragma("busy_timeout"))
+        return True
+
+    connection.exec_trace = trace
+    try:
+        request()
+    finally:
+        connection.exec_trace = None
+    return waits
+
+
+def test_search_never_waits_to_write_its_cache_row(here: Place) -> None:
+    world = here.world(a__txt=TEXT)
+
+    with writing_elsewhere(here):
+        found = []
+        assert waits_of(here, lambda: found.append(world.search("lamp"))) == [0]
+        assert found[0].results
+        world.search("lamp")
+        kept = here.sql("SELECT count(*) FROM query_cache")
+    world.search("lamp")
+
+    # The vector was used from memory, and written once that was possible.
+    assert here.embedder.queries == ["lamp"]
+    assert (kept, here.sql("SELECT count(*) FROM query_cache")) == ([(0,)], [(1,)])
+
+
+def test_read_requests_wait_briefly_at_most(here: Place) -> None:
+    world = here.world(a__txt=TEXT)
+    world.ingest(here.write("b.txt", TEXT), kind="book")
+    reader = world.reader("ada")
+    reader.set("b.txt", sid=1)
+    requests: dict[str, Callable[[], Any]] = {
+        "retrieve": lambda: world.retrieve("lamp"),
+        "answer": lambda: world.answer("When did the lamp go out?"),
+        "reader.retrieve": lambda: reader.retrieve("lamp", mode="auto"),
+        "reader.answer": lambda: reader.answer("Who lit it again?"),
+    }
+    waits = {name: waits_of(here, request) for name, request in requests.items()}
+
+    assert all(waits.values())
+    assert {wait for each in waits.values() for wait in each} == {0, int(BRIEF_WAIT * 1000)}
+
+
+def test_marks_of_damage_wait_briefly_at_most(tmp_path: Path) -> None:
+    here = place(tmp_path, store="sqlite", index=MemoryIndex())
+    world = here.world(a__txt=TEXT)
+    here.sql("DELETE FROM chunks")
+
+    waits = waits_of(here, lambda: world.search("lamp"))
+
+    assert waits == [0, int(BRIEF_WAIT * 1000)]
