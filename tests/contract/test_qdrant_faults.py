@@ -17,7 +17,7 @@ from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
 from truespan.index.server import ServerOptions
-from truespan.index.server.client import CollectionMissing, server_errors
+from truespan.index.server.failures import CollectionMissing, server_errors
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import Clock
 from truespan.system import SystemClock
@@ -242,7 +242,7 @@ class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
 
 @pytest.mark.parametrize("code", list(grpc.StatusCode), ids=str)
 def test_every_code_of_a_channel_is_one_of_our_errors(code):
-    with pytest.raises(TruespanError) as caught, server_errors("search"):
+    with pytest.raises(TruespanError) as caught, server_errors("search", lambda: None):
         raise Failed(code)  # type: ignore[abstract]
 
     expected: dict[grpc.StatusCode, type[TruespanError]] = {
@@ -288,7 +288,10 @@ def test_the_client_library_has_no_error_that_is_not_looked_at():
 
 
 def test_what_nobody_foresaw_is_a_refusal_that_quotes_nothing():
-    with pytest.raises(IndexRefused, match="TypeError") as caught, server_errors("search"):
+    with (
+        pytest.raises(IndexRefused, match="TypeError") as caught,
+        server_errors("search", lambda: None),
+    ):
         raise TypeError(QUOTED)
 
     assert QUOTED not in str(caught.value)

@@ -1,5 +1,6 @@
 """By gRPC the same is asked and the same goes wrong; the contract runs in test_qdrant_index."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,48 @@ def test_a_certificate_that_is_not_trusted_is_a_wrong_setting(tmp_path):
             index.close()
 
 
+def test_channel_with_a_wrong_setting_names_it(tmp_path):
+    certificate = make_certificate(tmp_path)
+    trusted = Path(f"{certificate}.crt")
+    with (
+        QdrantGrpcLoopback(certificate=certificate) as encrypted,
+        QdrantGrpcLoopback() as plain,
+    ):
+        for url, port, reason in (
+            (
+                "https://localhost:1",
+                encrypted.port,
+                r"localhost:\d+ is for another host",
+            ),
+            ("http://127.0.0.1:1", encrypted.port, "speaks TLS, and index_url says http:"),
+            ("https://127.0.0.1:1", plain.port, "speaks no TLS, and index_url says https:"),
+        ):
+            options = ServerOptions(url, grpc=True, grpc_port=port, ca_file=trusted)
+            index = QdrantServerIndex(options, SystemClock())
+            with pytest.raises(InvalidConfiguration, match=reason):
+                index.collections()
+            index.close()
+
+
+def test_channel_failures_are_told_in_words():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        for url, grpc_port, reason in (
+            ("http://127.0.0.1:1", 9, "server 127.0.0.1:9 cannot be reached."),
+            ("http://127.0.0.1:1", port, f"server 127.0.0.1:{port} did not answer in time."),
+            (
+                "http://node.invalid",
+                9,
+                "node.invalid:9 cannot be reached: its name does not",
+            ),
+        ):
+            options = ServerOptions(url, grpc=True, grpc_port=grpc_port, timeout_seconds=2)
+            index = QdrantServerIndex(options, SystemClock())
+            with pytest.raises(IndexUnavailable, match=reason):
+                index.collections()
+            index.close()
+
+
 class Elsewhere(Loopback):
     """A server that nobody should ask."""
 
@@ -165,3 +208,4 @@ def test_what_a_channel_answers_is_told_as_what_it_is(
 
     assert KEY not in str(caught.value)
     assert "what the server says" not in str(caught.value)
+    assert code.name not in str(caught.value)

@@ -13,7 +13,7 @@ from tests.promises import proves
 from tests.support.certificates import make_certificate
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_loopback import QdrantLoopback
-from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
+from truespan.errors import IndexRefused, InvalidConfiguration
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
 from truespan.system import SystemClock
@@ -189,8 +189,27 @@ def test_a_certificate_that_nobody_named_is_refused_before_anything_is_sent(encr
 def test_a_server_that_does_not_encrypt_gets_nothing_over_https(server):
     index = index_at(server.url.replace("http:", "https:"))
 
-    with pytest.raises(IndexUnavailable):
+    with pytest.raises(InvalidConfiguration, match="no TLS, and index_url says https"):
         index.collections()
     index.close()
 
     assert server.asked == []
+
+
+def test_plain_request_to_a_tls_port_names_the_scheme(encrypted):
+    index = index_at(encrypted.url.replace("https:", "http:"))
+
+    with pytest.raises(InvalidConfiguration, match="speaks TLS, and index_url says http:"):
+        index.collections()
+    index.close()
+
+
+def test_certificate_of_another_host_is_a_wrong_setting(encrypted, certificate):
+    url = encrypted.url.replace("127.0.0.1", "localhost")
+    index = index_at(url, ca_file=Path(f"{certificate}.crt"))
+
+    with pytest.raises(InvalidConfiguration, match=r"localhost:[0-9]+ is for another host"):
+        index.collections()
+    index.close()
+
+    assert encrypted.asked == []

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -31,7 +31,8 @@ from truespan.index.filters import (
     text_hash_of,
 )
 from truespan.index.server import ServerOptions
-from truespan.index.server.client import (
+from truespan.index.server.client import open_client
+from truespan.index.server.failures import (
     CREATE,
     DELETE,
     REMOVE,
@@ -39,11 +40,10 @@ from truespan.index.server.client import (
     WRITE,
     CollectionMissing,
     ReplicasNotReady,
-    check_channel,
-    open_client,
     server_errors,
 )
 from truespan.protocols import Clock
+from truespan.providers.outbound import Target
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector, numbers_of
 from truespan.types.maintenance import Ownership
 from truespan.types.profile import float32
@@ -120,22 +120,25 @@ class Server:
         self._options = options
         self._owner = owner
         self._clock = clock
+        self._node: Callable[[], Target | None] = lambda: None
         if client is None:
-            with server_errors("be reached"):
-                check_channel(options)
-        self._client = client or open_client(options, clock)
+            client, self._node = open_client(options, clock)
+        self._client = client
         self._shapes: dict[str, models.CollectionInfo] = {}
         self._ordering = models.WriteOrdering(options.write_ordering)
         chosen = options.read_consistency
         self._consistency = models.ReadConsistencyType(chosen) if chosen else None
 
+    def _errors(self, doing: str) -> AbstractContextManager[None]:
+        return server_errors(doing, self._node)
+
     def version(self) -> str:
-        with server_errors("tell its version"):
+        with self._errors("tell its version"):
             return self._client.info().version
 
     def prepare(self, collection: Collection) -> bool:
         name = self._name(collection.name)
-        with server_errors(CREATE):
+        with self._errors(CREATE):
             if not self._client.collection_exists(name):
                 self._create(name, collection)
             found, points = self._read_when_ready(name)
@@ -155,7 +158,7 @@ class Server:
         deadline = self._clock.monotonic() + _READY_SECONDS
         while True:
             try:
-                with server_errors("describe itself"):
+                with self._errors("describe itself"):
                     return self._describe(name), self._count(name)
             except ReplicasNotReady:
                 if self._clock.monotonic() >= deadline:
@@ -176,7 +179,7 @@ class Server:
         graph = bool(self._options.approximate)
         size, distance = collection.size, _DISTANCES[collection.distance]
         try:
-            with server_errors(CREATE):
+            with self._errors(CREATE):
                 self._client.create_collection(
                     name,
                     vectors_config=models.VectorParams(size=size, distance=distance),
@@ -336,7 +339,7 @@ class Server:
         When the server has it on its disk is not known: no request asks for that.
         """
         name = self._name(collection.name)
-        with server_errors("describe itself"):
+        with self._errors("describe itself"):
             found = self._describe(name)
         if found.status is models.CollectionStatus.RED:
             raise IndexUnavailable(
@@ -346,7 +349,7 @@ class Server:
 
     def collections(self) -> list[str]:
         prefix = self._options.prefix
-        with server_errors("list its collections"):
+        with self._errors("list its collections"):
             names = [found.name for found in self._client.get_collections().collections]
         own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return sorted(profile for profile in own if _PROFILE.fullmatch(profile))
@@ -354,7 +357,7 @@ class Server:
     def ownership(self, profile: str) -> Ownership:
         """Return whose a collection is; one that does not exist yet will be this library's."""
         name = self._name(profile)
-        with server_errors("describe itself"):
+        with self._errors("describe itself"):
             if not self._client.collection_exists(name):
                 return Ownership.OWN
             return self._ownership(self._client.get_collection(name))
@@ -374,7 +377,7 @@ class Server:
     def claim(self, profile: str) -> None:
         """Record this library as the owner of a collection in place of any other."""
         name = self._name(profile)
-        with server_errors(CREATE):
+        with self._errors(CREATE):
             if self._owner and self._client.collection_exists(name):
                 self._set_owner(name)
 
@@ -390,7 +393,7 @@ class Server:
         """Remove a collection; an absent one is no error, one of another library is."""
         name = self._name(name)
         self._shapes.pop(name, None)
-        with server_errors(REMOVE):
+        with self._errors(REMOVE):
             if self._client.collection_exists(name):
                 self._check_owner(self._client.get_collection(name))
                 self._client.delete_collection(name)
@@ -404,7 +407,7 @@ class Server:
         del reserve
         name = self._name(collection.name)
         deadline = self._clock.monotonic() + _REWRITE_SECONDS
-        with server_errors(REWRITE):
+        with self._errors(REWRITE):
             if not self._client.collection_exists(name):
                 return ticket, True
             found = self._client.get_collection(name)
@@ -457,7 +460,7 @@ class Server:
         """Yield the collection's name on the server, after a check of its shape."""
         name = self._name(collection.name)
         self._shape(name, collection)
-        with server_errors(doing):
+        with self._errors(doing):
             yield name
 
     def _shape(self, name: str, collection: Collection) -> models.CollectionInfo:
@@ -466,13 +469,13 @@ class Server:
         A graph that the operator wants is added if the collection was created without one.
         """
         if name not in self._shapes:
-            with server_errors("describe itself"):
+            with self._errors("describe itself"):
                 found = self._describe(name)
             self._check_owner(found)
             _check_shape(found, collection)
             if self._options.approximate and not _has_graph(found):
                 # A read-only key may search too; then the search stays exact.
-                with suppress(IndexKeyRefused), server_errors(CREATE):
+                with suppress(IndexKeyRefused), self._errors(CREATE):
                     self._client.update_collection(name, **_GRAPH)
                     found = self._describe(name)
             self._shapes[name] = found
