@@ -240,13 +240,35 @@ class Components(Struct, frozen=True):
         An embedder is created only if its provider is the profile's.
         """
         for other in self.others.values():
-            if other.provider == profile.provider and other.embedder().profile.id == profile.id:
+            if other.provider != profile.provider or not _may_have(other.embedder(), profile):
+                continue
+            if other.embedder().profile.id == profile.id:
                 return other.embedder()
         return self.embedder
 
+    def learn(self, profile: EmbeddingProfile) -> tuple[Embedder, EmbeddingProfile]:
+        """Return the same embedder with its own profile.
+
+        The first requests to a provider describe its model. They are retried as those that embed
+        documents are; a question does not wait for that.
+        """
+        from truespan.ingest.embed import call_with_retries
+
+        def describe() -> tuple[Embedder, EmbeddingProfile]:
+            embedder = self.embedder_for(profile)
+            return embedder, embedder.profile
+
+        return call_with_retries(describe, self.clock, spread=0)
+
+    def learn_profile(self, embedder: Embedder | None = None) -> EmbeddingProfile:
+        """Return the profile of an embedder, the default one for None; requests are retried."""
+        from truespan.ingest.embed import learn_profile
+
+        return learn_profile(embedder or self.embedder, self.clock)
+
     def require_model(self, profile: EmbeddingProfile) -> None:
         """Raise ProfileMismatch if no configured embedder has this profile."""
-        configured = self.embedder_for(profile).profile
+        _, configured = self.learn(profile)
         if configured.id != profile.id:
             raise ProfileMismatch(str(profile), str(configured))
 

@@ -277,7 +277,7 @@ class Generations(Struct, frozen=True):
     def _scope_for(self, embedding: str | None, chunking: str | None) -> Scope:
         """Return the scope of a generation with a model and a chunking by their names."""
         components = self._access.components
-        profile = components.embedder_named(embedding).profile
+        profile = components.learn_profile(components.embedder_named(embedding))
         preparation = components.preparation.for_world(self._access.record().defaults)
         named = None if chunking is None else preparation.chunking_named(chunking)
         return self._unfinished_or_new(profile, named)

@@ -90,13 +90,13 @@ class IngestJobs:
             profile = record.generation.profile
             if record.generation.number == scope.generation.number:
                 continue
-            embedder = self._components.embedder_for(profile)
-            if embedder.profile.id == profile.id:
+            embedder, configured = self._components.learn(profile)
+            if configured.id == profile.id:
                 own = replace(scope, generation=record.generation)
                 others.append(OtherGeneration(own, embedder, record.named))
             # A generation without an alias is skipped; `reindex` completes it later.
             elif record.named:
-                raise ProfileMismatch(str(profile), str(embedder.profile))
+                raise ProfileMismatch(str(profile), str(configured))
         return others
 
     def request(

@@ -70,7 +70,7 @@ class WorldAccess(Struct, frozen=True):
         if not self.authority.may(Verb.WRITE, record.id):
             raise WorldNotFound(self.world)
         if record.generation is None:
-            profile = self.components.embedder.profile
+            profile = self.components.learn_profile()
             record = store.begin_generation(self.authority, record.id, profile)
         generation = record.generation
         if generation is None:
@@ -81,7 +81,7 @@ class WorldAccess(Struct, frozen=True):
     def planned_scope(self) -> Scope:
         """Return the scope of the world; of one without a generation, as its first would be."""
         record = self.record()
-        generation = record.generation or Generation(1, self.components.embedder.profile)
+        generation = record.generation or Generation(1, self.components.learn_profile())
         return Scope(self.authority, record.id, generation)
 
     def maintenance_scope(self) -> Scope:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.promises import proves
 from tests.support.rows import each_row
-from tests.support.worlds import WordEmbedder, vector_of
+from tests.support.worlds import WORDS, vector_of
 from truespan.errors import ProviderBadReply
 from truespan.ingest.embed import CANARY, Canary, canary_places, most_canaries
 from truespan.types.chunk import Vector
@@ -31,7 +31,7 @@ def proved(texts: list[str], room: int, change: Change | None = None) -> list[Ve
         return change(vectors) if change and len(sent) > 1 else vectors
 
     canary = Canary()
-    canary.learn(WordEmbedder(), send)
+    canary.learn(WORDS.dimensions, send)
     return canary.embed_in_order(texts, room, send)
 
 
@@ -141,4 +141,4 @@ def _nudged(vector: Vector, by: float) -> Vector:
 @each_row("vectors", [[], [b"", b""], [b""], [bytes(256)]])
 def test_a_canary_that_has_no_vector_of_its_own_proves_nothing(vectors: Sequence[bytes]) -> None:
     with pytest.raises(ProviderBadReply):
-        Canary().learn(WordEmbedder(), lambda sent: [Vector(vector) for vector in vectors])
+        Canary().learn(WORDS.dimensions, lambda sent: [Vector(vector) for vector in vectors])

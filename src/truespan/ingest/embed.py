@@ -32,6 +32,7 @@ from truespan.ingest.chunking import split_text
 from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
+from truespan.types.profile import EmbeddingProfile
 from truespan.vectors import are_sound, cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4
@@ -153,6 +154,11 @@ def call_with_retries(
     raise AssertionError("the loop returns or raises")
 
 
+def learn_profile(embedder: Embedder, clock: Clock) -> EmbeddingProfile:
+    """Return the profile of an embedder; if that costs requests, they are retried as others are."""
+    return call_with_retries(lambda: embedder.profile, clock, spread=0)
+
+
 CANARY_SIMILARITY = 0.98
 """Batching may change a vector slightly, but never this much."""
 _ENOUGH_FOR_TWO = 8
@@ -167,12 +173,12 @@ class Canary:
     def __init__(self) -> None:
         self._vector: Vector | None = None
 
-    def learn(self, embedder: Embedder, send: Send) -> None:
+    def learn(self, dimensions: int, send: Send) -> None:
         """Embed the canary alone, once; raises ProviderBadReply without one sound vector."""
         if self._vector is not None:
             return
         vectors = send([CANARY])
-        if len(vectors) != 1 or not is_sound(vectors[0], embedder.profile.dimensions):
+        if len(vectors) != 1 or not is_sound(vectors[0], dimensions):
             raise ProviderBadReply("The embedding provider did not return one sound vector.")
         self._vector = vectors[0]
 
@@ -360,10 +366,11 @@ def embed_texts(
         return
     limits = embedder.limits.within(limits)
     canary = (canary or Canary()) if limits.joint else None
-    work = _BatchEmbedder(embedder, limits, clock, canary, counter, on_token_limit)
-    todo = batches(list(texts.items()), limits, embedder.profile.document_prefix)
+    profile = learn_profile(embedder, clock)
+    work = _BatchEmbedder(embedder, profile, limits, clock, canary, counter, on_token_limit)
+    todo = batches(list(texts.items()), limits, profile.document_prefix)
     if canary is not None and len(texts) > 1 and limits.items > 1:
-        canary.learn(embedder, lambda sent: _send(embedder, sent, clock))
+        canary.learn(profile.dimensions, lambda sent: _send(embedder, sent, clock))
     if limits.in_flight == 1:
         yield from map(work.embed, todo)
         return
@@ -383,6 +390,7 @@ def embed_texts(
 
 class _BatchEmbedder(Struct, frozen=True):
     embedder: Embedder
+    profile: EmbeddingProfile
     limits: EmbeddingLimits
     clock: Clock
     canary: Canary | None
@@ -396,7 +404,7 @@ class _BatchEmbedder(Struct, frozen=True):
         halved. Later batches are not larger than what is left of one that took too long."""
         if self.in_time and len(batch) > min(self.in_time):
             return self._halve(batch)
-        texts, profile = [text for _, text in batch], self.embedder.profile
+        texts, profile = [text for _, text in batch], self.profile
         spread = int(batch[0][0][:4], 16)
         send = partial(_send, self.embedder, clock=self.clock, spread=spread)
         try:
@@ -471,10 +479,11 @@ def check_probe(
     Raises:
         ModelDrifted: it is embedded differently now.
     """
+    profile = learn_profile(embedder, clock)
     [vector] = _send(embedder, [PROBES[name]], clock)
-    if not is_sound(vector, embedder.profile.dimensions):
+    if not is_sound(vector, profile.dimensions):
         raise ProviderBadReply("The embedding provider did not return one sound vector.")
     known = stored.get(name, vector)
     if cosine(known, vector) < LEAST_SIMILARITY:
-        raise ModelDrifted(str(embedder.profile))
+        raise ModelDrifted(str(profile))
     return known

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatch, StoreDamaged
 from truespan.ingest.draft import text_chunks
-from truespan.ingest.embed import Remark, check_drift, embed_texts
+from truespan.ingest.embed import Remark, check_drift, embed_texts, learn_profile
 from truespan.ingest.figures import find_parent, parent_ref
 from truespan.ingest.run import REMARKS, Failure, IngestDeps, Progress, ProviderCheck, RunLog
 from truespan.protocols import VectorIndex
@@ -284,17 +284,18 @@ class Indexer:
 
     def _require_model(self) -> None:
         """Refuse another model than the generation's, by its profile and once by its vectors."""
-        built, configured = self._scope.profile, self._deps.embedder.profile
+        built, deps = self._scope.profile, self._deps
+        configured = learn_profile(deps.embedder, deps.clock)
         if built.id != configured.id:
             raise ProfileMismatch(str(built), str(configured))
         # A local model is identified by its digest. A remote one is probed: the provider may have
         # changed what its name stands for.
-        if self._check.probed or not self._deps.embedder.limits.joint:
+        if self._check.probed or not deps.embedder.limits.joint:
             return
-        earlier = self._deps.store.probes(self._scope)
-        probes = check_drift(self._deps.embedder, self._deps.clock, earlier)
+        earlier = deps.store.probes(self._scope)
+        probes = check_drift(deps.embedder, deps.clock, earlier)
         if probes != earlier:
-            self._deps.store.keep_probes(self._scope, probes)
+            deps.store.keep_probes(self._scope, probes)
         self._check.probed = True
 
 

@@ -63,7 +63,11 @@ class BaseEmbedder(ABC):
         known = self._learnt
         if known is not None:
             return known.profile.id == profile.id
-        return profile.provider == self.provider
+        return profile.provider == self.provider and self._is_configured_for(profile)
+
+    def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
+        """Return whether a profile may come from these settings, before the model is learnt."""
+        return profile.model == self._model
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Return one vector per text, in the order of the texts."""
@@ -165,6 +169,10 @@ class HttpEmbedder(BaseEmbedder):
         super().__init__(options.model, self._client.target.url, limits)
         self._clock = options.clock
         self._dimensions = options.dimensions
+
+    def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
+        same_size = self._dimensions in (None, profile.dimensions)
+        return same_size and super()._is_configured_for(profile)
 
     def _dimensions_of(self, probe: Vector) -> int:
         """Return the dimensions of a probe; refuse others than the settings ask for."""

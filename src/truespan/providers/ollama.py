@@ -28,6 +28,7 @@ from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import prefixes_for
 from truespan.types.chunk import NO_VECTOR, Vector, unit_vector
+from truespan.types.profile import EmbeddingProfile
 
 ALIASES = {
     "baai/bge-small-en-v1.5": "hf.co/CompendiumLabs/bge-small-en-v1.5-gguf",
@@ -185,11 +186,19 @@ class OllamaEmbedder(HttpEmbedder):
                 self._checked = now
             return self._learnt
 
+    def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
+        same_size = self._dimensions in (None, profile.dimensions)
+        return same_size and full_name(profile.model) in self._full_names()
+
+    def _full_names(self) -> tuple[str, str]:
+        """Return the names under which Ollama may have the model."""
+        return full_name(self._model), full_name(to_pull(self._model))
+
     def _installed(self) -> _Installed:
         models = self._client.get("/api/tags").read(_Tags).models
-        for name in (self._model, to_pull(self._model)):
+        for name in self._full_names():
             for model in models:
-                if full_name(model.name) == full_name(name) and model.digest:
+                if full_name(model.name) == name and model.digest:
                     return model
         raise self._missing_model()
 

@@ -29,6 +29,7 @@ from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import prefixes_for
 from truespan.types.chunk import Vector, unit_vector
+from truespan.types.profile import EmbeddingProfile
 from truespan.types.token import Secret
 
 INPUT_LIMITS = {
@@ -125,16 +126,23 @@ class OpenAiEmbedder(HttpEmbedder):
             raise refusal
         return reply
 
+    def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
+        return super()._is_configured_for(profile) and profile.input_limit == self._text_limit()
+
+    def _text_limit(self) -> int:
+        """Return how many tokens of a text the model reads, beside its prefix."""
+        limit = self._input_limit or INPUT_LIMITS.get(self._model)
+        limit = limit or _LEAST_CONTEXT - _SPECIAL_TOKENS
+        return max(limit - self._counter.count(prefixes_for(self._model).document), 1)
+
     def _learn(self) -> LearntModel:
         prefixes = prefixes_for(self._model)
         [vector], reported = self._request([PROBE])
-        limit = self._input_limit or INPUT_LIMITS.get(self._model)
-        limit = limit or _LEAST_CONTEXT - _SPECIAL_TOKENS
         profile = self._profile(
             self._dimensions_of(vector),
             revision=reported,
             modes=prefixes.modes,
-            input_limit=limit - self._counter.count(prefixes.document),
+            input_limit=self._text_limit(),
         )
         return LearntModel(profile, prefixes)
 
