@@ -11,7 +11,8 @@ from tests.laws.examples import examples
 from truespan.parsing.headings import LARGEST_ROMAN, format_roman, parse_roman
 from truespan.parsing.pdf.hyphens import Spelling, join_lines
 from truespan.parsing.pdf.lines import Line, sort_lines
-from truespan.parsing.pdf.paragraphs import join_paragraphs, place_lines, remove_running_heads
+from truespan.parsing.pdf.paragraphs import join_paragraphs, place_lines
+from truespan.parsing.pdf.running_heads import remove_running_heads
 from truespan.parsing.text import recognise
 
 MARKS = st.text("-\u2010\u2013_=*.·#| ivxlcdmIVXLCDM0123456789", min_size=1, max_size=8)
@@ -22,9 +23,9 @@ EDGES = st.sampled_from(
 )
 
 
-def lines_of(texts: list[str]) -> list[Line]:
+def lines_of(texts: list[str], top: float = 760.0) -> list[Line]:
     return [
-        Line(text, 72.0, 72.0 + 5 * len(text), 760.0 - 14 * number, 770.0 - 14 * number, 20.0)
+        Line(text, 72.0, 72.0 + 5 * len(text), top - 14 * number, top + 10.0 - 14 * number, 20.0)
         for number, text in enumerate(texts)
     ]
 
@@ -41,9 +42,13 @@ def test_pages_of_arbitrary_lines_become_paragraphs(
 ) -> None:
     # The same line at the edge of each page is what running heads are recognised by.
     edges = [edge] * times
-    drawn = [sort_lines(lines_of([*edges, *texts, *edges])) for texts in pages]
+    drawn = [
+        sort_lines([*lines_of(edges), *lines_of(texts, 600.0), *lines_of(edges, 300.0)])
+        for texts in pages
+    ]
 
-    pages_left = remove_running_heads(drawn)
+    labels = [str(number) for number, _ in enumerate(drawn, 1)]
+    pages_left, _ = remove_running_heads(drawn, labels)
     paragraphs = list(join_paragraphs(place_lines(pages_left), set(), set()))
 
     for before, left in zip(drawn, pages_left, strict=True):

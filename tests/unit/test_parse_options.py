@@ -103,7 +103,9 @@ def test_images_are_found_for_recognition_alone(tmp_path: Path) -> None:
 
 
 def test_choices_are_kept_with_a_job() -> None:
-    options = IngestOptions.from_arguments(ocr=True, hidden_sheets=False, mail_quotes=False)
+    options = IngestOptions.from_arguments(
+        ocr=True, hidden_sheets=False, mail_quotes=False, running_heads=True
+    )
     request = IngestRequest(("/a",), options=options)
 
     assert IngestRequest.from_json(request.to_json()) == request

@@ -231,6 +231,10 @@ def ingest(
         bool | None,
         Option("--mail-quotes/--no-mail-quotes", help="Read what e-mails quote of others."),
     ] = None,
+    running_heads: Annotated[
+        bool | None,
+        Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
+    ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Say what would be done and what it would cost.")
     ] = False,
@@ -283,6 +287,7 @@ def ingest(
         "ocr": ocr,
         "hidden_sheets": hidden_sheets,
         "mail_quotes": mail_quotes,
+        "running_heads": running_heads,
         "prune": prune,
         "allow_empty": allow_empty,
     }

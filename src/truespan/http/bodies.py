@@ -260,6 +260,9 @@ class Declaration(Arguments, frozen=True, kw_only=True):
     mail_quotes: Annotated[bool, Meta(description="Read the messages that mail quotes.")] | None = (
         None
     )
+    running_heads: Annotated[bool, Meta(description="Keep running heads of PDF files.")] | None = (
+        None
+    )
 
 
 class Form(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
@@ -79,6 +80,8 @@ class Preparation(Struct, frozen=True):
     """Whether hidden sheets, rows and columns of workbooks are read."""
     mail_quotes: bool = True
     """Whether the earlier messages that an e-mail quotes are read."""
+    running_heads: bool = False
+    """Whether running heads and page numbers of a PDF stay in its text."""
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
     can_recognise: bool = False
@@ -114,6 +117,7 @@ class Preparation(Struct, frozen=True):
             hidden_sheets=traits.sheets and choose("hidden_sheets"),
             mail_quotes=not traits.mail or choose("mail_quotes"),
             ocr=traits.scans and choose("ocr"),
+            running_heads=traits.heads and choose("running_heads"),
         )
 
     def chunking_for(self, declared: DocumentOptions) -> ChunkingProfile:
@@ -168,6 +172,8 @@ class Preparation(Struct, frozen=True):
             steps["hidden_sheets"] = True
         if not parse_options.mail_quotes:
             steps["mail_quotes"] = False
+        if parse_options.running_heads:
+            steps["running_heads"] = True
         if parse_options.ocr:
             steps["ocr"] = RECOGNITION_VERSION
         if line:
@@ -278,6 +284,7 @@ def make_draft(
         images=loaded.images if flags.extract_images else (),
         audit=audit,
         notes=tuple(_notes(loaded, flags, figures, len(described))),
+        remarks=tuple(_remarks(loaded, sanitizer.mode)),
     )
 
 
@@ -297,6 +304,29 @@ def _prose(loaded: Loaded, canonical: CanonicalText) -> str:
         return canonical.text
     parts = (block.text for block in loaded.blocks if block.kind is not BlockKind.CODE)
     return "\n\n".join(islice(parts, SAMPLE))
+
+
+MAX_QUOTED_LINES = 5
+"""Maximum number of removed lines that a report quotes."""
+
+
+def _remarks(loaded: Loaded, mode: Mode) -> Iterator[str]:
+    """Yield what the report says of a document that was ingested."""
+    if not loaded.removed:
+        return
+    lines = Counter(loaded.removed)
+    quoted = [
+        f'"{line}"' + (f" ({count} times)" if count > 1 else "")
+        for line, count in lines.most_common(MAX_QUOTED_LINES)
+    ]
+    more = f" and {len(lines) - len(quoted)} more" if len(lines) > len(quoted) else ""
+    # Removed lines are not sanitised, so they are not quoted where text has to be.
+    listed = "" if mode is Mode.ON else f": {', '.join(quoted)}{more}"
+    count = "1 line was" if len(loaded.removed) == 1 else f"{len(loaded.removed)} lines were"
+    yield (
+        f"{count} left out as running heads or page numbers{listed}. "
+        "Use running_heads (--running-heads) to keep them."
+    )
 
 
 def _notes(

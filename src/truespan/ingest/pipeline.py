@@ -81,6 +81,8 @@ MOST_STAGED = 2 * GROUP_CHUNKS
 """Up to so many chunks of a group stay in memory until they are embedded."""
 MOST_LABELS = 5
 """So many languages and versions are listed that the defaults of a world leave out."""
+MAX_REMARKS = 20
+"""Maximum number of remarks about documents in a report."""
 METADATA_BATCH = 64
 """Documents whose metadata are committed together."""
 
@@ -292,6 +294,7 @@ class _Run:
         self._documents = self._chunks = 0
         self._size_done = self._group_done = 0.0
         self._hidden: Counter[str] = Counter()
+        self._remarks: list[str] = []
         self.report = IngestReport()
 
     def run(self) -> IngestReport:
@@ -314,6 +317,7 @@ class _Run:
         clear_retired(self._deps, self._scope)
         self._derive_metadata()
         self._tell_hidden()
+        self._tell_remarks()
         counts = self._indexer.counts
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
         return self.report
@@ -343,6 +347,8 @@ class _Run:
             self._deps.trace.count(CounterName.CHUNKS, len(draft.chunks))
             for note in draft.notes:
                 self._log.line("info", f"{draft.doc_id} {note}")
+            # Not logged: a remark may quote the text.
+            self._remarks += [f"{draft.name}: {remark}" for remark in draft.remarks]
             if draft.audit:
                 found = ", ".join(f"{entry.label} {entry.count}" for entry in draft.audit)
                 self._log.line("info", f"{draft.doc_id} SANITIZE_AUDIT {found}")
@@ -506,6 +512,14 @@ class _Run:
             "--version any.",
             "hidden_by_defaults",
         )
+
+    def _tell_remarks(self) -> None:
+        """Add to the report what was decided about documents while they were read."""
+        self.report.warnings += self._remarks[:MAX_REMARKS]
+        if (more := len(self._remarks) - MAX_REMARKS) > 0:
+            self.report.warnings.append(
+                f"{more} more documents have such notes; the log of the job lists them."
+            )
 
     def _finish_source(self, source: Source) -> None:
         """Count a source that needs no further work."""

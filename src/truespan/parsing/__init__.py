@@ -43,7 +43,7 @@ __all__ = [
     "traits_of",
 ]
 
-LOADER_VERSION = 5
+LOADER_VERSION = 6
 """Increased whenever a source would give other blocks, or chunks with another reach."""
 
 
@@ -94,6 +94,8 @@ class Traits(NamedTuple):
     """Whether it is a message, which may quote others."""
     scans: bool
     """Whether text may be recognised in its pictures."""
+    heads: bool
+    """Whether running heads and page numbers are part of its text."""
 
 
 def traits_of(name: str, data: bytes) -> Traits:
@@ -104,8 +106,14 @@ def traits_of(name: str, data: bytes) -> Traits:
 @cache
 def _traits_of_format(found: Format | None) -> Traits:
     kind = DocumentKind.BOOK if found is Format.EPUB else DocumentKind.DOCUMENT
-    is_mail = found is Format.EMAIL
-    return Traits(kind, found in PICTURED, found in SHEETS, is_mail, found in RECOGNISED)
+    return Traits(
+        kind,
+        pictures=found in PICTURED,
+        sheets=found in SHEETS,
+        mail=found is Format.EMAIL,
+        scans=found in RECOGNISED,
+        heads=found is Format.PDF,
+    )
 
 
 def can_recognise() -> bool:
@@ -145,7 +153,8 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
         case Format.PDF:
             from truespan.parsing.pdf import load_pdf
 
-            return load_pdf(shown, data, ocr=options.ocr and can_recognise())
+            ocr = options.ocr and can_recognise()
+            return load_pdf(shown, data, ocr=ocr, running_heads=options.running_heads)
         case Format.IMAGE:
             if not options.ocr or not can_recognise():
                 raise SourceUnsupported(shown, advice=OCR_ADVICE)

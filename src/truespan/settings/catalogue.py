@@ -104,6 +104,8 @@ class Settings(Struct, frozen=True):
     """Whether to read hidden sheets, rows and columns of workbooks."""
     mail_quotes: bool = True
     """Whether to read the earlier messages that e-mails quote."""
+    running_heads: bool = False
+    """Whether to keep running heads and page numbers of PDF files in their text."""
 
     docx_extract_images: bool = False
     """Whether to keep the images of documents."""

@@ -145,6 +145,8 @@ class Draft(Struct, frozen=True):
     audit: tuple[AuditEntry, ...] = ()
     notes: tuple[str, ...] = ()
     """What is worth a line in the log, without words of the text."""
+    remarks: tuple[str, ...] = ()
+    """Sentences for the report of the run; unlike notes, they may quote the text."""
     words: CountedWords | None = None
     """The words of its chunks; None if they are not counted while ingesting."""
 

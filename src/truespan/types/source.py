@@ -85,6 +85,8 @@ class DocumentArguments(TypedDict, total=False):
     """Whether hidden sheets, rows and columns of workbooks are read."""
     mail_quotes: bool | None
     """Whether the earlier messages that an e-mail quotes are read."""
+    running_heads: bool | None
+    """Whether running heads and page numbers of a PDF stay in its text."""
 
 
 class LabelArguments(TypedDict, total=False):
@@ -128,6 +130,7 @@ class DocumentOptions(Struct, frozen=True):
     ocr: bool | None = None
     hidden_sheets: bool | None = None
     mail_quotes: bool | None = None
+    running_heads: bool | None = None
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
@@ -187,6 +190,8 @@ class ParseOptions(NamedTuple):
     """Whether the earlier messages that an e-mail quotes are read."""
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
+    running_heads: bool = False
+    """Whether running heads and page numbers of a PDF stay in its text."""
 
 
 PARSE_DEFAULTS = ParseOptions()
@@ -323,6 +328,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "ocr": _check_choice,
     "hidden_sheets": _check_choice,
     "mail_quotes": _check_choice,
+    "running_heads": _check_choice,
 }
 """The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 

@@ -151,6 +151,8 @@ class Loaded(Struct, frozen=True):
     pictures: PictureCounts = msgspec.field(default_factory=PictureCounts)
     warnings: tuple[str, ...] = ()
     """What could not be read, in whole sentences without words of the source."""
+    removed: tuple[str, ...] = ()
+    """Lines that were left out because they repeat on pages: running heads and page numbers."""
 
 
 class Place(NamedTuple):

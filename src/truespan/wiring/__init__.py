@@ -316,6 +316,7 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
             ),
             hidden_sheets=settings.hidden_sheets,
             mail_quotes=settings.mail_quotes,
+            running_heads=settings.running_heads,
             sanitizer=_sanitizer(folder, settings),
             chunkings=settings.chunkings,
             on_token_limit=OnTokenLimit(settings.on_token_limit),

@@ -33,8 +33,8 @@ from truespan.parsing.pdf.paragraphs import (
     Placed,
     join_paragraphs,
     place_lines,
-    remove_running_heads,
 )
+from truespan.parsing.pdf.running_heads import remove_running_heads
 from truespan.parsing.text import to_blocks
 from truespan.types.text import Block, BlockKind, Loaded, Place, Properties
 
@@ -50,10 +50,11 @@ _HARDLY_ANY_TEXT = 16
 """A page with fewer letters and a picture is a scan with a stamp or a page number."""
 
 
-def load_pdf(name: str, data: bytes, *, ocr: bool = False) -> Loaded:
+def load_pdf(name: str, data: bytes, *, ocr: bool = False, running_heads: bool = False) -> Loaded:
     """Parse a PDF file or raise `SourceRefused`.
 
-    With `ocr`, the text of pages is recognised that have none, or another than they show.
+    With `ocr`, the text of pages is recognised that have none, or another than they show. With
+    `running_heads`, running heads and page numbers stay in the text.
     """
     try:
         document = pdfium.PdfDocument(data)
@@ -66,12 +67,12 @@ def load_pdf(name: str, data: bytes, *, ocr: bool = False) -> Loaded:
     if len(document) > _MOST_PAGES:
         raise SourceTooLarge(name)
     try:
-        return _load_pages(name, document, ocr)
+        return _load_pages(name, document, ocr, running_heads)
     finally:
         document.close()
 
 
-def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool) -> Loaded:
+def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool, running_heads: bool) -> Loaded:
     pages: list[list[Line]] = []
     to_recognise: list[int] = []
     rotated: set[int] = set()
@@ -107,12 +108,29 @@ def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool) -> Loaded:
     # On a page that was rotated to read it, the heights of the outline do not apply.
     entries = [e._replace(height=None) if e.page in rotated else e for e in entries]
     properties = read_properties(document)
+    removed: list[str] = []
+    if not running_heads:
+        pages, removed = remove_running_heads(pages, _read_labels(document))
+    if removed:
+        warnings.append(f"{len(removed)} lines were left out as running heads or page numbers.")
     return Loaded(
-        tuple(_to_blocks(remove_running_heads(pages), entries)),
+        tuple(_to_blocks(pages, entries)),
         title=properties.title,
         properties=properties,
         warnings=tuple(warnings),
+        removed=tuple(removed),
     )
+
+
+def _read_labels(document: pdfium.PdfDocument) -> list[str]:
+    """Return the label of each page; without one, its number."""
+    labels: list[str] = []
+    for number in range(len(document)):
+        label = _read_string(
+            lambda buffer, size, page=number: raw.FPDF_GetPageLabel(document, page, buffer, size)
+        )
+        labels.append(label or str(number + 1))
+    return labels
 
 
 def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, bool] | None:

@@ -60,10 +60,15 @@ class Line(NamedTuple):
     top: float
     first_width: float
     """The width of the first word, to check whether it had fitted on the line before."""
-    cells: int = 1
-    """How many pieces were joined: a line of several looks like the row of a table."""
+    pieces: tuple[str, ...] = ()
+    """The texts that were joined across wide gaps, if there are several."""
     confidence: float | None = None
     """How certain text recognition is of the words; None if the file has them as text."""
+
+    @property
+    def cells(self) -> int:
+        """The number of pieces: a line of several looks like the row of a table."""
+        return len(self.pieces) or 1
 
     @property
     def height(self) -> float:
@@ -310,17 +315,18 @@ def sort_lines(pieces: Sequence[Line]) -> list[Line]:
     return lines
 
 
-def _join_rows(pieces: Sequence[Line]) -> list[Line]:
+def _join_rows(parts: Sequence[Line]) -> list[Line]:
     """Join neighbours that are side by side into one line, as in the row of a table."""
     rows: list[Line] = []
-    for piece in pieces:
+    for piece in parts:
         before = rows[-1] if rows else None
         if before and piece.left >= before.right and piece.is_beside(before):
             bottom, top = min(before.bottom, piece.bottom), max(before.top, piece.top)
-            text, cells = f"{before.text} {piece.text}", before.cells + piece.cells
+            text = f"{before.text} {piece.text}"
+            pieces = (*(before.pieces or (before.text,)), *(piece.pieces or (piece.text,)))
             known = [c for c in (before.confidence, piece.confidence) if c is not None]
             rows[-1] = Line(
-                text, before.left, piece.right, bottom, top, before.first_width, cells,
+                text, before.left, piece.right, bottom, top, before.first_width, pieces,
                 min(known, default=None),
             )  # fmt: skip
         else:

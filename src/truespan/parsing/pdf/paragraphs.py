@@ -9,134 +9,15 @@ verses and titles look.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
-from truespan.parsing.headings import parse_roman
 from truespan.parsing.pdf.hyphens import Spelling, join_lines
 from truespan.parsing.pdf.lines import Line
 from truespan.parsing.text import Paragraph
 from truespan.types.text import PageStart
-
-_NUMBERED_PAGES, _PLAIN_PAGES = 3, 4
-_MOST = 0.6
-_SAME_HEIGHT = 3.0
-_LONGEST = 120
-_NUMBER = re.compile(r"\d{1,5}")
-_ROMAN = re.compile(r"m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
-_COUNTING = re.compile("(?:pages?|p|seite|página|pagina|стр)?(?:of|von|de|di|из)?")
-
-
-class _Key(NamedTuple):
-    """What repeats on pages: the edge, the words without the page number, and its offset.
-
-    `offset` is the printed number minus the page index. The words are None for lines that have only
-    such a number at one end in common.
-    """
-
-    highest: bool
-    words: str | None
-    offset: int | None
-
-
-class _EdgeLine(NamedTuple):
-    page: int
-    line_index: int
-    height: float
-    words: str
-
-
-def remove_running_heads(pages: Sequence[list[Line]]) -> list[list[Line]]:
-    """Remove running heads and page numbers. A head may have two lines, so this runs twice."""
-    pages = [list(lines) for lines in pages]
-    for _ in range(2):
-        removed = _find_running_heads(pages)
-        pages = [
-            [line for index, line in enumerate(lines) if (page, index) not in removed]
-            for page, lines in enumerate(pages)
-        ]
-    return pages
-
-
-def _find_running_heads(pages: Sequence[list[Line]]) -> set[tuple[int, int]]:
-    """Return the page and index of each line to remove."""
-    groups: defaultdict[_Key, list[_EdgeLine]] = defaultdict(list)
-    for page, lines in enumerate(pages):
-        if len(lines) < 2:
-            continue
-        order = sorted(range(len(lines)), key=lambda index: -lines[index].middle)
-        for highest, index, next_to in ((True, order[0], order[1]), (False, order[-1], order[-2])):
-            line = lines[index]
-            if len(line.text) > _LONGEST or line.is_beside(lines[next_to]):
-                continue
-            edge = _EdgeLine(page, index, line.bottom, _letters_only(line.text))
-            for words, offset in _read_variants(line.text, page):
-                groups[_Key(highest, words, offset)].append(edge)
-    certain: list[tuple[bool, list[_EdgeLine]]] = []
-    total = len(pages)
-    for key, edges in groups.items():
-        if len(edges) < _NUMBERED_PAGES:
-            continue
-        usual = median(edge.height for edge in edges)
-        level = [edge for edge in edges if abs(edge.height - usual) <= _SAME_HEIGHT]
-        count, odd = len(level), sum(edge.page % 2 for edge in level)
-        # The share of all pages, of the odd ones or of the even ones.
-        shares = (count / total, odd / max(total // 2, 1), (count - odd) / ((total + 1) // 2))
-        if key.offset is not None:
-            needed = _MOST * total if key.words is None else 0
-            is_certain = count >= max(_NUMBERED_PAGES, needed)
-        else:
-            is_certain = count >= _PLAIN_PAGES and max(shares) >= _MOST
-        if is_certain:
-            certain.append((key.offset is None, level))
-    if not certain:
-        return set()
-    everything = "\n".join(_letters_only(line.text) for lines in pages for line in lines)
-    removed: set[tuple[int, int]] = set()
-    for is_same, edges in certain:
-        by_words: defaultdict[str, list[_EdgeLine]] = defaultdict(list)
-        for edge in edges:
-            by_words[edge.words].append(edge)
-        for words, group in by_words.items():
-            # The first line stays if its words occur nowhere else, so that none are lost. Neither
-            # are a date or a rule that every page has: only numbers that count pages are.
-            elsewhere = bool(words) and everything.count(words) > len(group)
-            if not is_same and _COUNTING.fullmatch(words):
-                elsewhere = True
-            removed |= {
-                (edge.page, edge.line_index) for edge in (group if elsewhere else group[1:])
-            }
-    return removed
-
-
-def _read_variants(text: str, page: int) -> Iterator[tuple[str | None, int | None]]:
-    """Yield the whole line, and its words without each of its numbers in turn."""
-    yield text, None
-    for number in _NUMBER.finditer(text):
-        words = f"{text[: number.start()]}#{text[number.end() :]}"
-        yield words, int(number[0]) - page
-        if number.start() == 0 or number.end() == len(text):
-            yield None, int(number[0]) - page
-    if (value := _roman_page(text)) is not None:
-        yield "#", value - page
-
-
-def _roman_page(text: str) -> int | None:
-    """Return the value of a line that is a Roman page number; None if it is something else."""
-    number = text.strip("- ").lower()
-    # The pattern matches nothing too: a line of hyphens is no number.
-    return parse_roman(number) if _ROMAN.fullmatch(number) else None
-
-
-def _letters_only(text: str) -> str:
-    """Return the letters of a text; "" for a Roman page number."""
-    if _roman_page(text) is not None:
-        return ""
-    return "".join(char for char in text.casefold() if char.isalpha())
-
 
 UNCLEAR = 0.95
 """Recognised words with less confidence are marked as unclear."""
