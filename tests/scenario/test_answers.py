@@ -127,8 +127,8 @@ def test_the_fallback_model_is_told_the_question_and_no_context(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("models", "scores", "refusal", "words"),
     [
-        ({}, (), "no_fallback_model", "no model is configured to answer without them"),
-        ({"primary": Scripted("")}, (0.7,), "no_fallback_model", "do not answer that"),
+        ({}, (), "no_fallback_model", "No passage was found"),
+        ({"primary": Scripted("")}, (0.7,), "no_fallback_model", "returned no text"),
         ({"fallback": Scripted(" ")}, (), "fallback_silent", "had no answer"),
         ({"fallback": Scripted("NO_CONTEXT")}, (0.1,), "fallback_silent", "had no answer"),
     ],

@@ -38,7 +38,7 @@ _ROW = re.compile(r"\s{0,9}\|")
 _ROW_RULE = re.compile(r"[\s|:+=-]+")
 _FENCE = re.compile(r"\s{0,9}(?:```|~~~)")
 _RULE = re.compile(r"\s{0,3}(?:[-*_=]\s*){3,}")
-_BOLD_LINE = re.compile(r"\s*(\*\*|__)[^*_]+\1\s*:?\s*")
+_BOLD_LINE = re.compile(r"\s*+(\*\*|__)[^*_]++\1\s*+:?\s*+")
 _MARKS = re.compile(r"[*_`~#|>\\]+")
 
 _NO_CLAIM = re.compile(

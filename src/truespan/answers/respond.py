@@ -17,6 +17,7 @@ from truespan.answers.citations import citation, find_citations
 from truespan.answers.decide import count_words, decide
 from truespan.answers.prompt import grounded_messages, unaided_messages
 from truespan.answers.quotes import SidsOf, check_quotes, quote_sources, quotes_of
+from truespan.answers.refusal import excerpt, explain_refusal, find_near_misses
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
 from truespan.answers.support import Comparison, check_support
 from truespan.errors import InternalError, OperatorError, ServiceError
@@ -46,7 +47,6 @@ from truespan.types.decision import (
     DecisionSettings,
     Evidence,
     ModelOutcome,
-    Refusal,
     Step,
 )
 from truespan.types.ids import ChunkId
@@ -55,17 +55,6 @@ from truespan.types.support import Support
 from truespan.types.tables import added_characters
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
-
-_REFUSALS = {
-    Refusal.READING: "What has been read of this book so far does not answer that.",
-    Refusal.NO_FALLBACK_MODEL: (
-        "The documents do not answer that, and no model is configured to answer without them."
-    ),
-    Refusal.FALLBACK_SILENT: (
-        "The documents do not answer that, and the model that was asked without them had no answer."
-    ),
-}
-
 
 _CUT = Notice(
     "reply_cut",
@@ -139,7 +128,7 @@ class Responder(Struct, frozen=True):
             if fitted is None or not decision.used_chunks:
                 fitted = self._fit(decision, chunks)
             sources, pieces = fitted.sources, []
-            for piece in _pieces(decision, sources, reply):
+            for piece in self._pieces(decision, sources, reply):
                 pieces.append(piece)
                 yield Piece(piece)
         finally:
@@ -170,6 +159,7 @@ class Responder(Struct, frozen=True):
                 ),
                 record=record,
                 processing_time_ms=milliseconds,
+                near_misses=self._near_misses(decision, chunks),
                 support=support,
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
@@ -220,6 +210,26 @@ class Responder(Struct, frozen=True):
         order = sorted(fitted.sources, key=lambda chunk: (chunk.start, chunk.end))
         return replace(fitted, sources=tuple(order))
 
+    def _pieces(
+        self, decision: Decision, sources: Sequence[Visible], reply: Reply | None
+    ) -> Iterable[str]:
+        if decision.refusal is not None:
+            return [explain_refusal(decision, self.retrieved)]
+        if decision.step is Step.QUOTE:
+            return [quote_sources(sources)]
+        return reply.pieces() if reply is not None else ()
+
+    def _near_misses(
+        self, decision: Decision, chunks: dict[ChunkId, Visible]
+    ) -> tuple[RetrievedNote, ...]:
+        if decision.refusal is None:
+            return ()
+        verdicts = {item.candidate.chunk_id: item.verdict for item in decision.retrieved}
+        parts = find_near_misses(decision, self.retrieved, chunks.values())
+        notes = (_note(part, verdicts.get(part.chunk_id, WhyNot.BELOW_FLOOR)) for part in parts)
+        texts = (excerpt(part, self.question.standalone) for part in parts)
+        return tuple(replace(note, text=text) for note, text in zip(notes, texts, strict=True))
+
     def _check(
         self, decision: Decision, sources: Sequence[Visible], text: str
     ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], Support | None, tuple[Notice, ...]]:
@@ -269,14 +279,6 @@ def _ask(
     texts = (question.asked, question.standalone, *(part.text for part in sources))
     quotable = any(map(mentions_marker, texts))
     return Reply(model.stream(messages), quotable=quotable)
-
-
-def _pieces(decision: Decision, sources: Sequence[Visible], reply: Reply | None) -> Iterable[str]:
-    if decision.refusal is not None:
-        return [_REFUSALS[decision.refusal]]
-    if decision.step is Step.QUOTE:
-        return [quote_sources(sources)]
-    return reply.pieces() if reply is not None else ()
 
 
 def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[RetrievedNote, ...]:

@@ -276,9 +276,16 @@ def printable(text: str) -> str:
 def show_account(answer: Answer, *, record: bool = True) -> str:
     """Show what an answer cites, what it quotes wrongly, and in one line how it was decided.
 
+    A refusal has the closest passages instead.
+
     Without `record` the line about the usage log is left out.
     """
     lines: list[str] = []
+    if answer.near_misses:
+        lines += ["", "Closest:"]
+    for note in answer.near_misses:
+        place = name_place((note.source, note.chapter, note.section), note.location)
+        lines += [f"  {note.similarity:.3f}  {place}", f"         {note.text}"]
     if answer.citations:
         lines += ["", "Sources:", *(f"  {cite(citation)}" for citation in answer.citations)]
     wrong = [quote.text for quote in answer.quotes if not quote.verified]

@@ -13,7 +13,7 @@ from truespan.protocols import VectorIndex
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
-from truespan.types.bundle import Funnel, Skipped
+from truespan.types.bundle import Funnel, Notice, Skipped
 from truespan.types.chunk import ChunkRecord, StoredChunk, Vector
 from truespan.types.ids import ChunkId
 from truespan.types.profile import float32
@@ -37,6 +37,13 @@ class Fetched(Struct, frozen=True):
     failures: list[VerificationFailure] = field(default_factory=list)
     changes: int | None = None
     """The change count of the world in the read that was the last one of the store, if known."""
+    mismatch: Notice | None = None
+    """Set where words alone name the candidates, and no chunk has them."""
+
+    @property
+    def notices(self) -> list[Notice]:
+        """Return what the caller should know about the search."""
+        return [self.mismatch] if self.mismatch else []
 
     def down_to(self, last: float | None) -> Fetched:
         """Return what scores at least as much as the last result; everything when None.

@@ -35,6 +35,7 @@ from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.retrieval.word_query import WordQuery
 from truespan.retrieval.word_scores import WordScores, word_scores
+from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkRecord, Vector
 from truespan.types.ids import ChunkId
 from truespan.types.request import Mode
@@ -44,6 +45,13 @@ from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
 
 POOL = 30
 """How many candidates words contribute, and how many similarity does. Callers cannot change it."""
+NO_WORD = Notice(
+    "no_word_matches", "No word of the query occurs in the passages that were searched."
+)
+NO_PHRASE = Notice(
+    "no_phrase_matches",
+    "No passage that was searched contains everything that the query has in quotes.",
+)
 MOST_BY_WORDS = 2000
 """Most chunks that are looked at where words alone name the candidates."""
 
@@ -176,7 +184,7 @@ class _FusedSearch(Struct, frozen=True):
             fetched = self._verify_best(ordered, k, missing)
             exhausted = count >= min(len(self.words), MOST_BY_WORDS)
             if exhausted or fetched.missing <= 0:
-                return fetched
+                return fetched if ids else replace(fetched, mismatch=NO_WORD)
             count *= 4
 
     def fetch_phrases(self, k: int, missing: CountMissing) -> Fetched:
@@ -192,7 +200,8 @@ class _FusedSearch(Struct, frozen=True):
         candidates = self._candidates(named)
         best = max((part.bm25 for part in candidates), default=0.0)
         scale = self._scale([part.hit.score for part in candidates[:POOL]], best)
-        return self._verify_best(self._rank(candidates, scale), k, missing)
+        fetched = self._verify_best(self._rank(candidates, scale), k, missing)
+        return fetched if found else replace(fetched, mismatch=NO_PHRASE)
 
     def _search(self, limit: int, ids: Sequence[ChunkId]) -> tuple[list[Hit], list[Hit]]:
         """Return the closest hits, and those among `ids`; an index may add others."""
@@ -281,8 +290,8 @@ class _FusedSearch(Struct, frozen=True):
             verified,
             list(self.failures.values()),
             self.changes[-1] if self.changes else None,
-            frozenset([*ids, *self.failures]),
-            still,
+            candidates=frozenset([*ids, *self.failures]),
+            missing=still,
         )
 
     def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
@@ -320,7 +329,7 @@ class _FusedSearch(Struct, frozen=True):
             [*fetched.verified, *past],
             list(failures.values()),
             pages.changes,
-            fetched.candidates,
+            candidates=fetched.candidates,
             past=bool(past),
         )
 

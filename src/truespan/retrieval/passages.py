@@ -118,12 +118,15 @@ class PassageFitter(Struct, frozen=True):
     def fit(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
         """Return the best sentences, or the passages themselves, with their neighbours.
 
-        What does not fit into the budget is left out.
+        What does not fit into the budget is left out, with a warning.
         """
+        tokens = budget.tokens
         if self.options.granularity is Granularity.SENTENCE:
-            found = self._best_sentences(chosen, k, budget)
+            found, dropped = self._best_sentences(chosen, k, budget)
         else:
             found = [part for part in chosen if budget.take_text(part.tokens, part.text)]
+            dropped = len(chosen) - len(found)
+        self.warnings.extend(name_dropped(dropped, tokens))
         found = self._widen(found, budget) if self.options.neighbours else found
         return self._highlight(found) if self.options.highlight else found
 
@@ -176,8 +179,13 @@ class PassageFitter(Struct, frozen=True):
         ]
         return [one for one in found if not _is_heading(one)] or found
 
-    def _best_sentences(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
-        """Return the `k` best sentences that fit; a passage that cannot be read stays whole."""
+    def _best_sentences(
+        self, chosen: Sequence[Visible], k: int, budget: Budget
+    ) -> tuple[list[Visible], int]:
+        """Return the `k` best sentences that fit, and how many better ones did not.
+
+        A passage that cannot be read stays whole.
+        """
         candidates: list[Visible] = []
         seen: set[tuple[int, int]] = set()
         for part in chosen:
@@ -193,10 +201,15 @@ class PassageFitter(Struct, frozen=True):
         # A heading is near to many questions and answers none.
         candidates = [part for part in candidates if not _is_heading(part)] or candidates
         kept: list[Visible] = []
+        dropped = 0
         for part in self._rank_sentences(candidates):
-            if len(kept) < k and budget.take_text(part.tokens, part.text):
+            if len(kept) == k:
+                break
+            if budget.take_text(part.tokens, part.text):
                 kept.append(part)
-        return kept
+            else:
+                dropped += 1
+        return kept, dropped
 
     def _rank_sentences(self, candidates: Sequence[Visible]) -> list[Visible]:
         """Return sentences by words and similarity; those of better passages first if equal.
@@ -359,6 +372,15 @@ def most_packed(options: PassageOptions, top_k: int) -> int:
     if options.granularity is Granularity.SENTENCE and top_k:
         return max(top_k, LEAST_PASSAGES)
     return top_k
+
+
+def name_dropped(count: int, tokens: float) -> Iterator[Notice]:
+    """Give a warning if passages did not fit into the budget of a request."""
+    if count:
+        passages = "1 passage does" if count == 1 else f"{count} passages do"
+        budget = "its budget" if tokens == inf else f"the budget of {tokens:g} tokens"
+        text = f"{passages} not fit into {budget}. Raise max_tokens to get more."
+        yield Notice("over_budget", text)
 
 
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:

@@ -123,6 +123,15 @@ class Attempt(Struct):
         """Return how the request searches."""
         return mode_in_force(self.requested, self.world.defaults, self.query)
 
+    @property
+    def by_words(self) -> bool:
+        """Return whether words alone name the candidates."""
+        if self.mode is not Mode.AUTO:
+            return self.mode is Mode.WORDS
+        from truespan.retrieval.word_query import find_phrases
+
+        return bool(find_phrases(self.query or ""))
+
     def restart(self) -> None:
         """Forget what an earlier pass found, since the world has changed."""
         for name, default in _defaults_of(type(self)):
@@ -374,7 +383,11 @@ class Pipeline(Struct, frozen=True):
         from truespan.retrieval.fused import fetch_fused
 
         words = attempt.world, vector, query
-        return fetch_fused(self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=mode)
+        fetched = fetch_fused(
+            self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=mode
+        )
+        attempt.warnings += fetched.notices
+        return fetched
 
 
 def closest_names(wanted: str, names: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound
+from truespan.observer import NULL_OBSERVER
 from truespan.retrieval import fused
 from truespan.retrieval.fetch import SLACK, Fetched, HitPager, fetch_pages, start_hits
 from truespan.retrieval.pack import (
@@ -37,8 +38,7 @@ from truespan.retrieval.reading_words import score_read
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
 from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, visible_chunk_id
 from truespan.retrieval.tail import TailMaker
-from truespan.retrieval.word_query import find_phrases
-from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
+from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.types.chunk import ChunkKind, Vector, labels_of
 from truespan.types.document import References
@@ -109,7 +109,11 @@ class ReaderRetriever(Struct, frozen=True):
             reader_chunk_id(scope.world, scope.generation.number, position.document, *mark)
             for mark in store.whole_marks(scope, position.ref, position.sid)
         )
-        return Reason(WhyNot.OUTRANKED if chunk_id in known else WhyNot.ABSENT)
+        if chunk_id not in known:
+            return Reason(WhyNot.ABSENT)
+        # A search by words alone that is not full has looked at all chunks with a word.
+        is_full = packed.last is not None
+        return Reason(WhyNot.OUTRANKED if is_full or not attempt.by_words else WhyNot.NO_WORDS)
 
     def find_candidates(self, request: ReadingRequest, rules: Rules) -> Retrieved:
         """Return the best chunks of the read part at or above the floor, for an answer."""
@@ -126,23 +130,46 @@ class ReaderRetriever(Struct, frozen=True):
             options, most = request.passages, ANSWER_TOP_K
             search = self._search(attempt, attempt.scope, position, request, most, floor)
 
+            def choose(parts: list[Visible], wanted: int) -> Shortlist:
+                if ranks_boilerplate_last(latest, options):
+                    parts = drop_boilerplate(parts)
+                return shortlist(parts, wanted, settings.exclude_chunk_types_from_llm)
+
             def select(visible: list[Visible]) -> Shortlist:
                 # Stored chunks and the tail are scored alike, so the floor applies only here.
                 above = [part for part in visible if reaches(part.score, floor)]
-                if ranks_boilerplate_last(latest, options):
-                    above = drop_boilerplate(above)
-                return shortlist(above, ANSWER_TOP_K, settings.exclude_chunk_types_from_llm)
+                return choose(above, ANSWER_TOP_K)
 
             found = search.find(min(most, attempt.in_scope), select)
             attempt.fetched = found.fetched
+            attempt.warnings += attempt.fetched.notices
             # Only their order changes: what is decided from similarities is decided alike.
             attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
+            if not attempt.chunks:
+                attempt.closest = self._find_closest(attempt, search, choose)
             attempt.fitter = self._fitter(attempt, attempt.scope, request, search.vector)
             if settings.min_coverage is not None and isinstance(search, FusedBookSearch):
                 attempt.coverage = search.words.rarity.of_each(attempt.chunks)
 
         self.pipeline.run(world, attempt, fill)
         return candidates_of(self.pipeline, attempt)
+
+    def _find_closest(
+        self,
+        attempt: Attempt,
+        search: BookSearch | FusedBookSearch,
+        choose: Callable[[list[Visible], int], Shortlist],
+    ) -> tuple[Visible, ...]:
+        """Return the best read chunks by similarity without a floor, shown beside a refusal."""
+        count = min(MAX_NEAR_MISSES, attempt.in_scope)
+        with self.pipeline.trace.stage(Stage.NEAR_MISSES):
+            deps = replace(self.pipeline.deps, trace=NULL_OBSERVER)
+            pipeline = replace(self.pipeline, deps=deps)
+            index, limit = pipeline.deps.index, count + SLACK
+            hits = start_hits(index, search.scope, search.vector, None, limit=limit)
+            book = BookSearch(pipeline, search.scope, search.vector, search.tail, hits)
+            found = book.find(count, lambda visible: choose(visible, count))
+        return choose(found.visible, count).chunks
 
     def _admit(self, request: ReadingRequest) -> World:
         return self.pipeline.admit("read as this reader", request.query, reader=self.reader)
@@ -184,6 +211,7 @@ class ReaderRetriever(Struct, frozen=True):
 
             found = search.find(min(max(k, candidates), attempt.in_scope), select)
             attempt.fetched = found.fetched
+            attempt.warnings += attempt.fetched.notices
             attempt.steps += ["searched", "filtered", "ranked"]
             trace = self.pipeline.trace
             packed = pack_reranked(attempt, stage, found.visible, packer, trace)
@@ -243,9 +271,8 @@ class ReaderRetriever(Struct, frozen=True):
         """
         vector = self.pipeline.query_vector(scope, attempt.world, request.query.strip())
         deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
-        by_words = mode is Mode.WORDS or (mode is Mode.AUTO and bool(find_phrases(request.query)))
         wait_for_hits = None
-        if not by_words:
+        if not attempt.by_words:
             # The index computes in single precision, hence the margin.
             least = None if floor is None else max(floor - ROUNDING, 0.0)
             limit = (most if mode is Mode.MEANING else fused.POOL) + SLACK

@@ -99,16 +99,22 @@ class FusedBookSearch(Struct, frozen=True):
 
     def find(self, k: int, select: Select) -> Found:
         """Rank what may be among the best, and verify it in this order until there is enough."""
+        mismatch = None
         if self.words.query.phrases:
-            visible = self._find_phrases(k, select)
+            places = self._places_with_phrases()
+            visible = self._rank_phrases(places, k, select)
+            mismatch = None if places else fused.NO_PHRASE
         elif self.wait_for_hits is None:
             visible = self._find_words(k, select)
+            mismatch = None if len(self.words.scores.places) else fused.NO_WORD
         else:
             visible = self._find_blended(self.wait_for_hits, k, select)
         only_repaired = self._repairs.keys() - self._failures.keys()
         failures = {**self._repairs, **self._failures}
         changes = self._changes[-1] if self._changes else None
-        fetched = ReadFetched([], list(failures.values()), changes, frozenset(only_repaired))
+        fetched = ReadFetched(
+            [], list(failures.values()), changes, mismatch, repairs=frozenset(only_repaired)
+        )
         return Found(visible, fetched)
 
     def _find_blended(
@@ -163,8 +169,8 @@ class FusedBookSearch(Struct, frozen=True):
                 return visible
             count *= 4
 
-    def _find_phrases(self, k: int, select: Select) -> list[Visible]:
-        """Rank the chunks whose text has every phrase of the query."""
+    def _places_with_phrases(self) -> list[int]:
+        """Return the places whose text has every phrase of the query."""
         words = self.words
         places = words.with_phrases()[: fused.MOST_BY_WORDS]
         self._read([words.part.ids[place] for place in places if place < words.tail])
@@ -180,7 +186,10 @@ class FusedBookSearch(Struct, frozen=True):
                 text = record.chunk.data.decode()
             return words.query.occurs_in(text, words.language)
 
-        places = list(filter(occurs, places))
+        return list(filter(occurs, places))
+
+    def _rank_phrases(self, places: Sequence[int], k: int, select: Select) -> list[Visible]:
+        """Rank the chunks at places that have every phrase of the query."""
         scored = self._score(places)
         self._note_failures([], places)
         best = max((part.bm25 for part in scored), default=0.0)

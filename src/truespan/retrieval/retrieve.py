@@ -85,7 +85,8 @@ class Retriever(Struct, frozen=True):
             reason = Reason(WhyNot.UNRELATED)
         if reason is None and world.generation is not None:
             whole = Scope(self.pipeline.authority, world.id, world.generation)
-            reason = self._why_not_found(whole, attempt.scope or whole, world, request, chunk_id)
+            scopes = whole, attempt.scope or whole
+            reason = self._why_not_found(*scopes, world, request, chunk_id, attempt)
         codes = APPROXIMATE.code, METADATA_DAMAGED
         warnings = tuple(notice for notice in attempt.warnings if notice.code in codes)
         return replace(reason or Reason(WhyNot.ABSENT), warnings=warnings)
@@ -113,6 +114,7 @@ class Retriever(Struct, frozen=True):
         world: World,
         request: RetrievalRequest,
         chunk_id: ChunkId,
+        attempt: BundleAttempt,
     ) -> Reason:
         store = self.pipeline.store
         record = read_chunks(self.pipeline.deps, scope, [chunk_id]).get(chunk_id)
@@ -135,9 +137,20 @@ class Retriever(Struct, frozen=True):
         score = similarity_of(ranking, stored, scope.profile.distance)
         if float32(score) < float32(RELEVANCE_FLOOR):
             return Reason(WhyNot.BELOW_FLOOR, round_score(score))
+        if attempt.by_words and not self._has_words(attempt, scope, verified[0]):
+            return Reason(WhyNot.NO_WORDS, round_score(score))
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
         code = WhyNot.OUTRANKED if related.keep(parts) else WhyNot.UNRELATED
         return Reason(code, round_score(score))
+
+    def _has_words(self, attempt: BundleAttempt, scope: Scope, found: Verified) -> bool:
+        """Return whether a chunk has a word of the query, and every phrase of it."""
+        from truespan.retrieval.word_scores import word_scores
+
+        document = found.document
+        words = word_scores(self.pipeline.store, scope, attempt.world, attempt.query or "")
+        known = words.of(document.number, document.revision, found.chunk.index)
+        return bool(known) and words.query.occurs_in(found.text, document.language)
 
     def _run(
         self, world: World, attempt: BundleAttempt, request: RetrievalRequest, near_misses: bool

@@ -9,8 +9,16 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
+from truespan.observer import NULL_OBSERVER
+from truespan.retrieval.fetch import fetch_by_similarity
 from truespan.retrieval.pack import count_rendered, render
-from truespan.retrieval.passages import Budget, PassageFitter, packing_count, score_words
+from truespan.retrieval.passages import (
+    Budget,
+    PassageFitter,
+    name_dropped,
+    packing_count,
+    score_words,
+)
 from truespan.retrieval.pipeline import (
     METADATA_DAMAGED,
     Attempt,
@@ -30,9 +38,16 @@ from truespan.retrieval.stages import (
     rank_visible,
     reveal,
 )
-from truespan.types.answer import ANSWER_TOP_K, Fitted, Retrieved, shortlist
+from truespan.types.answer import (
+    ANSWER_TOP_K,
+    MAX_NEAR_MISSES,
+    Fitted,
+    Retrieved,
+    Shortlist,
+    shortlist,
+)
 from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
-from truespan.types.chunk import ChunkKind
+from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.decision import DecisionSettings
 from truespan.types.request import (
     LONGEST_QUERY,
@@ -137,6 +152,8 @@ class AnswerAttempt(Attempt):
 
     fitter: PassageFitter | None = None
     """Fits the chunks that a model gets to the options of the request."""
+    closest: tuple[Visible, ...] = ()
+    """The best chunks below the floor, where no chunk reached it."""
 
 
 def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
@@ -154,8 +171,7 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
         settings, floor = rules(scope, latest.defaults)
         chosen: Sequence[Visible] = ()
 
-        def missing(verified: list[Verified], _: float) -> int:
-            nonlocal chosen
+        def select(verified: list[Verified], wanted: int) -> Shortlist:
             with pipeline.trace.stage(Stage.VISIBLE):
                 visible = [_best_part(parts, query) for parts in _revealed(verified, scope)]
             with pipeline.trace.stage(Stage.RANKED):
@@ -163,7 +179,11 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
                 ranked = rank_visible(visible)
                 if ranks_boilerplate_last(latest, options):
                     ranked = drop_boilerplate(ranked)
-                selected = shortlist(ranked, ANSWER_TOP_K, excluded)
+                return shortlist(ranked, wanted, excluded)
+
+        def missing(verified: list[Verified], _: float) -> int:
+            nonlocal chosen
+            selected = select(verified, ANSWER_TOP_K)
             chosen = selected.chunks
             return selected.missing
 
@@ -179,6 +199,8 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
         attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
         # Only their order changes: what is decided from similarities is decided alike.
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
+        if not chosen:
+            attempt.closest = find_closest(pipeline, scope, vector, select)
         if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
             from truespan.retrieval.word_scores import word_rarity
 
@@ -188,6 +210,27 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
 
     pipeline.run(world, attempt, fill)
     return candidates_of(pipeline, attempt)
+
+
+def find_closest(
+    pipeline: Pipeline,
+    scope: Scope,
+    vector: Vector,
+    select: Callable[[list[Verified], int], Shortlist],
+) -> tuple[Visible, ...]:
+    """Return the best chunks by similarity without a floor, to be shown beside a refusal."""
+    wanted, found = MAX_NEAR_MISSES, ()
+
+    def missing(verified: list[Verified], _: float) -> int:
+        nonlocal found
+        selected = select(verified, wanted)
+        found = selected.chunks
+        return selected.missing
+
+    with pipeline.trace.stage(Stage.NEAR_MISSES):
+        deps = replace(pipeline.deps, trace=NULL_OBSERVER)
+        fetch_by_similarity(deps, scope, vector, k=wanted, floor=None, missing=missing)
+    return found
 
 
 def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
@@ -210,6 +253,7 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     if tokens is not None:
         left = Budget(tokens, tables=tables)
         chunks = tuple(part for part in chunks if left.take_text(part.tokens, part.text))
+        warnings += tuple(name_dropped(len(attempt.chunks) - len(chunks), tokens))
 
     def fit(sources: Sequence[Visible], most: int, characters: int) -> Fitted:
         if fitter is None or fitter.options.is_plain:
@@ -219,7 +263,8 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters, tables)
         return Fitted(tuple(fitter.fit(sources, most, budget)), tuple(fitter.warnings))
 
-    found = attempt.scope, chunks, warnings, failures, attempt.coverage, fit
+    closest = attempt.closest
+    found = attempt.scope, chunks, warnings, failures, closest, attempt.coverage, fit
     return Retrieved(attempt.world, attempt.mode, *found)
 
 

@@ -42,6 +42,8 @@ class Message(Struct, frozen=True):
 
 
 ANSWER_TOP_K = 25
+MAX_NEAR_MISSES = 3
+"""Maximum number of passages that are shown beside a refusal."""
 
 
 class Fitted(Struct, frozen=True):
@@ -63,6 +65,8 @@ class Retrieved(Struct, frozen=True):
     chunks: tuple[Visible, ...] = ()
     warnings: tuple[Notice, ...] = ()
     flaws: tuple[VerificationFailure, ...] = ()
+    closest: tuple[Visible, ...] = ()
+    """The best chunks below the floor, where no chunk reached it."""
     coverage: Mapping[ChunkId, float] = field(default_factory=dict)
     """How much of the query's words each chunk contains, if that was measured."""
     fit: Callable[[Sequence[Visible], int, int], Fitted] = lambda sources, _most, _characters: (
@@ -196,6 +200,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     warnings: tuple[Notice, ...]
     record: str | None
     processing_time_ms: int
+    near_misses: tuple[RetrievedNote, ...] = ()
+    """The closest passages of a refusal. `text` begins at the sentence nearest to the question."""
     support: Support | None = None
     """How far the passages support it; None where no model wrote it."""
     conversation: ConversationNote | None = None

@@ -125,6 +125,8 @@ class WhyNot(StrEnum):
     NOT_TRUSTED = "not_trusted"
     FILTERED = "filtered_out"
     BELOW_FLOOR = "below_floor"
+    NO_WORDS = "no_words"
+    """Words alone name the candidates, and the chunk has no word of the query, or no phrase."""
     UNRELATED = "unrelated_to_selection"
     EXCLUDED = "excluded_kind"
     DUPLICATE = "duplicate_passage"

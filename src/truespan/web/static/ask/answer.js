@@ -49,6 +49,15 @@ function sources(citations) {
   ];
 }
 
+function closest(notes) {
+  if (!notes?.length) return null;
+  return [
+    make("h3", {}, texts.ask.closest),
+    make("ul", { class: "closest" }, notes.map((one) =>
+      make("li", {}, words.place(one, [one.source_url, one.chapter, one.section]), make("small", {}, ` ${words.score(one.similarity)}`), make("p", {}, one.text)))),
+  ];
+}
+
 /** Return the beginning of a quote: all of it is in the answer above. */
 function beginning(text) {
   const plain = text.replace(/\s+/g, " ").trim();
@@ -85,6 +94,7 @@ function finished(turn) {
   return [
     make("div", { class: "answer-head" }, badge(answer.mode, Boolean(answer.decision_explain?.refusal)), answer.support && figure(answer.support)),
     spoken,
+    closest(answer.near_misses),
     quotes(answer.quotes),
     sources(answer.citations),
     warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),

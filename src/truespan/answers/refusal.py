@@ -1,0 +1,98 @@
+"""Text of a refusal: the check that failed, in words, and the passages that came closest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from truespan.parsing.sentences import sentence_spans
+from truespan.retrieval.passages import score_words
+from truespan.types.answer import MAX_NEAR_MISSES, Retrieved, preview
+from truespan.types.chunk import ChunkKind
+from truespan.types.decision import Decision, DecisionReason, Gate, GateName, Refusal
+from truespan.types.profile import shortest
+from truespan.types.trust import Visible
+
+_NOT_FOUND = {
+    "no_word_matches": "No passage contains a word of the question",
+    "no_phrase_matches": "No passage contains the words in quotes",
+    "over_budget": "No passage fits into the token budget",
+    "no_reading_position": "No reading position is recorded",
+    "nothing_read": "Nothing of this book has been read yet",
+}
+"""The check in words, by the warning that says why nothing was found."""
+
+_BY_REASON = {
+    DecisionReason.NOTHING_USABLE: "No passage that was found can be given to a model",
+    DecisionReason.PRIMARY_BLANK: "The chat model returned no text for the passages found",
+    DecisionReason.PRIMARY_NO_CONTEXT: "The chat model found no answer in the passages",
+}
+
+
+def explain_refusal(decision: Decision, retrieved: Retrieved) -> str:
+    """Return the text of a refusal; it names every check that failed, with its values."""
+    where = " in what has been read of this book so far" if decision.evidence.reading else ""
+    checks = "; ".join(_failed_checks(decision, retrieved))
+    text = f"Nothing certain{where}. {checks}."
+    if decision.refusal is Refusal.FALLBACK_SILENT:
+        text += " The model that was asked without the documents had no answer either."
+    return text
+
+
+def _failed_checks(decision: Decision, retrieved: Retrieved) -> Iterator[str]:
+    reason = decision.reason
+    if reason in _BY_REASON:
+        yield _BY_REASON[reason]
+    elif reason is DecisionReason.GATE_FAILED:
+        failed = [_describe_gate(gate) for gate in decision.gates if not gate.held]
+        yield failed[0][0].upper() + failed[0][1:]
+        yield from failed[1:]
+    else:
+        yield _name_missing(decision, retrieved)
+
+
+def _name_missing(decision: Decision, retrieved: Retrieved) -> str:
+    """Return why no passage counts: what a warning says, or that none is close enough."""
+    for notice in retrieved.warnings:
+        if not decision.retrieved and notice.code in _NOT_FOUND:
+            return _NOT_FOUND[notice.code]
+    settings, needed = decision.evidence.settings, shortest(decision.thresholds.low)
+    best = decision.max_score
+    if best is None and retrieved.closest:
+        best = settings.to_score(max(part.score for part in retrieved.closest))
+    if best is None:
+        return "No passage was found"
+    return (
+        f"No passage is close enough to the question: the best score is {best:.2f}, and "
+        f"{needed:g} is needed"
+    )
+
+
+def _describe_gate(gate: Gate) -> str:
+    if gate.name is GateName.COVERAGE:
+        return (
+            f"the best passage contains {gate.found:.0%} of the question's words, weighted by "
+            f"rarity, and {gate.needed:.0%} are needed"
+        )
+    if gate.name is GateName.SIMILARITY:
+        return f"the best similarity is {gate.found:.2f}, and {gate.needed:g} is needed"
+    unit = "passages" if gate.name is GateName.CHUNKS else "characters of text"
+    return f"{gate.found:g} {unit} were found, and {gate.needed:g} are needed"
+
+
+def find_near_misses(
+    decision: Decision, retrieved: Retrieved, chunks: Iterable[Visible]
+) -> list[Visible]:
+    """Return the passages to show beside a refusal: the best found, else the closest at all."""
+    excluded = decision.evidence.settings.exclude_chunk_types_from_llm
+    found = [part for part in chunks if part.kind not in excluded]
+    return (found or [*retrieved.closest])[:MAX_NEAR_MISSES]
+
+
+def excerpt(part: Visible, question: str) -> str:
+    """Return how a passage goes on from its sentence with the most words of a question."""
+    if part.kind is ChunkKind.FIGURE:
+        return preview(part.text)
+    spans = sentence_spans(part.text, part.labels.language or "en")
+    scores = score_words(question, [part.text[start:end] for start, end in spans])
+    best = scores.index(max(scores)) if scores else 0
+    return preview(part.text[spans[best][0] :]) if spans else preview(part.text)

@@ -1,0 +1,172 @@
+"""Refusals: the check that failed in words, and the closest passages that the caller may see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.promises import proves
+from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study
+from tests.support.worlds import WordEmbedder
+from truespan.serialize import to_json
+from truespan.types.answer import Answer
+
+
+def near(answer: Answer) -> list[tuple[str, float, str]]:
+    return [(note.source, note.similarity, note.verdict) for note in answer.near_misses]
+
+
+@proves("answers.refusal-explained")
+def test_refusal_below_threshold_shows_closest_passages(tmp_path: Path) -> None:
+    room = study(tmp_path)
+    room.scores(0.1, 0.24, 0.05, 0.2)
+
+    answer = room.world.answer(QUESTION)
+
+    assert answer.answer == (
+        "Nothing certain. No passage is close enough to the question: the best score is 0.24, and "
+        "0.25 is needed."
+    )
+    assert near(answer) == [
+        ("p1.txt", 0.24, "below_floor"),
+        ("p3.txt", 0.2, "below_floor"),
+        ("p0.txt", 0.1, "below_floor"),
+    ]
+    assert (answer.used_chunks, answer.citations, answer.sources_used) == ((), (), "none")
+
+
+@proves("answers.refusal-explained")
+def test_refusal_names_each_failed_gate(tmp_path: Path) -> None:
+    room = study(tmp_path)
+    room.scores(0.45)
+
+    answer = room.with_rules(min_chunks_for_hybrid=2).answer(QUESTION)
+
+    assert answer.answer == (
+        "Nothing certain. The best similarity is 0.45, and 0.5 is needed; 1 passages were found, "
+        "and 2 are needed."
+    )
+    assert near(answer) == [("p0.txt", 0.45, "returned")]
+
+
+@proves("answers.refusal-explained")
+def test_refusal_names_the_model_that_found_no_answer(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted("NO_CONTEXT"))
+    room.scores(0.7, 0.6)
+
+    answer = room.world.answer(QUESTION)
+
+    assert answer.answer == "Nothing certain. The chat model found no answer in the passages."
+    assert [note.source for note in answer.near_misses] == ["p0.txt", "p1.txt"]
+
+
+@proves("answers.refusal-explained")
+def test_refusal_of_empty_world_has_no_near_misses(tmp_path: Path) -> None:
+    answer = study(tmp_path).world.answer(QUESTION)
+
+    assert answer.answer == "Nothing certain. No passage was found."
+    assert "near_misses" not in to_json(answer)
+
+
+@proves("answers.refusal-explained")
+def test_answer_that_is_given_has_no_near_misses(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted("On hook seven [1]."))
+    room.scores(0.7)
+
+    assert room.world.answer(QUESTION).near_misses == ()
+
+
+@proves("answers.refusal-explained")
+def test_near_miss_begins_at_the_sentence_of_the_question(tmp_path: Path) -> None:
+    room = study(tmp_path)
+    room.add(a__txt=f"{scored(0.2)} The spare key of the hut hung on hook seven. Then came rain.")
+
+    [note] = room.world.answer(QUESTION).near_misses
+
+    assert note.text == "The spare key of the hut hung on hook seven. Then came rain."
+
+
+@proves("answers.refusal-explained", "reading.every-surface")
+def test_reader_near_misses_stop_at_the_position(tmp_path: Path) -> None:
+    room = study(tmp_path)
+    reader = room.world.reader("ada")
+
+    def ask(rest: str) -> Answer:
+        text = f"The key hung there (score 0.2).{LONG} {rest}"
+        room.world.ingest(room.here.write("book.txt", text), kind="book")
+        reader.set("book.txt", sid=1)
+        return replace(reader.answer(QUESTION), record=None, processing_time_ms=0)
+
+    answer = ask("The butler took it (score 0.24).")
+
+    assert "the best score is 0.20" in answer.answer
+    assert [note.similarity for note in answer.near_misses] == [0.2]
+    assert to_json(answer) == to_json(ask("Rain fell."))
+
+
+def words_world(folder: Path, **options: Any) -> Study:
+    room = study(folder, embedder=WordEmbedder(), **options)
+    room.add(a__txt="The lamp burns oil. The keeper lights it.", b__txt="Rain fell all night.")
+    return room
+
+
+@proves("search.words-explained")
+def test_words_without_a_match_are_explained(tmp_path: Path) -> None:
+    room = words_world(tmp_path)
+    chunk = room.world.search("lamp", floor=0.0).results[0].chunk_id
+
+    for query, code in (("zebra", "no_word_matches"), ('"oil lamp"', "no_phrase_matches")):
+        mode = "words" if code == "no_word_matches" else "auto"
+        result = room.world.search(query, mode=mode, floor=0.0)
+        assert [notice.code for notice in result.warnings] == [code]
+        assert result.results == ()
+        assert code in [n.code for n in room.world.retrieve(query, mode=mode).metadata.warnings]
+        answer = room.world.answer(query, mode=mode)
+        assert answer.answer.startswith("Nothing certain. No passage contains ")
+    result = room.world.search("lamp", mode="words", floor=0.0)
+    assert result.warnings == ()
+    assert room.world.why_not(chunk, "oil", mode="words").code == "returned"
+
+
+@proves("search.words-explained")
+def test_why_not_says_that_no_word_occurs(tmp_path: Path) -> None:
+    room = words_world(tmp_path)
+    query = "lamp oil keeper rain"
+    rain = next(one for one in room.world.search(query, floor=0.0).results if "Rain" in one.text)
+
+    assert room.world.why_not(rain.chunk_id, "night lamp", mode="words").code == "returned"
+    assert room.world.why_not(rain.chunk_id, "zebra rain", mode="words").code == "returned"
+    assert room.world.why_not(rain.chunk_id, "all lamp", mode="words").code == "no_words"
+    assert room.world.why_not(rain.chunk_id, '"night fell rain"', mode="auto").code == "no_words"
+
+
+@proves("search.words-explained")
+def test_reader_words_without_a_match_are_explained(tmp_path: Path) -> None:
+    room = study(tmp_path, embedder=WordEmbedder())
+    lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
+    room.world.ingest(room.here.write("book.txt", lines), kind="book")
+    reader = room.world.reader("ada")
+    reader.set("book.txt", sid=29)
+    chunk = reader.retrieve("lamp", mode="words").retrieved_chunks[0].chunk_id
+
+    assert [n.code for n in reader.retrieve("zebra", mode="words").metadata.warnings] == [
+        "no_word_matches"
+    ]
+    assert reader.why_not(chunk, "zebra", mode="words").code == "no_words"
+    assert "No passage contains a word" in reader.answer("zebra", mode="words").answer
+
+
+@proves("search.words-explained")
+def test_search_names_passages_over_its_budget(tmp_path: Path) -> None:
+    room = words_world(tmp_path)
+
+    for size in ("passage", "sentence"):
+        result = room.world.search("lamp rain", floor=0.0, max_tokens=1, granularity=size)
+        [notice] = result.warnings
+        assert (result.results, notice.code) == ((), "over_budget")
+        assert "do not fit into the budget of 1 tokens" in notice.message
+    assert room.world.search("lamp rain", floor=0.0, max_tokens=500).warnings == ()
+    answer = room.world.answer("lamp rain", max_tokens=1)
+    assert "No passage fits into the token budget" in answer.answer
