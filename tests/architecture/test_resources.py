@@ -32,7 +32,7 @@ HARMLESS = {
     "index/edge/client.py:start": "writes to a socket that is open, and is made again",
     "index/edge/process.py:_serve": "writes to a socket that is open",
     "index/edge/process.py:_accept": "waits until a descriptor is free",
-    "index/server/transport.py:speaks_tls": "an error is being told already; what is unknown is no TLS",
+    "index/server/transport.py:speaks_tls": "an error is told already; the unknown is no TLS",
     "jobs/queue.py:run": "waits and tries again, whatever it was",
     "mcp/stdio.py:_write": "writes to a pipe that is open",
     "parsing/child_process.py:_address_space": "an estimate; 0 means unknown",
