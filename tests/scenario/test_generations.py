@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -241,6 +242,29 @@ def test_an_ingest_is_compared_with_what_was_found_before_it(here: Place) -> Non
         world.ingest(source, update_alias=True, golden=asked)
 
     assert [record.generation.number for record in world.generations.list()] == [1]
+
+
+@proves("generation.golden-queries-first")
+def test_golden_query_about_a_new_document_is_judged_after_it(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    asked = here.folder / "golden.jsonl"
+    rows = [
+        {"query": " ".join(text.split()[:6]), "expected": [name]}
+        for name, text in (("ferry.md", FERRY), ("tower.md", TOWER))
+    ]
+    asked.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    report = world.ingest(here.write("world/tower.md", TOWER), update_alias=True, golden=str(asked))
+
+    assert report.generation == here.scope(world).generation.number == 2
+    # The new query does not make up for an old one that finds nothing any more.
+    here.write("world/ferry.md", "Nothing of that is left here.")
+    rows.append({"query": "Where is the quay?", "expected": ["quay.md"]})
+    asked.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    here.write("world/quay.md", "The quay is behind the tower. Where is the quay?")
+    with pytest.raises(PromotionRefused) as refusal:
+        world.ingest(here.folder / "files" / "world", update_alias=True, golden=str(asked))
+    assert "falls from" in str(refusal.value)
 
 
 @proves("generation.target-index")

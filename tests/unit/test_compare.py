@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
@@ -86,6 +87,27 @@ def test_queries_that_are_not_in_both_are_named_and_not_compared() -> None:
 
     assert [change.id for change in comparison.changes] == ["b"]
     assert (comparison.only_old, comparison.only_new) == (("a",), ("c",))
+
+
+def test_query_that_lacked_its_document_is_newly_judged() -> None:
+    old = ranked("old", {"a": 1, "b": 0, "c": 0})
+    lacking = dataclasses.replace(old.results[1], absent=("right",))
+    old = replace(old, results=(old.results[0], lacking, old.results[2]))
+    found = ranked("new", {"a": 1, "b": 1, "c": 1})
+    renamed = dataclasses.replace(
+        found.results[1], expected=(Expected("the same, by another name"),)
+    )
+    new = replace(found, results=(found.results[0], renamed, found.results[2]))
+
+    comparison = compare(old, new)
+
+    # The third had its document and did not find it: that is an improvement.
+    assert comparison.newly_judged == ("b",)
+    assert (comparison.better, comparison.worse, comparison.same) == (1, 0, 1)
+    assert comparison.asked_otherwise == ()
+    assert gate(comparison).passed
+    still = compare(old, old)
+    assert still.newly_judged == ()
 
 
 @pytest.mark.parametrize(

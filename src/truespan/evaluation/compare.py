@@ -84,6 +84,9 @@ class Comparison(Struct, frozen=True):
     only_new: tuple[str, ...]
     asked_otherwise: tuple[str, ...]
     """Ids that both have, with another question or other expectations."""
+    newly_judged: tuple[str, ...] = ()
+    """Ids of queries that the old could not answer: it lacked a document that they expect, and
+    found nothing. They cannot get worse, so that only the new evaluation counts them."""
 
 
 class ModeComparison(Struct, frozen=True):
@@ -115,7 +118,9 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
     before = {result.id: result for result in old.results}
     after = {result.id: result for result in new.results}
     shared = [(before[id], result) for id, result in after.items() if id in before]
-    pairs = [pair for pair in shared if _question(pair[0]) == _question(pair[1])]
+    pairs = [pair for pair in shared if _ask_the_same(*pair)]
+    judged = [pair for pair in pairs if pair[0].judged and pair[1].judged]
+    newly_judged = tuple(result.id for earlier, result in judged if _is_new(earlier, result))
     changes = tuple(
         QueryChange(
             result.id,
@@ -124,8 +129,8 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
             result.metrics,
             leading(result.metrics) - leading(earlier.metrics),
         )
-        for earlier, result in pairs
-        if earlier.judged and result.judged
+        for earlier, result in judged
+        if result.id not in newly_judged
     )
     better, worse, same = _count_changes([change.difference for change in changes])
     compared = {result.id for _, result in pairs}
@@ -137,12 +142,13 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
         better=better,
         worse=worse,
         same=same,
-        unjudged=len(pairs) - len(changes),
+        unjudged=len(pairs) - len(judged),
         failed_old=sum(result.state is State.FAILED for result in old.results),
         failed_new=sum(result.state is State.FAILED for result in new.results),
         only_old=tuple(id for id in before if id not in after),
         only_new=tuple(id for id in after if id not in before),
         asked_otherwise=tuple(result.id for _, result in shared if result.id not in compared),
+        newly_judged=newly_judged,
     )
 
 
@@ -160,9 +166,22 @@ def leading(metrics: QueryMetrics) -> float:
     return (metrics.reciprocal_rank or 0.0) if metrics.ndcg is None else metrics.ndcg
 
 
-def _question(result: QueryResult) -> tuple[object, ...]:
-    expected = sorted((expected.document, expected.grade) for expected in result.expected)
-    return result.question, expected
+def _ask_the_same(old: QueryResult, new: QueryResult) -> bool:
+    """Return whether two results are of one question with the same expectations.
+
+    An expected document has the name that the query gives it as long as it is absent. Once it is
+    there it may have another one, so that only the grades of such documents are compared.
+    """
+    if old.question != new.question:
+        return False
+    known = {expected for expected in old.expected if expected.document not in old.absent}
+    later = [expected.grade for expected in new.expected if expected not in known]
+    absent = [expected.grade for expected in old.expected if expected not in known]
+    return known <= {*new.expected} and sorted(later) == sorted(absent)
+
+
+def _is_new(old: QueryResult, new: QueryResult) -> bool:
+    return bool({*old.absent} - {*new.absent}) and not old.metrics.hit
 
 
 def _count_changes(differences: Sequence[float]) -> tuple[int, int, int]:
@@ -210,7 +229,7 @@ def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
         "asked otherwise": comparison.asked_otherwise,
     }
     reasons = []
-    if not comparison.changes:
+    if not comparison.changes and not comparison.newly_judged:
         reasons.append(Notice("nothing_compared", "No judged query is in both evaluations."))
     if any(left_out.values()):
         counts = ", ".join(f"{len(ids)} {what}" for what, ids in left_out.items() if ids)

@@ -204,6 +204,7 @@ def describe_changes(comparison: Comparison) -> str:
         "only in the old": len(comparison.only_old),
         "only in the new": len(comparison.only_new),
         "asked otherwise": len(comparison.asked_otherwise),
+        "newly judged": len(comparison.newly_judged),
     }
     always = [f"{comparison.better} better", f"{comparison.worse} worse", f"{comparison.same} same"]
     return ", ".join([*always, *(f"{count} {kind}" for kind, count in kinds.items() if count)])

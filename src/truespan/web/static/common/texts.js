@@ -782,7 +782,7 @@ export const texts = {
     },
     changeFrom: (first, second) => `Change from ${first} to ${second}`,
     changed: (pair) => {
-      const kinds = { unjudged: pair.unjudged, "failed in the new": pair.failed_new, "only in the old": pair.only_old.length, "only in the new": pair.only_new.length, "asked otherwise": pair.asked_otherwise.length };
+      const kinds = { unjudged: pair.unjudged, "failed in the new": pair.failed_new, "only in the old": pair.only_old.length, "only in the new": pair.only_new.length, "asked otherwise": pair.asked_otherwise.length, "newly judged": pair.newly_judged.length };
       const more = Object.entries(kinds).filter(([, count]) => count).map(([kind, count]) => `${count} ${kind}`);
       return [`${pair.better} better`, `${pair.worse} worse`, `${pair.same} same`, ...more].join(", ");
     },
