@@ -54,7 +54,8 @@ from truespan.protocols import Embedder
 from truespan.retrieval.query_vector import calibration_of
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
-from truespan.types.maintenance import Check, Ownership, Verdict
+from truespan.types.maintenance import MAX_SAMPLE, Check, Ownership, Verdict
+from truespan.types.request import check_whole
 from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
 from truespan.types.telemetry import CounterName, RepairAction
 from truespan.world_access import WorldAccess
@@ -94,6 +95,7 @@ class Doctor(Struct, frozen=True):
         files, the queue and models. Points and collections that no world claims are looked for if
         all worlds are examined by an authority that sees all of them.
         """
+        check_whole("embed_sample", embed_sample or 0, 0, MAX_SAMPLE)
         names = None if worlds is None else list(worlds)
         records = self._find_worlds(names)
         sees_everything = isinstance(self.authority.worlds, Unlimited)

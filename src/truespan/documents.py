@@ -296,6 +296,8 @@ class Documents(Struct, frozen=True):
 
     def _find(self, reference: str | int) -> tuple[Scope, Document]:
         """Return the document that a reference names; see `References`."""
+        if isinstance(reference, int):
+            check_whole("The number of a document", reference, -LAST_FIRST, LAST_FIRST)
         name, scope = str(reference), self._access.readable_scope()
         store = self._access.components.store
         if scope is None:

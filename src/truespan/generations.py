@@ -28,8 +28,8 @@ from truespan.observer import RequestTrace
 from truespan.types.document import GenerationRecord
 from truespan.types.job import Job, JobOrder, JobState, Urgency
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
-from truespan.types.request import require_domain_key
-from truespan.types.scope import Scope
+from truespan.types.request import check_whole, require_domain_key
+from truespan.types.scope import LARGEST_GENERATION, Scope
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
 from truespan.world_evaluation import Golden, WorldEvaluation
@@ -66,6 +66,7 @@ class Generations(Struct, frozen=True):
         Raises:
             GenerationNotFound: the world has none of this number.
         """
+        check_whole("generation", number, 0, LARGEST_GENERATION)
         for record in self.list():
             if record.generation.number == number:
                 return record
@@ -303,6 +304,7 @@ class Generations(Struct, frozen=True):
         return IngestJobs(self._access.components, scope).deps
 
     def _scope_of(self, number: int) -> Scope:
+        check_whole("generation", number, 0, LARGEST_GENERATION)
         current = self._current()
         for kept in self._access.components.store.kept_generations(current):
             if kept.generation.number == number:

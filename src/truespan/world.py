@@ -23,6 +23,7 @@ from truespan.types.document import WorldStatus
 from truespan.types.facet import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
 from truespan.types.job import Job
+from truespan.types.maintenance import MAX_SAMPLE
 from truespan.types.request import (
     DEFAULT_FILTERS,
     DEFAULT_FLOOR,
@@ -40,6 +41,7 @@ from truespan.types.request import (
     check_defaults,
     check_mode,
     check_reader_name,
+    check_whole,
     require_domain_key,
     split_arguments,
 )
@@ -754,8 +756,7 @@ class World:
         """
         from truespan.jobs.world_jobs import DOCTOR, doctor_request, submit_maintenance
 
-        if isinstance(embed_sample, bool) or embed_sample < 0:
-            raise InvalidSettings("embed_sample must be 0 or more.")
+        check_whole("embed_sample", embed_sample, 0, MAX_SAMPLE)
         request = doctor_request(apply=apply, embed_sample=embed_sample, self_test=self_test)
         scope = self.access.maintenance_scope()
         return submit_maintenance(self._components, scope, DOCTOR, request)

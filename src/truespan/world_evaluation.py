@@ -51,6 +51,7 @@ from truespan.evaluation.golden import (
     normalize_text,
     parse_golden,
 )
+from truespan.evaluation.golden import MOST_TOP_K as MOST_GOLDEN_TOP_K
 from truespan.reader import Reader
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
@@ -60,8 +61,8 @@ from truespan.types.bundle import Notice
 from truespan.types.document import Document
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
-from truespan.types.reading import MOST_PAGE_SENTENCES
-from truespan.types.request import MOST_TOP_K, Filters, Mode, check_mode
+from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES
+from truespan.types.request import MOST_TOP_K, Filters, Mode, check_mode, check_whole
 from truespan.types.scope import GenerationSelector, Scope, Verb
 from truespan.vectors import similarity_of
 from truespan.world_access import WorldAccess
@@ -343,6 +344,7 @@ class WorldEvaluation(Struct, frozen=True):
             GoldenInvalid: the query, or the existing file, is invalid.
             InvalidSettings: the file contains the query already, or nothing is expected.
         """
+        check_whole("top_k", top_k, 1, MOST_GOLDEN_TOP_K)
         for label, values in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
             if isinstance(values, str):
                 raise InvalidSettings(f"{label} must be a list.")
@@ -353,7 +355,10 @@ class WorldEvaluation(Struct, frozen=True):
         for chunk in ids:
             if chunk not in records or not records[chunk].live:
                 raise ChunkNotFound(chunk)
-        references = [*map(str, documents), *(str(records[id].document.number) for id in ids)]
+        references = [
+            *map(_reference, documents),
+            *(str(records[id].document.number) for id in ids),
+        ]
         expected = dict.fromkeys(names.to_write(reference) for reference in references)
         if not expected and not phrases:
             raise InvalidSettings("Name the documents or phrases that a good answer contains.")
@@ -542,3 +547,10 @@ def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
     if len(set(wanted)) < len(modes):
         raise InvalidSettings(_TWO_MODES)
     return wanted
+
+
+def _reference(document: str | int) -> str:
+    """Return how a golden query names a document; a number is checked."""
+    if isinstance(document, int):
+        check_whole("The number of a document", document, 0, LAST_FIRST)
+    return str(document)

@@ -14,7 +14,6 @@ from math import comb
 
 from msgspec import Struct
 
-from truespan.errors import InvalidSettings
 from truespan.evaluation.evaluate import (
     LABELS,
     NAMES,
@@ -25,7 +24,7 @@ from truespan.evaluation.evaluate import (
     mean,
 )
 from truespan.types.bundle import Notice
-from truespan.types.request import Mode
+from truespan.types.request import Mode, check_share
 
 SEED = 20_260_101
 ALLOWED_DROP = 0.01
@@ -214,8 +213,7 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
 
 def check_drop(allowed_drop: float) -> None:
     """Raise InvalidSettings unless it is a share."""
-    if not 0.0 <= allowed_drop <= 1.0:
-        raise InvalidSettings("The allowed drop must lie between 0.0 and 1.0.")
+    check_share("The allowed drop", allowed_drop)
 
 
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
@@ -258,8 +256,7 @@ def gate_generation(
     """Judge a generation beside the one it would replace, or alone when it is the first."""
     # Alone it must have run every query, one at least of which is judged. Either way its hit rate
     # must reach `least_hit_rate`, and some query must have found what it expects.
-    if not 0.0 <= least_hit_rate <= 1.0:
-        raise InvalidSettings("The least hit rate must lie between 0.0 and 1.0.")
+    check_share("The least hit rate", least_hit_rate)
     reasons: list[Notice] = []
     if old:
         reasons += gate(compare(old, new, seed=seed), allowed_drop).reasons

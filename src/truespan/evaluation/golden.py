@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
-from truespan.strict_json import JsonError, parse_json_object
+from truespan.strict_json import MOST_INTEGER, JsonError, parse_json_object
 from truespan.types.document import Document, document_references
 from truespan.types.fields import FieldError
 from truespan.types.metadata import (
@@ -267,8 +267,8 @@ def _check_integer(least: int, most: int, value: Any) -> int:
 
 def _check_document(value: Any) -> str:
     """Return a reference to a document: its number, doc id or name."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(_check_integer(0, MOST_INTEGER, value))
     return _check_text(LONGEST_NAME, value)
 
 

@@ -334,7 +334,7 @@ class Candidate(Struct, frozen=True):
             raise InvalidSettings("The coverage of a candidate must lie between 0.0 and 1.0.")
         if isinstance(self.similarity, bool) or not isinstance(self.similarity, int | float):
             raise InvalidSettings("A similarity must be a number.")
-        if not math.isfinite(self.similarity):
+        if not -math.inf < self.similarity < math.inf:
             raise InvalidSettings("A similarity must be finite.")
         for name in ("characters", "start", "place", "added"):
             value = getattr(self, name)

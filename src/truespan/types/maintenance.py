@@ -225,6 +225,10 @@ def sum_files(removed: Iterable[RemovedFiles]) -> RemovedFiles:
     return RemovedFiles(*map(sum, zip(NO_FILES, *removed, strict=True)))
 
 
+MAX_SAMPLE = 1_000_000_000
+"""Maximum number of texts that the doctor embeds again."""
+
+
 class Verdict(StrEnum):
     OK = "ok"
     WARNING = "warning"

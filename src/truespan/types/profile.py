@@ -6,7 +6,7 @@ import json
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
-from math import inf, isfinite
+from math import inf
 from struct import pack, unpack
 from typing import Any
 
@@ -223,7 +223,7 @@ class Calibration(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         numbers = self._numbers()
-        if not all(isfinite(value) and 0.0 <= value <= 1.0 for value in numbers.values()):
+        if not all(0.0 <= value <= 1.0 for value in numbers.values()):
             raise InvalidSettings("Every number of a calibration lies between 0.0 and 1.0.")
 
     def discriminates(self, floor: float) -> bool:

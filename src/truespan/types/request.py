@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypedDict, cast
@@ -104,6 +103,15 @@ def check_whole(name: str, value: object, least: int, most: int) -> None:
         raise InvalidSettings(f"{name} must be a whole number.")
     if not least <= value <= most:
         raise InvalidSettings(f"{name} must lie between {least} and {most}.")
+
+
+def check_share(name: str, value: object) -> None:
+    """Raise InvalidSettings unless a value is a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidSettings(f"{name} must be a number.")
+    # A whole number may be too large for `math`, and NaN is not between any two numbers.
+    if not 0.0 <= value <= 1.0:
+        raise InvalidSettings(f"{name} must lie between 0.0 and 1.0.")
 
 
 def _check_length(name: str, value: object, longest: int) -> None:
@@ -362,10 +370,7 @@ class SearchRequest(Struct, frozen=True):
             raise InvalidSettings("top_k must be a whole number.")
         if self.top_k < 0:
             raise InvalidSettings("top_k must not be negative.")
-        if isinstance(self.floor, bool) or not isinstance(self.floor, int | float):
-            raise InvalidSettings("The floor must be a number.")
-        if not math.isfinite(self.floor) or not 0.0 <= self.floor <= 1.0:
-            raise InvalidSettings("The floor must lie between 0.0 and 1.0.")
+        check_share("The floor", self.floor)
         force_setattr(self, "mode", check_mode(self.mode))
         check_rerank(self.rerank, self.query)
 
