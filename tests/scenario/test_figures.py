@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
-from truespan.errors import AssetsTaken
+from truespan.errors import AssetsTaken, ImageNotFound, StoreDamaged
 from truespan.ingest.draft import Preparation
+from truespan.reader import Reader
+from truespan.serialize import to_json
 from truespan.types.chunk import ChunkKind, FigureFlags
 from truespan.types.document import assets_token
 from truespan.types.ids import hash_text
@@ -454,3 +456,75 @@ def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path)
 
     assert all(some == [] for sid, some in seen if sid == 0)
     assert all("002" not in some for sid, some in seen if sid < 3)
+
+
+_DAMAGES = {
+    "number": "number + 100",
+    "start": "0",
+    "figure_id": "'other'",
+    "image_ref": "'other'",
+    "description": "'other'",
+    "mark": "'{}'",
+    "checksum": "x'00'",
+}
+_FLAGS = [FigureFlags(extract_images=True), FigureFlags(placeholders=True), ALL]
+
+
+@proves("reading.non-interference")
+@pytest.mark.parametrize("flags", _FLAGS, ids=["images", "placeholders", "all"])
+def test_damaged_figure_ahead_changes_no_page_of_a_reader(tmp_path: Path, flags: FigureFlags):
+    here = library(tmp_path, flags)
+    _, reader = picture_book(here)
+    before = to_json(reader.sentences())
+    assert before.count("fig-00") >= 2
+    image = here.sql("SELECT image_ref FROM figures WHERE number = 4")[0][0]
+    for column, value in _DAMAGES.items():
+        rows = here.sql("SELECT * FROM figures ORDER BY revision, number")
+        here.sql(f"UPDATE figures SET {column} = {value} WHERE number > 2")
+
+        assert to_json(reader.sentences()) == before, column
+        if image:
+            with pytest.raises(ImageNotFound):
+                reader.image(image)
+        restore(here, rows)
+
+
+@proves("reading.non-interference")
+@pytest.mark.parametrize("flags", _FLAGS, ids=["images", "placeholders", "all"])
+def test_damaged_figure_that_was_read_is_an_error(tmp_path: Path, flags: FigureFlags):
+    here = library(tmp_path, flags)
+    _, reader = picture_book(here)
+    for column in ("image_ref", "description", "mark", "checksum"):
+        rows = here.sql("SELECT * FROM figures ORDER BY revision, number")
+        here.sql(f"UPDATE figures SET {column} = {_DAMAGES[column]} WHERE number = 1")
+
+        with pytest.raises(StoreDamaged, match="A figure of document 1"):
+            reader.sentences()
+        restore(here, rows)
+
+
+def picture_book(here: Place) -> tuple[World, Reader]:
+    """Return a world with a book of four chapters with a picture each, and a reader of two."""
+    parts = []
+    for number in range(1, 5):
+        parts += [
+            paragraph(f"The lamp of night {number} burned. Nobody saw it."),
+            paragraph(drawing(f"rId{number}", f"The lamp of night {number}")),
+            paragraph(f"On morning {number} it was out. The oil was gone."),
+        ]
+    media = {f"image{number}.png": PNG for number in range(1, 5)}
+    path = here.folder / "files" / "book.docx"
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(docx(*parts, media=media))
+    world = here.library.create_world("world")
+    assert world.ingest(path, kind="book", chunking="sentences").failures == []
+    reader = world.reader("ann")
+    reader.set("book.docx", passage="On morning 2 it was out.")
+    return world, reader
+
+
+def restore(here: Place, rows: list) -> None:
+    """Write the rows of figures again as they were."""
+    here.sql("DELETE FROM figures")
+    for row in rows:
+        here.sql(f"INSERT INTO figures VALUES ({', '.join('?' * len(row))})", *row)

@@ -16,6 +16,7 @@ from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
 from truespan.reader import Reader
 from truespan.retrieval.snapshot import ATTEMPTS
+from truespan.serialize import to_json
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.world import World
 
@@ -236,3 +237,26 @@ def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(StoreDamaged):
         reader.where()
+
+
+@proves("reading.non-interference")
+def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world, _ = reading(here, 40)
+    ahead = world.reader("bea")
+    ahead.set("book.md", sid=89)
+    unread = [note.chunk_id for note in ahead.retrieve(QUERY, top_k=20).metadata.sources]
+
+    def responses() -> list[str]:
+        # Whoever opens the library now has nothing in memory of how it was.
+        again = place(tmp_path, index=here.index, embedder=here.embedder)
+        reader = again.library.world("world").reader("ann")
+        found = [frozen(reader.retrieve(QUERY, mode=mode)) for mode in ("meaning", "auto", "words")]
+        found += [to_json(reader.why_not(chunk, QUERY, top_k=1)) for chunk in unread]
+        return found
+
+    before = responses()
+    here.sql("UPDATE states SET reach = 0 WHERE reach > 40")
+    assert responses() == before
+    here.sql("UPDATE states SET reach = 0, first_sid = 0, last_sid = 0 WHERE position > 8")
+    assert responses() == before

@@ -124,13 +124,22 @@ class Pages(Struct, frozen=True):
             yield PageSentence(*span, content, chapter, section, page, starts_line, location)
 
     def _visible_figures(self) -> list[StoredFigure]:
-        """Return the figures that may be seen: for a reader, those independent of unread text."""
+        """Return the figures that may be seen: for a reader, those independent of unread text.
+
+        A damaged figure counts as read only if that is certain: a row that may lie ahead must not
+        matter.
+        """
         until = self.until
         figures = self.store.figures(self.scope, self.ref, all_of_them=until is None)
+        if until is None:
+            return figures
+        read = [figure.reach is not None and figure.reach <= until for figure in figures]
+        # Figures are in reading order.
+        last = max((place for place, is_read in enumerate(read) if is_read), default=-1)
         return [
-            part
-            for part in figures
-            if until is None or not part.intact or (part.reach is not None and part.reach <= until)
+            figure
+            for place, (figure, is_read) in enumerate(zip(figures, read, strict=True))
+            if is_read or (figure.reach is None and not figure.intact and place < last)
         ]
 
     def _figures(

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from truespan.store.checksums import (
     CHUNK_CELLS,
+    CHUNK_TABLES,
     DETAILS,
     REVISION_CELLS,
     RevisionCells,
@@ -21,8 +22,7 @@ from truespan.store.checksums import (
     revision_checksum,
 )
 from truespan.store.chunks import SHOWN_FROM
-from truespan.store.readers import WHOLE
-from truespan.store.rows import drop_words, numbers_of, read_layouts, revision_key, tags_of
+from truespan.store.rows import drop_words, read_layouts, revision_key, tags_of
 from truespan.store.session import BRIEF_WAIT, Part, Row, retry_on_conflict
 from truespan.store.word_rows import (
     MEMBER,
@@ -170,11 +170,13 @@ class Catalogs(Part):
         return sum(count for number, count in counts.items() if admits(scope.documents, number))
 
     def whole_chunks(self, scope: Scope, world: World, revision: RevisionRef, position: int) -> int:
-        """Return how many embedded chunks of a revision nothing past `position` decided."""
+        """Return how many embedded chunks of a revision nothing past `position` decided, by rows
+        that match their checksum."""
 
         def read(scope: Scope) -> int:
-            return self._db.at(scope).value(
-                f"SELECT count(*) {WHOLE}", **numbers_of(revision), position=position
+            chunks = self.revision_words(scope, world, revision).chunks.values()
+            return sum(
+                chunk.trusted and chunk.embedded and chunk.seen_from <= position for chunk in chunks
             )
 
         return self._whole_counts.get(scope, world, read, revision, position)
@@ -216,8 +218,7 @@ class Catalogs(Part):
                 )
                 rows = session.all(
                     f"""SELECT s.state, s.checksum, {CHUNK_CELLS}
-                        FROM states s LEFT JOIN chunks c ON c.revision = s.revision
-                          AND c.generation = s.generation AND c.position = s.position
+                        FROM {CHUNK_TABLES}
                         WHERE s.world_id = :world AND s.revision = :key
                           AND s.generation = :generation ORDER BY s.position""",
                     key=key,

@@ -394,6 +394,9 @@ CHUNK_CELLS: Final = """s.position, s.chunk_id, s.kind, s.context_start, s.start
     c.sentence_ends, c.chapter, c.section, c.page, c.figure, c.dedupe_hash, c.location"""
 """What the checksum of a chunk covers, of the row `s` of its state and the row `c` of the chunk.
 The text itself has its hash."""
+CHUNK_TABLES: Final = """states s LEFT JOIN chunks c ON c.revision = s.revision
+    AND c.generation = s.generation AND c.position = s.position"""
+"""The tables of `CHUNK_CELLS`."""
 
 
 def chunk_checksum(

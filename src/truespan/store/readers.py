@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
 from truespan.errors import DocumentNotFound, StoreDamaged
 from truespan.store.checksums import (
+    CHUNK_CELLS,
+    CHUNK_TABLES,
     REVISION_CELLS,
     RevisionCells,
     checksum,
+    chunk_checksum,
     damaged_labels,
     figure_checksum,
     part_of,
@@ -58,9 +61,6 @@ _TAIL_COLUMNS: Final = (
 _TEXT: Final = 6
 _FEW: Final = 16
 """So many sentences are read in one round trip, each with its chapter and page."""
-
-WHOLE: Final = f"""FROM states WHERE world_id = :world AND revision = {REVISION}
-    AND generation = :generation AND reach <= :position AND state = 'embedded'"""
 
 
 class Readers(Part):
@@ -213,11 +213,18 @@ class Readers(Part):
     ) -> list[tuple[int, int, int, TextHash]]:
         """Return first and last sentence, start and hash of what `whole_chunks` counts."""
         rows = self._db.at(scope).all(
-            f"SELECT first_sid, last_sid, start, text_hash {WHOLE} ORDER BY states.position",
+            f"""SELECT s.checksum, {CHUNK_CELLS} FROM {CHUNK_TABLES}
+                WHERE s.world_id = :world AND s.revision = {REVISION}
+                  AND s.generation = :generation AND s.reach <= :position
+                  AND s.state = 'embedded' ORDER BY s.position""",
             **numbers_of(revision),
             position=position,
         )
-        return [(first, last, start, text_hash) for first, last, start, text_hash in rows]
+        return [
+            (cells[6], cells[7], cells[4], cells[10])
+            for recorded, *cells in rows
+            if recorded == chunk_checksum(scope.world, scope.generation.number, revision, cells)
+        ]
 
     def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
         """Return the stored chunks of a position, with vectors where there are any; None if there
@@ -349,42 +356,47 @@ class Readers(Part):
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             rows = session.all(
-                # A figure's chunk has the same place among the chunks of figures as the figure has
-                # among the figures.
-                """SELECT s.reach, EXISTS (SELECT 1 FROM states x WHERE x.world_id = :world
-                       AND x.revision = :key AND x.generation = :generation
-                       AND x.kind = 'figure'), f.checksum, f.number, f.figure_id, f.start,
-                     f.image_ref, BYTES(f.description), f.mark
-                   FROM figures f
-                   LEFT JOIN states s ON s.world_id = :world AND s.revision = f.revision
-                     AND s.generation = :generation AND s.kind = 'figure'
-                     AND s.position = f.number - 1 + (SELECT min(x.position) FROM states x
-                       WHERE x.world_id = :world AND x.revision = :key
-                         AND x.generation = :generation AND x.kind = 'figure')
-                   WHERE f.revision = :key ORDER BY f.number""",
+                """SELECT f.checksum, f.number, f.figure_id, f.start, f.image_ref,
+                     BYTES(f.description), f.mark
+                   FROM figures f WHERE f.revision = :key ORDER BY f.number""",
+                key=key,
+            )
+            chunks = session.all(
+                f"""SELECT s.checksum, {CHUNK_CELLS} FROM {CHUNK_TABLES}
+                    WHERE s.world_id = :world AND s.revision = :key
+                      AND s.generation = :generation AND s.kind = 'figure'""",
                 key=key,
             )
             parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
-        complete = checksum("figures", *(row[2] for row in rows)) == part_of(parts, "figures")
+        complete = checksum("figures", *(row[0] for row in rows)) == part_of(parts, "figures")
         if all_of_them and not complete:
             raise StoreDamaged(
                 f"Figures of document {revision.document} are missing or damaged.",
                 advice="Run 'truespan doctor'.",
             )
+        reaches = _figure_reaches(scope, revision, chunks)
         figures = []
-        for reach, has_chunk, recorded, *cells in rows:
+        for recorded, *cells in rows:
             _, figure_id, start, image_ref, description, mark = cells
             intact = recorded == figure_checksum(scope.world, revision, cells)
-            if intact:
-                # What decided the figure by itself; rows of an earlier version have its chunk's.
-                own = figure_mark(mark).reach
-                reach = reach if own is None else own
+            # What decided the figure by itself; rows of an earlier version have its chunk's.
+            own = figure_mark(mark).reach if intact else None
+            reach = reaches.get(figure_id) if own is None else own
             figures.append(
-                StoredFigure(
-                    *(start, figure_id, image_ref, description, reach, bool(has_chunk)), intact
-                )
+                StoredFigure(start, figure_id, image_ref, description, reach, bool(chunks), intact)
             )
         return figures
+
+
+def _figure_reaches(
+    scope: Scope, revision: RevisionRef, rows: Sequence[Sequence[Any]]
+) -> dict[str, int]:
+    """Return the reach of the chunks of figures by figure, of those that match their checksum."""
+    return {
+        figure_mark(cells[17]).figure_id: cells[8]
+        for recorded, *cells in rows
+        if recorded == chunk_checksum(scope.world, scope.generation.number, revision, cells)
+    }
 
 
 def _tail_checksum(
