@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Unpack
+from typing import Any, Final, NamedTuple, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,7 +46,7 @@ from truespan.types.conversation import (
     to_markdown,
 )
 from truespan.types.decision import FollowUp, ModelOutcome, RewrittenBy
-from truespan.types.reading import LAST_FIRST
+from truespan.types.reading import LAST_FIRST, Position
 from truespan.types.request import Mode, QueryArguments, check_whole, is_blank
 from truespan.types.scope import Scope, Verb
 from truespan.types.telemetry import Stage
@@ -55,9 +55,25 @@ from truespan.world_access import WorldAccess
 NOT_STORED: Final = Notice(
     "turn_not_stored", "This turn could not be added to the conversation just now."
 )
+TRIED: Final = Notice(
+    "turn_not_stored",
+    "This turn is not part of the conversation: nothing is recorded at a position that is tried.",
+)
 DAMAGED: Final = "turn_damaged"
 _ATTEMPTS: Final = 5
 """How often a question is understood again because its reader went back meanwhile."""
+
+
+Positions = Callable[[Scope], list[Position]]
+"""Reads the positions of a reader."""
+
+
+class _Found(NamedTuple):
+    """A stored conversation, the position of its reader in its book, and its visible turns."""
+
+    record: ConversationRecord
+    read_to: ReadTo | None
+    turns: list[Turn]
 
 
 class _Seen(Struct, frozen=True):
@@ -94,9 +110,16 @@ class Conversation:
         *,
         reader: str | None = None,
         book: str | None = None,
+        positions: Positions | None = None,
+        records: bool = True,
     ) -> None:
-        """Open a conversation, or begin one without `id`; see `World.conversation`."""
+        """Open a conversation, or begin one without `id`; see `World.conversation`.
+
+        `positions` reads those of the reader; without `records`, no turn is stored.
+        """
         self._access = access
+        self._positions = positions
+        self._records = records
         self._prepare = prepare
         self._reader = reader
         self._book = book
@@ -107,7 +130,7 @@ class Conversation:
         if id is not None:
             # A damaged one can be deleted; everything else raises the error again.
             try:
-                self._record()
+                self._open(most=1)
             except StoreDamaged:
                 return
 
@@ -149,16 +172,16 @@ class Conversation:
 
     def turns(self) -> list[Turn]:
         """Return the visible turns, the oldest first. A damaged one says only that it is."""
-        record = self._record()
-        return [] if record is None else self._visible(record)
+        found = self._open()
+        return [] if found is None else found.turns
 
     def info(self) -> ConversationInfo:
-        """Return what a list says of this conversation; without a visible turn it has no title."""
-        record = self._record()
-        if record is None:
+        """Return what a list says of this conversation; before the first turn it has no title."""
+        found = self._open()
+        if found is None:
             now = self._access.components.clock.now()
             return ConversationInfo(self.id, self._reader, None, "", now, now, 0)
-        return self._info(record, self._visible(record))
+        return _describe(found.record, found.turns)
 
     def export(self) -> dict[str, Any]:
         """Return the conversation and its visible turns as plain values for JSON."""
@@ -222,12 +245,9 @@ class Conversation:
 
     def _look(self) -> _Seen:
         """Return what may be used for a question asked now."""
-        record = self._record()
-        if record is not None:
-            read_to = self._read_to(record)
-            if self._reader is not None and read_to is None:
-                raise PositionNotFound
-            turns = self._turns(record, read_to)
+        found = self._open()
+        if found is not None:
+            record, read_to, turns = found
             intact = tuple(turn for turn in turns if not turn.damaged)
             return _Seen(record, False, read_to, intact, len(turns) - len(intact))
         read_to = self._find_book(self._book) if self._reader is not None else None
@@ -265,6 +285,8 @@ class Conversation:
         self, answer: Answer, seen: _Seen, question: Question, retrieved: Retrieved
     ) -> Answer:
         """Store the turn; return the answer with its id, or with a warning if it was not stored."""
+        if not self._records:
+            return replace(answer, warnings=(*answer.warnings, TRIED))
         components, scope = self._access.components, retrieved.scope
         used = set(answer.used_chunks)
         documents = {chunk.document for chunk in retrieved.chunks if chunk.chunk_id in used}
@@ -317,74 +339,79 @@ class Conversation:
 
     # Reading
 
-    def _record(self) -> ConversationRecord | None:
-        """Return the stored record; None for a conversation that has not begun yet."""
-        access = self._access
+    def _open(self, most: int | None = None) -> _Found | None:
+        """Return the record and the visible turns, of which at most the `most` latest are read;
+        None for a conversation that has not begun yet.
+
+        Raises:
+            ConversationNotFound: also if no turn is visible, as for an id that nobody has.
+        """
+        access, rules = self._access, self._access.components.conversations
         _require_access(access, self._reader)
+        store, world = access.components.store, access.record().id
+
+        def read() -> _Found:
+            record = store.conversation(access.authority, world, self.id, reader=self._reader)
+            self._new = False
+            read_to = self._find_book(str(record.document)) if self._reader is not None else None
+            turns = store.turns(world, record, read_to, days=rules.days, most=most or rules.turns)
+            if not turns:
+                raise ConversationNotFound(self.id)
+            self._require_book(record)
+            return _Found(record, read_to, turns)
+
         try:
-            record = access.components.store.conversation(
-                access.authority, access.record().id, self.id, reader=self._reader
-            )
+            # The turns are those of one position, also if the book changes meanwhile.
+            return access.with_stable_snapshot(read)
         except ConversationNotFound:
             if self._new:
                 return None
             raise
-        self._new = False
-        return record
 
-    def _read_to(self, record: ConversationRecord) -> ReadTo | None:
-        """Return how far the reader has read the book of a conversation; None for no reader."""
-        if self._reader is None:
-            return None
-        read_to = self._find_book(str(record.document))
-        if self._book is not None and read_to is not None:
-            wanted = self._find_book(self._book)
-            if wanted is None or wanted.document != read_to.document:
-                raise InvalidSettings(
-                    "This conversation is about another book.",
-                    advice="Leave the book out, or begin a new conversation.",
-                )
-        return read_to
+    def _require_book(self, record: ConversationRecord) -> None:
+        wanted = self._find_book(self._book) if self._book is not None else None
+        if self._book is not None and (wanted is None or wanted.document != record.document):
+            raise InvalidSettings(
+                "This conversation is about another book.",
+                advice="Leave the book out, or begin a new conversation.",
+            )
 
     def _find_book(self, book: str | None) -> ReadTo | None:
         scope = self._access.scope()
-        if scope is None or self._reader is None:
+        if scope is None or self._positions is None:
             return None
-        found = find_position(self._access.components.store.positions(scope, self._reader), book)
+        found = find_position(self._positions(scope), book)
         return None if found is None else ReadTo(found.document, found.revision, found.sid)
 
-    def _visible(self, record: ConversationRecord) -> list[Turn]:
-        """Return the visible turns: those of one position, also if the book changes meanwhile."""
-        return self._access.with_stable_snapshot(lambda: self._turns(record, self._read_to(record)))
-
-    def _turns(self, record: ConversationRecord, read_to: ReadTo | None) -> list[Turn]:
-        components = self._access.components
-        days, world = components.conversations.days, self._access.record().id
-        return components.store.turns(world, record, read_to, days=days)
-
-    def _info(self, record: ConversationRecord, turns: list[Turn]) -> ConversationInfo:
-        times = [turn.asked_at for turn in turns if not turn.damaged] or [record.created_at]
-        return ConversationInfo(
-            id=record.id,
-            reader=record.reader,
-            book=record.document,
-            title=title_of(turns[0].question) if turns else "",
-            created_at=min(times),
-            updated_at=max(times),
-            turns=len(turns),
-            damaged=any(turn.damaged for turn in turns),
-        )
-
     def _export(self) -> tuple[ConversationInfo, list[Turn]]:
-        record = self._record()
-        if record is None:
+        found = self._open()
+        if found is None:
             raise ConversationNotFound(self.id)
-        turns = self._visible(record)
-        return self._info(record, turns), turns
+        return _describe(found.record, found.turns), found.turns
+
+
+def _describe(record: ConversationRecord, turns: list[Turn]) -> ConversationInfo:
+    times = [turn.asked_at for turn in turns if not turn.damaged] or [record.created_at]
+    return ConversationInfo(
+        id=record.id,
+        reader=record.reader,
+        book=record.document,
+        title=title_of(turns[0].question),
+        created_at=min(times),
+        updated_at=max(times),
+        turns=len(turns),
+        damaged=any(turn.damaged for turn in turns),
+    )
 
 
 def list_conversations(
-    access: WorldAccess, reader: str | None, book: str | None, *, limit: int, offset: int
+    access: WorldAccess,
+    reader: str | None = None,
+    book: str | None = None,
+    *,
+    limit: int,
+    offset: int,
+    positions: Positions | None = None,
 ) -> list[ConversationInfo]:
     """Return the conversations of a world or a reader; see `Reader.conversations`."""
     check_whole("limit", limit, 1, MOST_CONVERSATIONS)
@@ -397,10 +424,10 @@ def list_conversations(
     places: list[ReadTo | None] = [None]
     if reader is not None:
         scope = access.scope()
-        positions = components.store.positions(scope, reader) if scope else []
+        known = positions(scope) if scope and positions else []
         if book is not None:
-            positions = [found] if (found := find_position(positions, book)) else []
-        places = [ReadTo(one.document, one.revision, one.sid) for one in positions]
+            known = [found] if (found := find_position(known, book)) else []
+        places = [ReadTo(one.document, one.revision, one.sid) for one in known]
     found = [
         info
         for place in places
@@ -410,6 +437,7 @@ def list_conversations(
             reader=reader,
             read_to=place,
             days=components.conversations.days,
+            most=components.conversations.turns,
             limit=limit + offset,
         )
     ]

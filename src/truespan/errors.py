@@ -228,7 +228,8 @@ class RecordNotFound(NotFound):
 
 
 class ConversationNotFound(NotFound):
-    """Also for one of another world, reader or token, and for one that was deleted."""
+    """Also for one of another world, reader or token, for one that was deleted, and for a reader
+    who went back before its first turn."""
 
     code = "conversation_not_found"
     kind = "conversation"

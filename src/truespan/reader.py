@@ -257,16 +257,26 @@ class Reader(Struct, frozen=True):
 
         `book` is by default the current book of the reader when the first question is asked. Only
         turns that were asked at or before the reader's position are visible; a conversation is
-        stored with its first turn.
+        stored with its first turn. Of a reader who is `at` a position nothing is stored: a turn is
+        answered with the warning `turn_not_stored`.
 
         Raises:
-            ConversationNotFound: there is no such conversation, or not for this reader and caller.
+            ConversationNotFound: there is no such conversation with a visible turn, or not for this
+                reader and caller.
             ConversationsOff: the operator does not keep conversations.
             NotAllowed: the caller may not read as this reader.
         """
         from truespan.conversation import Conversation
 
-        return Conversation(self._access, self._prepare, id, reader=self.name, book=book)
+        return Conversation(
+            self._access,
+            self._prepare,
+            id,
+            reader=self.name,
+            book=book,
+            positions=self._read_positions,
+            records=self._tried is None,
+        )
 
     def conversations(
         self,
@@ -283,7 +293,14 @@ class Reader(Struct, frozen=True):
         """
         from truespan.conversation import list_conversations
 
-        return list_conversations(self._access, self.name, book, limit=limit, offset=offset)
+        return list_conversations(
+            self._access,
+            self.name,
+            book,
+            limit=limit,
+            offset=offset,
+            positions=self._read_positions,
+        )
 
     def delete_conversations(self, *, erase: bool = True) -> Receipt:
         """Delete every conversation of this reader that is this caller's; see `Documents.delete`

@@ -221,3 +221,30 @@ def test_conversations_can_be_turned_off(tmp_path: Path) -> None:
             assert (response.status, response.code) == (403, "conversations_off"), (method, path)
         assert client.json("POST", "/chat", {"query": QUESTION}).status == 200
     made.library.close()
+
+
+@proves("conversations.non-interference")
+def test_hidden_conversation_is_answered_like_a_made_up_id(made: Study, client: Client) -> None:
+    reader = made.world.reader("bea")
+    reader.set("p0.txt", sid=1)
+    of_reader = OF_READER.replace("ann", "bea")
+    hidden = client.json("POST", of_reader, {"query": QUESTION}).content["conversation"]["id"]
+    reader.set("p0.txt", sid=0)
+    requests = [
+        ("GET", "", None),
+        ("GET", "/export", None),
+        ("GET", "/export?format=markdown", None),
+        ("POST", "/turns", {"query": FOLLOW_UP}),
+        ("POST", "/turns", {"query": FOLLOW_UP, "stream": True}),
+        ("DELETE", "", None),
+    ]
+    for method, path, body in requests:
+        bodies = []
+        for id in (hidden, "0" * 32):
+            reply = client.json(method, f"{of_reader}/{id}{path}", body)
+            assert (reply.status, reply.code) == (404, "conversation_not_found")
+            bodies.append(reply.body.replace(id.encode(), b"?"))
+        assert bodies[0] == bodies[1]
+    assert client.json("GET", of_reader).content["conversations"] == []
+    reader.set("p0.txt", sid=1)
+    assert client.json("GET", f"{of_reader}/{hidden}").status == 200

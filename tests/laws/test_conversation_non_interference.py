@@ -28,10 +28,13 @@ from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.support.reading_worlds import common, stored
 from tests.support.worlds import WordEmbedder
 from truespan.conversation import Conversation
+from truespan.errors import ConversationNotFound
+from truespan.library import Library
 from truespan.serialize import to_json
 from truespan.store.alignment import Alignment
 from truespan.types.answer import Answer
-from truespan.types.conversation import Turn
+from truespan.types.conversation import ConversationRules
+from truespan.world import World
 
 TURNS = 10
 NAMES = ("Anna", "Bertil", "Carla", "Dorian", "Edda", "Falk")
@@ -83,18 +86,24 @@ class Side:
     """One of the two readers."""
 
     made: Study
+    world: World
     server: KnowingServer | None
     conversations: list[Conversation] = field(default_factory=list)
 
     def ask(self, step: Step) -> Iterator[tuple[str, str]]:
         """Ask one step, and give all that the reader gets of it."""
-        reader = self.made.world.reader("ann")
+        reader = self.world.reader("ann")
         reader.set("book.txt", sid=step.sid)
         before = len(self.server.told) if self.server else 0
         if step.fresh or not self.conversations:
             self.conversations.append(reader.conversation())
+        try:
+            answer = self.conversations[-1].ask(step.query)
+        except ConversationNotFound:
+            # None of its turns is visible here, as if it had never begun.
+            self.conversations.append(reader.conversation())
+            answer = self.conversations[-1].ask(step.query)
         current = self.conversations[-1]
-        answer = current.ask(step.query)
         if not step.compared:
             return
         yield "answer", to_json(answer)
@@ -108,7 +117,10 @@ class Side:
         yield "list", to_json(reader.conversations())
         yield "page", to_json(reader.conversations(limit=1, offset=1))
         for earlier in self.conversations[:-1]:
-            yield "earlier", to_json(reader.conversation(earlier.id).export())
+            try:
+                yield "earlier", to_json(reader.conversation(earlier.id).export())
+            except ConversationNotFound as error:
+                yield "earlier", str(error)
 
 
 def without_ids(text: str) -> str:
@@ -158,7 +170,10 @@ def run(folder: Path, seed: int, *, model: bool, change: str) -> list[str]:
             made = study(folder / canary, embedder=WordEmbedder(), primary=primary)
             text = book(*beginning, ending(Random(seed), canary))
             made.world.ingest([made.here.write("book.txt", text)], kind="book", title="The Book")
-            sides.append(Side(made, server))
+            # One side stores more turns, and all that only that side has must not count.
+            rules = ConversationRules(turns=2 if change == "never ahead" else 200)
+            parts = replace(made.library._components, conversations=rules)
+            sides.append(Side(made, Library(parts).world("world"), server))
         left, right = (stored(side.made.here, side.made.world, 1) for side in sides)
         last = common(left.texts, right.texts)
         found = []
@@ -225,12 +240,12 @@ def test_the_law_notices_each_guard_that_is_missing(
         monkeypatch.setattr("truespan.conversation._Seen.is_visible_in", keep(True))
     elif guard == "history":
         # The model gets what was said further on, although nobody sees it.
-        whole = Conversation._turns
+        find = Conversation._find_book
 
-        def everything(self: Conversation, record: Any, read_to: Any) -> list[Turn]:
-            if self.__dict__.pop("_asking", False):
-                read_to = replace(read_to, sid=10_000)
-            return whole(self, record, read_to)
+        def further(self: Conversation, book: str | None) -> Any:
+            found = find(self, book)
+            asking = self.__dict__.pop("_asking", False)
+            return replace(found, sid=10_000) if found and asking else found
 
         look = Conversation._look
 
@@ -238,7 +253,7 @@ def test_the_law_notices_each_guard_that_is_missing(
             self.__dict__["_asking"] = True
             return look(self)
 
-        monkeypatch.setattr(Conversation, "_turns", everything)
+        monkeypatch.setattr(Conversation, "_find_book", further)
         monkeypatch.setattr(Conversation, "_look", looking)
         monkeypatch.setattr("truespan.conversation._Seen.is_visible_in", keep(True))
     elif guard == "rewrite":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -95,9 +96,16 @@ class Conversations(Part):
         return ConversationRecord(*cells)
 
     def turns(
-        self, world: WorldId, record: ConversationRecord, read_to: ReadTo | None, *, days: int
+        self,
+        world: WorldId,
+        record: ConversationRecord,
+        read_to: ReadTo | None,
+        *,
+        days: int,
+        most: int,
     ) -> list[Turn]:
-        """Return the turns of a conversation in order; of a reader's, those up to a position.
+        """Return the `most` latest turns of a conversation in order; of a reader's, of those up to
+        a position.
 
         A damaged turn says nothing but that it is damaged.
         """
@@ -106,9 +114,10 @@ class Conversations(Part):
         rows = self._db.at(world, id=record.id, **self._visible(read_to, days)).all(
             f"""SELECT BYTES(t.content), t.checksum, {_TURN} FROM turns t
                 JOIN conversations c ON c.key = t.conversation AND c.world_id = :world
-                WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number"""
+                WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number DESC LIMIT :most""",
+            most=most,
         )
-        return [_read_turn(world, record.id, row) for row in rows]
+        return [_read_turn(world, record.id, row) for row in reversed(rows)]
 
     def conversations(
         self,
@@ -118,11 +127,12 @@ class Conversations(Part):
         reader: str | None,
         read_to: ReadTo | None,
         days: int,
+        most: int,
         limit: int,
         offset: int = 0,
     ) -> list[ConversationInfo]:
         """Return conversations that have a visible turn, the latest first: those of the whole
-        world, or those of a reader about one book."""
+        world, or those of a reader about one book. Of each, the `most` latest turns count."""
         if not authority.sees(world):
             raise WorldNotFound(world)
         own = self._visible(read_to, days)
@@ -145,6 +155,7 @@ class Conversations(Part):
                 keys=list(turns),
             ):
                 turns[key].append(tuple(row))
+            turns = {key: rows[-most:] for key, rows in turns.items()}
             first = session.all(
                 f"""SELECT t.conversation, BYTES(t.content), t.checksum, {_TURN} FROM turns t
                     WHERE {_VISIBLE} AND t.id IN LIST(:ids)""",
@@ -186,7 +197,7 @@ class Conversations(Part):
     ) -> None:
         """Store a turn; with `begins`, the conversation as well, unless it is there by now. In the
         same commit, turns that are older than `days` are deleted, and those of the conversation
-        beyond the `most` latest ones.
+        that are among the `most` latest ones at no position of the reader.
 
         Raises:
             ConversationNotFound: the conversation was deleted meanwhile, or the turn before.
@@ -221,11 +232,14 @@ class Conversations(Part):
                 content=session.text(content.decode()),
                 checksum=turn_checksum(world, record.id, cells),
             )
-            session.execute(
-                """DELETE FROM turns WHERE world_id = :world AND conversation = :key
-                     AND number <= :last""",
+            turns = session.all(
+                """SELECT key, revision, sid FROM turns
+                   WHERE world_id = :world AND conversation = :key ORDER BY number DESC""",
                 key=key,
-                last=number - most,
+            )
+            session.execute(
+                "DELETE FROM turns WHERE world_id = :world AND key IN LIST(:keys)",
+                keys=list(_crowded_out(turns, most)),
             )
             # In every world of a file, also in idle ones; row security keeps to this world.
             oldest = self._clock.now() - days * _DAY
@@ -265,6 +279,20 @@ class Conversations(Part):
             "revision": read_to and read_to.revision,
             "sid": read_to and read_to.sid,
         }
+
+
+def _crowded_out(turns: Iterable[Row], most: int) -> Iterator[int]:
+    """Yield the keys of turns that are nowhere among the `most` latest ones.
+
+    The turns are given as key, revision and position, the latest first. Only those at or before the
+    position of a turn count against it: a reader who goes on and comes back loses none.
+    """
+    later: dict[int | None, list[int]] = {}
+    for key, revision, sid in turns:
+        positions = later.setdefault(revision, [])
+        if bisect_right(positions, sid or 0) >= most:
+            yield key
+        insort(positions, sid or 0)
 
 
 _DELETE_EMPTY: Final = """DELETE FROM conversations WHERE NOT EXISTS

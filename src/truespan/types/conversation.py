@@ -33,7 +33,8 @@ class ConversationRules(Struct, frozen=True):
     days: int = 90
     """Turns older than this are not shown, and deleted with the next turn that is stored."""
     turns: int = 200
-    """The most turns of a conversation; the oldest are deleted first."""
+    """The most turns of a conversation, for a reader at each position; the oldest are deleted
+    first."""
     history_tokens: int = 1000
     """The most tokens of earlier turns in a prompt."""
 

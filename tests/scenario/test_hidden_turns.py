@@ -1,0 +1,131 @@
+"""Turns that a reader asked further on: after going back nothing tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.promises import proves
+from tests.support.answer_worlds import Study, study
+from tests.support.worlds import WordEmbedder
+from truespan.errors import ConversationNotFound
+from truespan.library import Library
+from truespan.reader import Reader
+from truespan.serialize import to_json
+from truespan.types.conversation import ConversationRules
+
+BOOK = [f"On night {number} somebody lit lamp {number}." for number in range(8)]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Study:
+    made = study(tmp_path, embedder=WordEmbedder(), store=request.param)
+    path = made.here.write("book.txt", "\n\n".join(BOOK) + "\n")
+    made.world.ingest([path], kind="book")
+    return made
+
+
+def reader_of(made: Study, **rules: Any) -> Reader:
+    parts = replace(made.library._components, conversations=ConversationRules(**rules))
+    return Library(parts).world("world").reader("ann")
+
+
+def shown(reader: Reader, conversation: str) -> list[str]:
+    """Return all that a reader is told of a conversation."""
+    opened = reader.conversation(conversation)
+    return [
+        to_json(opened.turns()),
+        to_json(opened.info()),
+        to_json(opened.export()),
+        opened.to_markdown(),
+        to_json(reader.conversations()),
+    ]
+
+
+@proves("conversations.non-interference", "conversations.retention")
+def test_turns_further_on_push_out_no_visible_turn(made: Study) -> None:
+    reader = reader_of(made, turns=2)
+    reader.set("book.txt", sid=2)
+    talk = reader.conversation()
+    for number in range(3):
+        talk.ask(f"Who lit lamp {number}?")
+    before = shown(reader, talk.id)
+    reader.set("book.txt", sid=6)
+    for number in range(3, 7):
+        talk.ask(f"Who lit lamp {number}?")
+    assert [turn.question[-2] for turn in talk.turns()] == ["5", "6"]
+    assert talk.info().title == "Who lit lamp 5?"
+
+    reader.set("book.txt", sid=2)
+
+    assert shown(reader, talk.id) == before
+    assert [turn.question[-2] for turn in talk.turns()] == ["1", "2"]
+    # Of each position those are stored that are shown there.
+    assert made.here.sql("SELECT count(*) FROM turns") == [(4,)]
+    answer = talk.ask("And who lit lamp 0?")
+    assert answer.decision_explain["conversation"]["earlier_turns"] == 2
+    assert [turn.question[-2] for turn in talk.turns()] == ["2", "0"]
+    # Two later ones count against each of the turns further on.
+    reader.set("book.txt", sid=6)
+    assert [turn.question[-2] for turn in talk.turns()] == ["6", "0"]
+
+
+@proves("conversations.non-interference")
+def test_conversation_without_visible_turns_is_not_found(made: Study) -> None:
+    reader = reader_of(made)
+    reader.set("book.txt", sid=6)
+    talk = reader.conversation()
+    talk.ask("Who lit lamp 5?")
+    reader.set("book.txt", sid=2)
+    uses: list[Callable[[str], object]] = [
+        reader.conversation,
+        lambda id: reader.conversation(id, book="book.txt"),
+        lambda id: reader.conversation(id, book="nowhere.txt"),
+        reader.at("book.txt", 3).conversation,
+    ]
+
+    for use in uses:
+        messages = []
+        for id in (talk.id, "0" * 32):
+            with pytest.raises(ConversationNotFound) as raised:
+                use(id)
+            messages.append(str(raised.value).replace(id, "?"))
+        assert messages[0] == messages[1]
+    # An object that was there before is no way around it.
+    for use in (talk.turns, talk.info, talk.export, lambda: talk.ask("And who lit lamp 1?")):
+        with pytest.raises(ConversationNotFound):
+            use()
+    assert reader.conversations() == []
+    reader.set("book.txt", sid=6)
+    assert len(talk.turns()) == 1
+    assert len(reader.conversations()) == 1
+
+
+@proves("conversations.non-interference")
+def test_tried_position_shows_its_turns_and_stores_none(made: Study) -> None:
+    reader = reader_of(made)
+    reader.set("book.txt", sid=2)
+    talk = reader.conversation()
+    talk.ask("Who lit lamp 1?")
+    reader.set("book.txt", sid=6)
+    talk.ask("Who lit lamp 5?")
+    stored = made.here.sql("SELECT count(*) FROM turns")
+    tried = reader.at("book.txt", 3)
+
+    answer = tried.conversation(talk.id).ask("And who lit it then?")
+
+    assert [turn.sid for turn in tried.conversation(talk.id).turns()] == [2]
+    assert [info.turns for info in tried.conversations()] == [1]
+    assert answer.decision_explain["conversation"]["earlier_turns"] == 1
+    assert answer.conversation is None
+    assert [warning.code for warning in answer.warnings][-1] == "turn_not_stored"
+    begun = tried.conversation()
+    assert "turn_not_stored" in [warning.code for warning in begun.ask("Who?").warnings]
+    assert begun.turns() == []
+    assert made.here.sql("SELECT count(*) FROM turns") == stored
+    with pytest.raises(ConversationNotFound):
+        reader.conversation(begun.id)
