@@ -97,8 +97,8 @@ ROWS = (
         "a.py",
         PYTHON,
         [
-            (None, 1, 2),
-            ("pier", 4, 12),
+            (None, 1, 5),
+            ("pier", 6, 12),
             ("Ferry", 14, 16),
             ("Ferry.cross", 18, 18),
             ("Ferry.Crew", 20, 20),
@@ -106,13 +106,13 @@ ROWS = (
             (None, 23, 23),
         ],
     ),
-    ("a.c", C, [(None, 1, 2), ("cross", 4, 16), ("ferry", 17, 17), ("main", 18, 18)]),
+    ("a.c", C, [(None, 1, 6), ("cross", 7, 16), ("ferry", 17, 17), ("main", 18, 18)]),
     (
         "a.ts",
         SCRIPT,
         [
-            (None, 1, 2),
-            ("add", 3, 6),
+            (None, 1, 3),
+            ("add", 4, 6),
             ("twice", 7, 9),
             ("Ferry", 10, 10),
             ("Ferry.cross", 11, 11),
@@ -124,19 +124,19 @@ ROWS = (
         "a.java",
         "class A {\n  // {\n  @Override\n  public int f(int x) throws E {\n    return x;\n"
         "  }\n  private A a = new A() {};\n}\n",
-        [("A", 1, 1), ("A.f", 2, 6), ("A", 7, 8)],
+        [("A", 1, 3), ("A.f", 4, 6), ("A", 7, 8)],
     ),
     (
         "a.go",
         "package a\n\n// Reads.\nfunc (r *Reader[T]) Read(p []byte) (int, error) {\n\treturn"
         "\n}\n\ntype Pair struct {\n\tA int\n}\n",
-        [(None, 1, 1), ("Reader.Read", 3, 6), ("Pair", 8, 10)],
+        [(None, 1, 3), ("Reader.Read", 4, 6), ("Pair", 8, 10)],
     ),
     (
         "a.rs",
         "impl<T: Clone> From<T> for Ferry<T> {\n    #[inline]\n    fn from(t: &'a T) {\n"
         "        '{'\n    }\n}\nmod tests {\n    fn it() {}\n}\n",
-        [("Ferry", 1, 1), ("Ferry.from", 2, 6), ("tests", 7, 7), ("tests.it", 8, 9)],
+        [("Ferry", 1, 2), ("Ferry.from", 3, 6), ("tests", 7, 7), ("tests.it", 8, 9)],
     ),
     (
         "a.rb",
@@ -156,7 +156,7 @@ ROWS = (
     (
         "a.php",
         '<?php\nfunction f($x) { return "}"; } # {\nclass A { public function g() {\n}\n}\n',
-        [("f", 1, 2), ("A.g", 3, 5)],
+        [(None, 1, 1), ("f", 2, 2), ("A.g", 3, 5)],
     ),
     (
         "a.kt",
@@ -168,7 +168,7 @@ ROWS = (
         "a.cs",
         "namespace N\n{\n    public class A\n    {\n        public int X { get; set; }\n"
         '        public A(string s = @"\\") { }\n    }\n}\n',
-        [(None, 1, 2), ("A", 3, 5), ("A.A", 6, 8)],
+        [(None, 1, 3), ("A", 4, 5), ("A.A", 6, 8)],
     ),
     (
         "a.lua",
@@ -179,7 +179,7 @@ ROWS = (
     (
         "a.pl",
         "=head1 {\n\n=cut\nsub f {\n  my $x = shift; # {\n}\n1;\n",
-        [(None, 1, 1), ("f", 3, 6), (None, 7, 7)],
+        [(None, 1, 3), ("f", 4, 6), (None, 7, 7)],
     ),
     ("a.r", "f <- function(x) {\n  x\n}\ny <- 1\n", [("f", 1, 3), (None, 4, 4)]),
     (
@@ -187,7 +187,7 @@ ROWS = (
         "a = 1\n\n[tool.x]\nb = 2\n# c\n\n[[y]]\nd = 3\n",
         [(None, 1, 1), ("tool.x", 3, 5), ("y", 7, 8)],
     ),
-    ("a.yaml", "# x\na:\n  b: 1\nc: 2\n", [("a", 1, 3), ("c", 4, 4)]),
+    ("a.yaml", "# x\na:\n  b: 1\nc: 2\n", [(None, 1, 1), ("a", 2, 3), ("c", 4, 4)]),
     (
         "a.swift",
         "struct A {\n  init(x: Int) {\n  }\n  func f() -> Int {\n    1\n  }\n}\n",
@@ -215,13 +215,14 @@ def test_no_line_is_lost_and_each_has_its_number() -> None:
     assert found == ["line 1", "line 4", "line 5", "line 8"]
 
 
-def test_a_line_is_a_sentence_and_so_is_all_up_to_the_name_of_a_function() -> None:
+def test_each_line_is_a_sentence_and_keeps_its_neighbours() -> None:
     text = 'x = "One. Two."\n\n# First it. Then this.\n@cache\ndef f(a="A. B."):\n    y. Z\n'
     canonical = assemble(load("a.py", text.encode()).blocks)
 
     shown = [canonical.text[start:end] for _, start, end in split_sentences(canonical)]
-    head = '# First it. Then this.\n@cache\ndef f(a="A. B."):'
-    assert shown == ['x = "One. Two."', head, "y. Z"]
+    lines = ['x = "One. Two."', "# First it. Then this.", "@cache", 'def f(a="A. B."):', "y. Z"]
+    assert shown == lines
+    assert canonical.text == text.rstrip()
 
 
 def test_lines_far_too_long_are_split() -> None:

@@ -112,7 +112,7 @@ def test_figures_stay_at_their_rows_and_the_header_repeats_no_placeholder():
     assert shown.text.count("\n\nMeal | Limit\n") == plain.text.count("\n\nMeal | Limit\n") > 3
 
 
-def test_each_row_keeps_its_page_and_a_repeated_header_has_that_of_the_row_after_it():
+def test_rows_keep_their_page_and_a_repeated_header_has_none():
     block = table(100)
     starts = [0, *(at + 1 for at, char in enumerate(block.text) if char == "\n")]
     pages = tuple(PageStart(start, number) for number, start in enumerate(starts, 1))
@@ -122,8 +122,10 @@ def test_each_row_keeps_its_page_and_a_repeated_header_has_that_of_the_row_after
     for number in range(100):
         assert canonical.page_at(canonical.text.index(f"Meal number {number} ")) == number + 2
     for part in canonical.text.split("\n\n")[1:]:
-        start, first = canonical.text.index(part), part.split("\n")[1]
-        assert canonical.page_at(start) == int(first.split()[2]) + 2
+        start, rows = canonical.text.index(part), part.split("\n")[1:]
+        first, last = (int(row.split()[2]) + 2 for row in (rows[0], rows[-1]))
+        assert canonical.page_at(start) is None
+        assert canonical.location(start, start + len(part)) == f"pages {first}-{last}"
 
 
 def test_no_sentence_crosses_rows_and_each_repeated_header_is_one():

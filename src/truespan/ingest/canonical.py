@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -40,6 +41,8 @@ def assemble(
 ) -> CanonicalText:
     """Join blocks into one text with a blank line between them.
 
+    Lines of a program that follow each other stay so, whatever blocks they are in.
+
     Blank lines at both ends of a block are removed; the spaces before its first word stay, because
     code needs them. Blocks without text are dropped, with their place. With a `marker`, figures get
     a placeholder in the text; without one, only their offsets are recorded.
@@ -59,6 +62,7 @@ def assemble(
     pages: list[PageStart] = []
     figures: list[FigureSpot] = []
     offset, current, in_contents = 0, NO_PLACE, False
+    next_line: int | None = None
     for block in order_blocks(blocks):
         cleaned = _clean_block(block)
         if divide_tables and block.kind is BlockKind.TABLE and not block.is_contents:
@@ -66,7 +70,10 @@ def assemble(
         if marker and cleaned.figures:
             cleaned = _insert_markers(cleaned, marker, len(figures))
         text = cleaned.text
-        for own, page in zip(cleaned.pages, block.pages, strict=True):
+        is_program = bool(text) and block.kind is BlockKind.CODE and _has_lines(block)
+        if is_program and block.pages[0].page == next_line:
+            parts[-1], offset = "\n", offset - len(_BETWEEN) + 1
+        for own, page in _page_starts(cleaned, block):
             # Parsers are not trusted: the unit may be one that has no label.
             if not is_unit(page.unit) or (pages and pages[-1][1:] == page[1:]):
                 continue
@@ -86,8 +93,7 @@ def assemble(
         elif place == NO_PLACE:
             # Only the lists have no place. A label without a visible character is none.
             place = current
-        is_new_place = place != current
-        if is_new_place or (begins_contents and offset):
+        if place != current or (begins_contents and offset):
             starts.append(offset)
             places.append(place)
             current = place
@@ -97,15 +103,12 @@ def assemble(
         if block.kind is BlockKind.TABLE:
             # No sentence crosses rows.
             block_starts.extend(offset + row.end() for row in _ROW_END.finditer(text))
-        elif block.kind is BlockKind.CODE and block.pages and block.pages[0].unit == "line":
-            # A line is a sentence. So are the first ones up to that which names the place.
-            name = (place.section or "").rpartition(".")[2] if is_new_place else ""
-            named = max(text.find(name), 0)
-            lines.append(offset)
-            lines.extend(offset + own for own in cleaned.pages if own > named)
-        parts.append(text)
-        offset = follows
-    text = _BETWEEN.join(parts)
+        elif is_program:
+            # A line is a sentence.
+            lines.extend(offset + own for own in cleaned.pages)
+        parts += (text, _BETWEEN)
+        offset, next_line = follows, block.pages[-1].page + 1 if is_program else None
+    text = "".join(parts[:-1])
     end = len(text)
     return CanonicalText(
         text,
@@ -152,6 +155,8 @@ class _CleanBlock(Struct):
     text: str
     figures: list[int] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
+    repeats: list[int] = field(default_factory=list)
+    """Where the header of a table is repeated before a row that begins a page."""
 
 
 def _clean_block(block: Block) -> _CleanBlock:
@@ -177,6 +182,21 @@ def _clean_block(block: Block) -> _CleanBlock:
     return _CleanBlock(text, figures, [clip(start.offset) for start in block.pages])
 
 
+def _page_starts(cleaned: _CleanBlock, block: Block) -> list[tuple[int, PageStart]]:
+    """Return the pages of a block with their offsets in its final text."""
+    starts = list(zip(cleaned.pages, block.pages, strict=True))
+    if cleaned.repeats:
+        # A repeated header is on no page: that of the row after it is not known before that row.
+        unit = starts[0][1].unit
+        starts += ((offset, PageStart(offset, 0, unit)) for offset in cleaned.repeats)
+        starts.sort(key=itemgetter(0))
+    return starts
+
+
+def _has_lines(block: Block) -> bool:
+    return bool(block.pages) and block.pages[0].unit == "line"
+
+
 def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
     """Divide a long table into parts; a part ends where the next row would make it too long.
 
@@ -197,15 +217,16 @@ def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
             length = len(repeated)
         at += len(row) + 1
         length += len(row) + 1
-    added, new_parts = 1 + len(repeated), set(starts)
+    added, own_pages = 1 + len(repeated), {*table.pages}
     edges = [0, *starts, len(text)]
     return _CleanBlock(
         f"\n{repeated}".join(text[start:end] for start, end in pairwise(edges)),
         [offset + added * bisect_right(starts, offset) for offset in table.figures],
-        # The header is repeated on the page of the row that follows it.
+        [offset + added * bisect_right(starts, offset) for offset in table.pages],
         [
-            offset + added * bisect_left(starts, offset) + (offset in new_parts)
-            for offset in table.pages
+            start + added * number + 1
+            for number, start in enumerate(starts if repeated else ())
+            if start in own_pages
         ],
     )
 

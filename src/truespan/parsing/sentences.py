@@ -36,7 +36,7 @@ _LONGEST = 2**20
 _EFFORT = 32
 """How many times the length of a text may be passed to the segmenter in all."""
 _LONGEST_HEADING = 240
-_LONGEST_LINE = 4000
+LONGEST_LINE = 4000
 """Longer lines of programs are split like prose."""
 _QUOTES = "'`“”‘’«»‹›「」《》„‚‛‟"
 _MAX_QUOTES = 1000
@@ -135,7 +135,10 @@ def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
     blocks = list(pairwise([*sorted({0, *canonical.block_starts, *lines}), len(text)]))
     places = dict(zip(canonical.starts, canonical.places, strict=True))
     for start, end in blocks:
-        if start in lines and end - start <= _LONGEST_LINE:
+        # The white space after a line depends on what follows it, and does not count.
+        if start in lines and (
+            end - start <= LONGEST_LINE or len(text[start:end].rstrip()) <= LONGEST_LINE
+        ):
             yield start, end, True
             continue
         if start in places:

@@ -70,6 +70,9 @@ _PAGES = ("page", "scanned page", "unclear page")
 class PageStart(NamedTuple):
     """Where a page begins, or what a source has instead of pages; `page` is its number from 1.
 
+    The number 0 begins text that is on none of them, such as the name of a sheet, or the header of
+    a table where it is repeated.
+
     `unit` is what is counted: "page", "slide", "line", "cell" or another noun, and for the rows of
     a sheet "row A:F", with the columns of their table. "scanned page" and "unclear page" are pages
     whose text was recognised. Each page, slide, line, cell or row that is to be
@@ -83,7 +86,7 @@ class PageStart(NamedTuple):
     @property
     def page_number(self) -> int | None:
         """The number of a page; None for anything else that is counted."""
-        return self.page if self.unit in _PAGES else None
+        return self.page or None if self.unit in _PAGES else None
 
 
 class Block(Struct, frozen=True, gc=False):
@@ -236,7 +239,7 @@ def is_unit(unit: str) -> bool:
 def name_pages(starts: Iterable[PageStart]) -> str | None:
     """Return the label of pages in the order of the text, such as `pages 3-4` or `A5:F9`; None
     without any."""
-    return _name_ranges((unit, page, page) for _, page, unit in starts)
+    return _name_ranges((unit, page, page) for _, page, unit in starts if page)
 
 
 def name_page(location: str | None, page: int | None) -> str | None:
@@ -538,6 +541,14 @@ class TokenMap:
         if inner_end < end:
             tokens += self.recount(self.text[inner_end:end])
         return tokens
+
+    def part(self, start: int, end: int) -> TokenMap:
+        """Return the map of `text[start:end]`, where white space precedes and follows it."""
+        first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
+        before = self.totals[first]
+        starts = [unit - start for unit in self.starts[first:last]]
+        totals = [total - before for total in self.totals[first : last + 1]]
+        return TokenMap(self.text[start:end], starts, totals, self.recount, self.lone)
 
     def bound(self, start: int, limit: int) -> int:
         """Return the largest offset whose units from `start` on weigh at most `limit`."""

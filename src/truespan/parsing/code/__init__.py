@@ -3,19 +3,24 @@
 Strings and comments are found by one pass of a regular expression that never goes back, so that
 brackets in them do not count. Where a language has brackets these say what a function or class
 contains, elsewhere the indentation does. What is misread costs a label and never a line.
+
+A section begins on the line that completes the head of its function or class: on the line of its
+opening bracket, or of its name where indentation decides. Comments, annotations and the first lines
+of a longer head keep the section before, because only what follows says what they belong to. For
+the same reason a line of closing brackets keeps the section of the line above.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from truespan.parsing.clean import clean
 from truespan.parsing.code.languages import LANGUAGES, PLAIN, Language
+from truespan.parsing.sentences import LONGEST_LINE
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 _OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -57,7 +62,6 @@ _ATTRIBUTES = frozenset({"__attribute__", "__declspec", "alignas", "decltype", "
 _INSTANCE = re.compile(r"\b(?:new|return|throw|else|await|yield)\s+$")
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _ANGLES = re.compile(r"<[^<>]*>")
-_ANNOTATION = re.compile(r"\s*+(?:@\w|#\[|\[\w)")
 _CONTAINER = re.compile(r"\s*+(?:cdef\s+)?(?:class|module|defmodule|(?:mutable\s+)?struct)\b")
 _CLOSING = re.compile(r"[\s)}\];,]*+(?:(?:end|endif|fi|done|esac)\b[\s)};,]*+)?")
 
@@ -80,22 +84,24 @@ def load_code(name: str, text: str) -> Loaded:
     sections = source.by_indentation() if language.definition else source.by_brackets()
     labels: list[str | None] = [None] * len(source.lines)
     for section in sorted(sections, key=lambda section: section.level):
-        labels[section.first : section.last + 1] = [section.name] * (
-            section.last + 1 - section.first
-        )
+        first = section.first
+        if len(source.lines[first].rstrip()) > LONGEST_LINE:
+            # The line is several sentences, and the head may end in the last of them.
+            first += 1
+        labels[first : section.last + 1] = [section.name] * (section.last + 1 - first)
     return Loaded(tuple(_to_blocks(name, source.lines, labels)))
 
 
 def _to_blocks(name: str, lines: list[str], labels: list[str | None]) -> Iterator[Block]:
+    """Yield a block for each run of lines with the same label, without blank lines around it."""
     runs: list[tuple[str | None, list[int]]] = []
-    for label, group in groupby(range(len(lines)), key=labels.__getitem__):
-        numbers = [number for number in group if not lines[number].isspace() and lines[number]]
-        # A bracket that closes an outer one is no section of its own.
-        closes = all(_CLOSING.fullmatch(lines[number]) for number in numbers)
-        if runs and (closes or runs[-1][0] == label):
-            runs[-1][1].extend(numbers)
-        elif numbers:
-            runs.append((label, numbers))
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        if runs and (runs[-1][0] == labels[number] or _CLOSING.fullmatch(line)):
+            runs[-1][1].append(number)
+        else:
+            runs.append((labels[number], [number]))
     for label, numbers in runs:
         first, offset = numbers[0], 0
         shown = {*numbers}
@@ -157,13 +163,10 @@ class _Source(Struct):
         assert self.language.definition is not None
         match, flat = self.language.definition.match, self.language.flat
         open_sections: list[_Indented] = []
-        comments: list[tuple[int, int]] = []
-        depth = last = 0
+        depth = 0
         for number, line in enumerate([*self._code_lines, "end"]):
             indent = self._indents[number] if number < len(self.lines) else 0
             if indent < 0:
-                if (margin := _indent(self.lines[number])) >= 0:
-                    comments.append((number, margin))
                 continue
             found = match(line)
             is_end = number == len(self.lines)
@@ -171,25 +174,15 @@ class _Source(Struct):
                 depth = 0
                 while open_sections and indent <= open_sections[-1].indent:
                     section = open_sections.pop()
-                    end = last
-                    if indent == section.indent and not is_end and _CLOSING.fullmatch(line):
-                        end = number
-                    for at, margin in comments:
-                        if margin <= section.indent:
-                            break
-                        end = max(end, at)
-                    yield _Section(section.path, section.first, end, len(open_sections))
+                    yield _Section(section.path, section.first, number - 1, len(open_sections))
                 outer = open_sections[-1] if open_sections else _Indented(-1, 0, "")
                 # A function within a function is part of it.
                 if found and len(open_sections) < _MOST_LEVELS and not outer.is_function:
                     name = next(filter(None, found.groups()))[:_LONGEST_NAME]
                     path = f"{outer.path}.{name}" if outer.path else name
-                    first = self._begin(number, number, indent)
                     is_function = _CONTAINER.match(line) is None
-                    open_sections.append(_Indented(indent, first, path, is_function))
+                    open_sections.append(_Indented(indent, number, path, is_function))
             depth += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
-            last = number
-            comments.clear()
 
     def by_brackets(self) -> Iterator[_Section]:
         """Yield what is named before an opening bracket, up to the one that closes it."""
@@ -249,48 +242,18 @@ class _Source(Struct):
         found = _find_name(text, self.language, in_call=rounds > 0)
         if found is None:
             return anonymous
-        named = number - self._code.count("\n", before + found.offset, at)
-        above = number - self._code.count("\n", head, at)
-        # The line before may end with another statement.
-        line_start = self._code.rfind("\n", max(head - _LONGEST_HEAD, 0), head) + 1
-        above += bool(self._code[line_start:head].strip())
-        # What follows another statement on its line has no lines before it.
-        first = self._begin(named, above) if above <= named else named
         path = f"{outer.path}.{found.name}" if outer.path else found.name
         return anonymous._replace(
             path=path[:_LONGEST_NAME],
             level=outer.level + 1,
-            first=first,
+            first=number,
             is_function=found.is_function,
         )
-
-    def _begin(self, named: int, above: int, indent: int | None = None) -> int:
-        """Return the first line of what a line names, with the comments directly before it.
-
-        The lines from `above` on may belong to it, such as a type or an annotation.
-        """
-        first = named
-        while first > above and self._indents[first - 1] >= 0:
-            before = self._code_lines[first - 1]
-            if not self.language.ends_statements and not _ANNOTATION.match(before):
-                break
-            first -= 1
-        while first and (margin := _indent(self.lines[first - 1])) >= 0:
-            has_code = self._indents[first - 1] >= 0
-            if has_code and not _ANNOTATION.match(self._code_lines[first - 1]):
-                break
-            if indent is not None and margin != indent:
-                break
-            if self.language.is_c and self.lines[first - 1].lstrip().startswith("#"):
-                break
-            first -= 1
-        return first
 
 
 class _Found(NamedTuple):
     name: str
     is_function: bool
-    offset: int
 
 
 def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None:
@@ -307,7 +270,7 @@ def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None
         owner = found["owner"]
         name = f"{owner}.{found['name']}" if owner else found["name"]
         is_open = head.count("(", found.end()) > head.count(")", found.end())
-        return None if is_open else _Found(name.strip("`"), True, found.start())
+        return None if is_open else _Found(name.strip("`"), True)
     if in_call:
         return None
     if "impl" in head:
@@ -315,20 +278,20 @@ def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None
         for _ in range(3):
             bare = _ANGLES.sub(lambda group: " " * len(group[0]), bare)
         if found := _IMPLEMENTATION.search(bare):
-            return _Found(found["name"].rpartition(":")[2], False, found.start())
+            return _Found(found["name"].rpartition(":")[2], False)
     if found := _TYPE.search(flat):
         # In C a function may return a structure, and a variable be one.
         rest = flat[found.end() :]
         if not language.is_c or not ("(" in rest or "=" in rest):
-            return _Found(found["name"], False, found.start())
+            return _Found(found["name"], False)
     if found := _INITIALISER.search(head):
-        return _Found(found["name"], True, found.start())
+        return _Found(found["name"], True)
     if not language.ends_statements:
         found = _ASSIGNED.search(flat)
         if not found and not language.needs_keyword:
             found = _METHOD.search(flat)
         is_name = found is not None and found["name"] not in _CONTROL
-        return _Found(found["name"], True, found.start("name")) if found and is_name else None
+        return _Found(found["name"], True) if found and is_name else None
     if language.needs_keyword:
         return None
     for found in _BEFORE_BRACKET.finditer(flat):
@@ -337,7 +300,7 @@ def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None
         before = flat[: found.start()]
         if found["name"] in _CONTROL or "=" in before or _INSTANCE.search(before[-20:]):
             return None
-        return _Found(found["name"], True, found.start())
+        return _Found(found["name"], True)
     return None
 
 
