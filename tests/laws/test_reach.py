@@ -22,6 +22,7 @@ from tests.laws.texts import (
     sometimes,
     token_profiles,
     window_profiles,
+    workbooks,
 )
 from truespan.ingest.canonical import assemble
 from truespan.parsing.sentences import split_sentences
@@ -83,6 +84,16 @@ def test_chunks_of_tokens_depend_on_nothing_beyond_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     assert_reach_is_exact(doc, profile, limit)
+
+
+@often
+@given(workbooks(), st.one_of(window_profiles(), token_profiles()), LIMITS)
+def test_chunks_of_a_workbook_depend_on_nothing_beyond_their_reach(
+    doc: Document, profile: ChunkingProfile, limit: int
+):
+    assert_reach_is_exact(doc, profile, limit)
+    for span in doc.chunk_spans(profile, limit):
+        assert len({place.chapter for place in doc.canonical.places_between(*span[:2])}) == 1
 
 
 @often

@@ -129,7 +129,7 @@ BOTH = st.booleans()
 TEXTS = st.one_of(PROSE, PROSE, ROWS, st.text("ab. |\n", max_size=150), ANYTHING)
 
 
-_PAGES = st.tuples(st.integers(1, 9), st.sampled_from(["page", "page", "slide", "row A:C"]))
+_PAGES = st.tuples(st.integers(1, 9), st.sampled_from(["page", "page", "slide"]))
 
 
 @st.composite
@@ -192,6 +192,15 @@ def structured_documents(draw: st.DrawFn) -> Document:
 
 
 DOCUMENTS = documents() | structured_documents()
+
+
+@st.composite
+def workbooks(draw: st.DrawFn) -> Document:
+    """Make documents whose chapters are sheets: all pages are rows, and the first is at 0."""
+    doc = draw(documents())
+    rows = {start.offset: start.page - 1 for start in doc.canonical.pages} | {0: 0}
+    pages = tuple(PageStart(offset, row, "row A:C") for offset, row in sorted(rows.items()))
+    return Document(replace(doc.canonical, pages=pages), doc.sentences)
 
 
 MODES = st.sampled_from(OverlapMode)

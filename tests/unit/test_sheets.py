@@ -9,9 +9,15 @@ import pytest
 from tests.promises import proves
 from tests.support.rows import each_row
 from tests.support.sheet_maker import cell, ods, relations, rows, sheet, xlsb, xlsx, zipped
+from tests.support.worlds import WordCounter
 from truespan.errors import SourceBroken, SourceEmpty, SourceEncrypted, SourceUnsafe
+from truespan.ingest.canonical import assemble
+from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.draft import make_chunks
 from truespan.parsing import load
+from truespan.parsing.sentences import split_sentences
 from truespan.parsing.sheets.number_format import compile_format, show_plain, text_format
+from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile
 from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
@@ -101,7 +107,8 @@ def test_a_sheet_is_a_chapter_and_its_rows_have_places() -> None:
 
     assert (name.kind, name.text, name.chapter) == (BlockKind.HEADING, "North", "North")
     assert (heading.kind, heading.text) == (BlockKind.HEADING, "Sales of the year")
-    assert heading.pages == (PageStart(0, 1, "row A:A"),)
+    assert name.pages == (PageStart(0, 0, "row A:A"),)
+    assert (heading.section, heading.pages) == (None, (PageStart(0, 1, "row A:A"),))
     assert table.kind is BlockKind.TABLE
     assert (table.chapter, table.section) == ("North", "Sales of the year")
     assert table.text == "City | Sold | Share\nBergen | 12 | 0.25\nOslo | 36 | 0.75"
@@ -377,3 +384,28 @@ def test_faulty_workbooks_are_refused_with_a_reason(
 ) -> None:
     with pytest.raises(expected):
         load(name, data)
+
+
+MONTHS = ("January", "February", "March", "April", "May")
+
+
+@proves("loader.sheets")
+@each_row("profile", [WINDOW, TOKENS, SENTENCES])
+def test_a_chunk_names_the_sheet_and_cells_of_its_text(profile: ChunkingProfile) -> None:
+    tables = {
+        month: sheet(rows([["City", "Sold", "Share"], [f"Bergen in {month}", 12 + number, 0.25]]))
+        for number, month in enumerate(MONTHS)
+    }
+    canonical = assemble(read(xlsx(tables)).blocks, divide_tables=True)
+    sentences, tokens = split_sentences(canonical), WordCounter().measure(canonical.text)
+
+    spans = chunk_spans(canonical, sentences, tokens, profile, 400)
+    chunks = make_chunks(canonical, sentences, tokens, spans)
+
+    assert [(chunk.chapter, chunk.location) for chunk in chunks] == [
+        (month, "A1:C2") for month in MONTHS
+    ]
+    for chunk in chunks:
+        assert [month for month in MONTHS if month in chunk.text] == [chunk.chapter]
+    found = [canonical.location(item.start, item.end) for item in sentences]
+    assert found == [None, "A1:C1", "A2:C2"] * len(MONTHS)

@@ -8,7 +8,8 @@ results can be found among stored chunks without revealing anything the reader h
 break of the window, else at the last end of a sentence, of a line or of a word. A paragraph or
 sentence counts past half of the window, a line or word past three tenths; without any of them the
 window is cut hard. `sentences` takes whole sentences and never crosses a chapter. `tokens` takes a
-number of tokens in whole words, unless one word alone has more.
+number of tokens in whole words, unless one word alone has more. None crosses from one sheet of a
+workbook to the next.
 
 With `whole_rows`, a table is not divided: a chunk ends before one that it cannot hold, and none
 begins within one. A table that no chunk can hold is divided between rows, and nothing of it is
@@ -67,10 +68,11 @@ def chunk_spans(
     if not sentences:
         return []
     text = canonical.text
-    if profile.strategy is Strategy.WINDOW:
-        return _window_spans(canonical, sentences, tokens, profile, input_limit)
-    if profile.strategy is Strategy.TOKENS:
-        return _token_spans(canonical, sentences, tokens, profile, input_limit)
+    if profile.strategy is not Strategy.SENTENCES:
+        divide = _window_spans if profile.strategy is Strategy.WINDOW else _token_spans
+        if _has_sheets(canonical):
+            divide = partial(_sheet_spans, divide)
+        return divide(canonical, sentences, tokens, profile, input_limit)
     if _is_program(canonical):
         profile = replace(profile, whole_rows=False)
     chunker = _SentenceChunker(text, sentences, tokens, profile, input_limit)
@@ -87,6 +89,38 @@ def chunk_spans(
         stop = first + sum(1 for _ in group)
         spans.extend(chunker.chapter(first, stop))
         first = stop
+    return spans
+
+
+_Divide = Callable[[CanonicalText, Sequence[Sentence], TokenMap, ChunkingProfile, int], list[Span]]
+
+
+def _sheet_spans(
+    divide: _Divide,
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    limit: int,
+) -> list[Span]:
+    """Return the spans of a workbook: each sheet is divided by itself."""
+    # What the end of a sheet closes depends on the first sentence of the next one, as what the end
+    # of a text closes depends on the sentence that would follow.
+    spans: list[Span] = []
+    first = 0
+    for _, group in groupby(sentences, lambda item: canonical.place_at(item.start).chapter):
+        own = list(group)
+        past = first + len(own)
+        start = own[0].start if first else 0
+        end = own[-1].end if past < len(sentences) else len(canonical.text)
+        moved = [
+            Sentence(sid, item.start - start, item.end - start) for sid, item in enumerate(own)
+        ]
+        sheet = CanonicalText(canonical.text[start:end])
+        for span in divide(sheet, moved, tokens.part(start, end), profile, limit):
+            begin, stop, context, reach = span
+            spans.append(Span(begin + start, stop + start, context + start, reach + first))
+        first = past
     return spans
 
 
@@ -338,6 +372,10 @@ def _has_lines(canonical: CanonicalText) -> bool:
     # A page that begins later says nothing of the text before it.
     first = canonical.pages[0] if canonical.pages else None
     return first is not None and first.offset == 0 and first.unit == "line"
+
+
+def _has_sheets(canonical: CanonicalText) -> bool:
+    return bool(canonical.pages) and canonical.pages[0].unit.startswith("row ")
 
 
 def _is_program(canonical: CanonicalText) -> bool:

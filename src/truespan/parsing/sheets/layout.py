@@ -3,14 +3,20 @@
 Cells that touch, or that only hidden rows and columns divide, belong together. A blank row ends a
 table, and a blank column does where the right side has row labels of its own: a column that is left
 blank for looks divides nothing. A short line above a table is its title and names the section.
+
+Rows are taken one after the other, and no row changes what was made of those before it. So a title
+names the section of the rows after it, once one of them shows that it is a title: a row of several
+cells, a sentence, or any row after a blank one. A row has a blank cell for each column that rows so
+far have used. Whether tables stand side by side is decided by the first row of the right one and
+the row below it.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -114,14 +120,12 @@ _LONGEST_TITLE = 120
 _LONGEST_ENTRY = 80
 """A column of longer texts is prose."""
 _MOST_HEADERS = 5
-_SAMPLE = 12
-"""How many rows decide what a table looks like."""
 _MOST_PARTS = 40
-"""More groups of columns than this are the columns of one table."""
+"""Maximum number of tables side by side; columns further to the right belong to the last one."""
 _MOST_MERGED = 200
 """How many merged cells of a row are considered."""
 _MOST_BLANK = 20
-"""How many blank cells a table may have for each filled one; else its blanks are left out."""
+"""Maximum number of blank cells for each filled one so far; with more, blanks are left out."""
 _FREE_BLANK = 100_000
 _USUAL_NAME = re.compile(
     r"(?:Sheet|Tabelle|Feuil|Feuille|Hoja|Foglio|Planilha|Folha|Blad|Ark|Arkusz|List|Munka|Лист"
@@ -149,8 +153,10 @@ class _Writer:
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
         self._section: str | None = None
+        self._title: str | None = None
+        """The last short line above everything else, which may be the title of what follows."""
         self._titled = False
-        """Whether the last thing written was a title, so that it belongs to what follows."""
+        """Whether the section, or the title, belongs to the next rows after a blank one."""
         self._comments = sorted(sheet.comments, reverse=True)
         self._wide: dict[int, list[Area]] = {}
         for area in sheet.merged:
@@ -161,142 +167,102 @@ class _Writer:
         self._headers = {(area.top, area.left): area for area in sheet.headers}
         self.blocks: list[Block] = []
         if not _USUAL_NAME.fullmatch(sheet.name) and sheet.name.strip():
-            self.blocks.append(Block(BlockKind.HEADING, sheet.name, sheet.name))
+            # The name of a sheet is in none of its cells.
+            pages = (PageStart(0, 0, "row A:A"),)
+            self.blocks.append(Block(BlockKind.HEADING, sheet.name, sheet.name, pages=pages))
 
     def add_region(self, rows: Sequence[Row], depth: int) -> None:
         """Write rows that follow each other, divided by columns and again by rows."""
-        parts = self._split_columns(rows) if depth else []
-        if len(parts) > 1:
+        if not self._titled:
+            self._section = self._title = None
+        self._confirm_title()
+        start = next((at for at, row in enumerate(rows) if len(row.columns) > 1), len(rows))
+        self._add_lines(rows[:start])
+        if start == len(rows):
+            return
+        self._confirm_title()
+        starts = self._find_starts(rows[start:]) if depth else []
+        if len(starts) > 1:
             # What stands side by side has one heading at most, which is above all of it.
-            section = self._section if self._titled else None
-            for part in parts:
+            section = self._section
+            for part in _divide_columns(rows[start:], starts):
                 for region in _split_rows(part):
                     self._section, self._titled = section, section is not None
                     self.add_region(region, depth - 1)
-            return
-        if not self._titled:
-            self._section = None
-        start = self._count_lines(rows)
-        for index in range(start):
-            self._add_line(rows[index], first=index == 0)
-        end = len(rows)
-        while end > start + 1 and _is_remark(rows[end - 1], rows[start]):
-            end -= 1
-        if start < end:
-            self._add_tables(rows[start:end])
+        else:
+            self._add_rows(rows[start:])
+        self._titled = False
+
+    def _confirm_title(self) -> None:
+        if self._title is not None:
+            self._section, self._title = self._title, None
+
+    def _add_lines(self, rows: Sequence[Row]) -> None:
+        """Write rows of one cell each: a title, lines of text, or the entries of a list."""
+        entries: list[Row] = []
+        for index, row in enumerate(rows):
+            text = row.cells[0]
+            if index == 0 and _may_be_title(text):
+                self._title, self._titled = _LINE_BREAK.sub(" ", text), True
+                entries.append(row)
+            elif len(text) > _LONGEST_ENTRY or _SENTENCE.search(text):
+                self._add_entries(entries)
+                entries = []
+                self._confirm_title()
+                self._add_text(BlockKind.PARAGRAPH, row)
+            else:
+                entries.append(row)
+        self._add_entries(entries)
+        if self._title is not None and len(entries) > 1:
+            # The first entry of a list is no title of what follows a blank row.
             self._titled = False
-        for row in rows[end:]:
-            self._add_text(BlockKind.PARAGRAPH, row)
 
-    def _split_columns(self, rows: Sequence[Row]) -> list[list[Row]]:
-        """Return the rows of each table that stands beside another; one part if there is none."""
-        shapes = Counter(row.columns for row in rows)
-        used = sorted({column for shape in shapes for column in shape})
+    def _add_entries(self, rows: Sequence[Row]) -> None:
+        if len(rows) == 1 and self._title is not None:
+            self._add_text(BlockKind.HEADING, rows[0])
+        elif rows:
+            self._add_table(rows, 0)
+
+    def _find_starts(self, rows: Sequence[Row]) -> list[int]:
+        """Return the first column of each table that stands beside another, and of the first."""
         hidden = self._sheet.hidden_columns
-        groups: list[list[int]] = []
-        previous = -2
-        for column in used:
-            if groups and all(between in hidden for between in range(previous + 1, column)):
-                groups[-1].append(column)
-            else:
-                groups.append([column])
-            previous = column
-        if not 2 <= len(groups) <= _MOST_PARTS or len(rows) < 2:
-            return []
-        parts = [groups[0]]
-        for group in groups[1:]:
-            if len(parts[-1]) > 1 and len(group) > 1 and self._stands_alone(rows, group):
-                parts.append(group)
-            else:
-                parts[-1] = parts[-1] + group
-        if len(parts) < 2:
-            return []
-        starts = [part[0] for part in parts]
-        divided: list[list[Row]] = [[] for _ in parts]
-        cuts: dict[tuple[int, ...], list[tuple[int, int, int, tuple[int, ...]]]] = {}
-        for row in rows:
-            shape = row.columns
-            if shape not in cuts:
-                cuts[shape] = _cut(shape, starts)
-            for part, start, end, columns in cuts[shape]:
-                divided[part].append(Row(row.number, row.order, columns, row.cells[start:end]))
-        return divided
-
-    def _stands_alone(self, rows: Sequence[Row], group: Sequence[int]) -> bool:
-        """Return whether columns have a header and labels of their own, as a table has."""
-        labels: list[str] = []
-        headed = False
-        for row in rows[: _SAMPLE * 10]:
-            start = bisect_left(row.columns, group[0])
-            texts = row.cells[start : bisect_right(row.columns, group[-1])]
-            if texts and not headed:
-                headed = True
-                if any(map(_is_quantity, texts)):
-                    return False
-            elif texts and row.columns[start] == group[0]:
-                labels.append(texts[0])
-        words = sum(not _is_quantity(label) for label in labels)
-        return bool(labels) and words * 2 > len(labels)
-
-    def _count_lines(self, rows: Sequence[Row]) -> int:
-        """Return how many rows at the beginning are titles or lines of text, above a table."""
-        wide = next((index for index, row in enumerate(rows) if len(row.columns) > 1), None)
-        if wide is None:
-            entries = len(rows) > 1 and len({row.columns for row in rows}) == 1
-            return 0 if entries and not self._is_prose(rows) else len(rows)
-        below = rows[wide]
-        for index in range(wide):
-            column, text = rows[index].columns[0], rows[index].cells[0]
-            if column <= below.columns[0]:
-                if _is_quantity(text):
-                    return index
+        right = rows[0].columns[0]
+        starts = [right]
+        for row, below in pairwise(rows):
+            if row.columns[-1] <= right or len(starts) == _MOST_PARTS:
                 continue
-            # Above the middle: the title of a table, if it is merged across most of it.
-            merged = [
-                area for area in self._wide.get(rows[index].number, ()) if area.left == column
-            ]
-            if not merged or (merged[0].right - column + 1) * 2 <= len(below.columns):
-                return index
-        return wide
+            new = sorted({column for column in row.columns + below.columns if column > right})
+            for group in _group_columns(new, hidden):
+                if group[0] > row.columns[-1]:
+                    break
+                is_apart = any(between not in hidden for between in range(right + 1, group[0]))
+                if is_apart and right > starts[-1] and _stands_alone(row, below, group):
+                    starts.append(group[0])
+                right = group[-1]
+        return starts
 
-    def _is_prose(self, rows: Sequence[Row]) -> bool:
-        """Return whether a single column holds text to read rather than the entries of a list."""
-        sample = rows[: _SAMPLE * 4]
-        long = sum(
-            len(row.cells[0]) > _LONGEST_ENTRY or bool(_SENTENCE.search(row.cells[0]))
-            for row in sample
-        )
-        return long * 3 >= len(sample)
-
-    def _add_line(self, row: Row, *, first: bool) -> None:
-        text = row.cells[0]
-        is_title = (
-            first
-            and len(text) <= _LONGEST_TITLE
-            and not _SENTENCE.search(text)
-            and not _is_quantity(text)
-        )
-        if is_title:
-            self._section = _LINE_BREAK.sub(" ", text)
-            self._titled = True
-        self._add_text(BlockKind.HEADING if is_title else BlockKind.PARAGRAPH, row)
+    def _add_rows(self, rows: Sequence[Row]) -> None:
+        """Write rows as tables: a line of text ends one, and so does a header that the workbook
+        declares."""
+        table: list[Row] = []
+        for row in rows:
+            area = self._headers.get((row.number, row.columns[0]))
+            is_remark = _is_remark(row, rows[0])
+            if table and (is_remark or (area and area.right >= row.columns[-1])):
+                self._add_table(table, self._count_headers(table))
+                table = []
+            if is_remark:
+                self._add_text(BlockKind.PARAGRAPH, row)
+            else:
+                table.append(row)
+        if table:
+            self._add_table(table, self._count_headers(table))
 
     def _add_text(self, kind: BlockKind, row: Row) -> None:
         column = column_name(row.columns[0])
         text = row.cells[0] if kind is BlockKind.PARAGRAPH else _LINE_BREAK.sub(" ", row.cells[0])
         start = PageStart(0, row.number, f"row {column}:{column_name(row.columns[-1])}")
         self.blocks.append(Block(kind, text, self._sheet.name, self._section, pages=(start,)))
-
-    def _add_tables(self, rows: Sequence[Row]) -> None:
-        """Write rows as a table, or several if the workbook says that another one begins."""
-        starts = [0]
-        for index in range(1, len(rows)):
-            area = self._headers.get((rows[index].number, rows[index].columns[0]))
-            if area and area.right >= rows[index].columns[-1]:
-                starts.append(index)
-        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
-            part = rows[start:end]
-            self._add_table(part, self._count_headers(part))
 
     def _count_headers(self, rows: Sequence[Row]) -> int:
         """Return how many of the first rows are the header."""
@@ -305,9 +271,9 @@ class _Writer:
         if area:
             count = area.bottom - area.top + 1
             return min(sum(row.number <= area.bottom for row in rows[:count]), len(rows))
-        frozen = sum(row.number <= self._sheet.frozen_rows for row in rows[: most + 1])
-        if 0 < frozen <= most:
-            return frozen
+        frozen = sum(row.number <= self._sheet.frozen_rows for row in rows[: _MOST_HEADERS + 1])
+        if 0 < frozen <= _MOST_HEADERS:
+            return min(frozen, most)
         count = 0
         while count < most:
             row = rows[count]
@@ -316,32 +282,34 @@ class _Writer:
             count += 1
             if row.number not in self._wide:
                 break
-        if not count:
-            return 0
-        columns = {column for row in rows[:_SAMPLE] for column in row.columns}
-        last = max(columns)
-        filled = {column for row in rows[:count] for column in row.columns}
-        spanned = {
-            column
-            for row in rows[:count]
-            for area in self._wide.get(row.number, ())
-            for column in range(area.left, min(area.right, last) + 1)
-        }
-        missing = columns - filled - spanned
-        # The corner above the labels of the rows is often empty.
-        return count if missing <= {min(columns)} and len(columns) > 1 else 0
+        if count != 1:
+            return count
+        # The row below must not be wider; only the corner above its label is often empty.
+        columns = {*top.columns, *rows[1].columns}
+        return int(columns - self._spanned(top) <= {min(columns)} and len(columns) > 1)
+
+    def _spanned(self, row: Row) -> set[int]:
+        """Return the columns of the cells of a row, and those that merged cells cover up to the
+        next cell."""
+        columns = {*row.columns}
+        for area in self._wide.get(row.number, ()):
+            if area.left in columns:
+                after = bisect_right(row.columns, area.left)
+                stop = row.columns[after] if after < len(row.columns) else area.left + 1
+                columns.update(range(area.left, min(area.right + 1, stop)))
+        return columns
 
     def _add_table(self, rows: Sequence[Row], header_rows: int) -> None:
-        shapes = Counter(row.columns for row in rows)
-        used = sorted({column for shape in shapes for column in shape})
-        places = {column: place for place, column in enumerate(used)}
-        slots = {shape: [places[column] for column in shape] for shape in shapes}
-        cells = sum(count * (slots[shape][-1] + 1) for shape, count in shapes.items())
-        filled = sum(count * len(shape) for shape, count in shapes.items())
-        sparse = cells > _MOST_BLANK * filled + _FREE_BLANK
+        used: list[int] = []
+        first = rows[0].columns[0]
+        if first and any(area.left == first for area in self._wide.get(rows[0].number, ())):
+            # Below the empty corner beside a merged cell are the labels of the rows.
+            used.append(first - 1)
+        slots: dict[tuple[int, ...], list[int]] = {}
+        cells = filled = 0
         lines: list[str] = []
         pages: list[PageStart] = []
-        left = right = rows[0].columns[0]
+        left = right = first
         unit = ""
         offset = 0
         for row in rows:
@@ -350,8 +318,13 @@ class _Writer:
             if not unit or shape[0] < left or shape[-1] > right:
                 left, right = min(left, shape[0]), max(right, shape[-1])
                 unit = f"row {column_name(left)}:{column_name(right)}"
+            if shape not in slots or row.number in self._wide:
+                if _insert(used, sorted(self._spanned(row))):
+                    slots.clear()
+                slots[shape] = [bisect_left(used, column) for column in shape]
             slot = slots[shape]
-            if sparse or slot[-1] == len(slot) - 1:
+            cells, filled = cells + slot[-1] + 1, filled + len(slot)
+            if slot[-1] == len(slot) - 1 or cells > _MOST_BLANK * filled + _FREE_BLANK:
                 line = " | ".join(row.cells)
             else:
                 texts = [""] * (slot[-1] + 1)
@@ -394,6 +367,55 @@ class _Writer:
         )
 
 
+def _insert(used: list[int], columns: Sequence[int]) -> bool:
+    """Add columns to those in use; return whether one lies before a column in use."""
+    moved = False
+    for column in columns:
+        at = bisect_left(used, column)
+        if at == len(used):
+            used.append(column)
+        elif used[at] != column:
+            used.insert(at, column)
+            moved = True
+    return moved
+
+
+def _group_columns(columns: Sequence[int], hidden: frozenset[int]) -> list[list[int]]:
+    """Return columns in groups that nothing or only hidden columns divide."""
+    groups: list[list[int]] = []
+    for column in columns:
+        last = groups[-1][-1] if groups else column - 2
+        if groups and all(between in hidden for between in range(last + 1, column)):
+            groups[-1].append(column)
+        else:
+            groups.append([column])
+    return groups
+
+
+def _stands_alone(row: Row, below: Row, group: Sequence[int]) -> bool:
+    """Return whether columns have a header and, in the row below it, a label of their own."""
+    start = bisect_left(row.columns, group[0])
+    texts = row.cells[start : bisect_right(row.columns, group[-1])]
+    label = bisect_left(below.columns, group[0])
+    if len(group) < 2 or not texts or any(map(_is_quantity, texts)):
+        return False
+    has_label = label < len(below.columns) and below.columns[label] == group[0]
+    return has_label and not _is_quantity(below.cells[label])
+
+
+def _divide_columns(rows: Sequence[Row], starts: Sequence[int]) -> list[list[Row]]:
+    """Return the rows of each table that begins at one of these columns."""
+    divided: list[list[Row]] = [[] for _ in starts]
+    cuts: dict[tuple[int, ...], list[tuple[int, int, int, tuple[int, ...]]]] = {}
+    for row in rows:
+        shape = row.columns
+        if shape not in cuts:
+            cuts[shape] = _cut(shape, starts)
+        for part, start, end, columns in cuts[shape]:
+            divided[part].append(Row(row.number, row.order, columns, row.cells[start:end]))
+    return divided
+
+
 def _cut(
     shape: tuple[int, ...], starts: Sequence[int]
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
@@ -416,6 +438,12 @@ def _is_quantity(text: str) -> bool:
     return bool(_QUANTITY.fullmatch(text))
 
 
+def _may_be_title(text: str) -> bool:
+    """Return whether a line could be the title of what follows it."""
+    is_short = len(text) <= _LONGEST_TITLE
+    return is_short and not _SENTENCE.search(text) and not _is_quantity(text)
+
+
 def _may_head(row: Row) -> bool:
     """Return whether a row could be the header of a table: names, and years at most."""
     named = sum(not _is_quantity(text) for text in row.cells)
@@ -424,7 +452,7 @@ def _may_head(row: Row) -> bool:
 
 
 def _is_remark(row: Row, top: Row) -> bool:
-    """Return whether the last row of a table is a line of text below it."""
+    """Return whether a row of a table is a line of text."""
     if len(row.cells) > 1 or row.columns[0] > top.columns[0] or len(top.cells) < 2:
         return False
     text = row.cells[0]
