@@ -89,8 +89,9 @@ def test_text_above_a_table_and_lines_that_are_no_table_stay_text() -> None:
         "a | b | c\n1 | 2\n1 | 2 | 3 | 4\n1 | 2 | 3 | 4 | 5",
         1,
     )
-    lines = block("x.csv", "Hello, world\nno comma here\nthe third\n")
-    assert (lines.text, lines.header_rows) == ("Hello, world\nno comma here\nthe third", 0)
+    prose = "Hello, world, here I am.\nno comma here\nthe third"
+    lines = block("x.csv", prose)
+    assert (lines.text, lines.header_rows) == (prose, 0)
     with pytest.raises(SourceNotText):
         load("x.csv", b"a,b\n\x00\x01\x02\x03\x04\x05\x06\x07\x08")
 
@@ -134,12 +135,20 @@ def test_lines_that_are_not_json_are_kept_as_text() -> None:
     assert loaded.warnings == ("1 of its lines are not JSON and were read as text.",)
     # Lines of objects under the name of JSON, and JSON with comments.
     assert texts("x.json", '{"a": 1, "b": {"c": 2}}\n{"a": 3}\n') == [
-        (1, "a: 1\nb.c: 2"),
+        (1, "a: 1"),
+        (1, "b.c: 2"),
         (2, "a: 3"),
     ]
     commented = block("x.json", '{\n  // why\n  "a": 1\n}\n')
     assert commented.text == '{\n  // why\n  "a": 1\n}'
     assert [page.page for page in commented.pages] == [1, 2, 3, 4]
+    # A file that breaks off, or goes on with something else, keeps what precedes that.
+    for rest in ("", "\n{bad}\n]", ',\n{"a": 2,\n"b"'):
+        kept, *others = load("x.json", f'{{"n": 1,\n"list": [{{"a": 1}}{rest}'.encode()).blocks
+        assert (kept.text, [each.text for each in others[:2]]) == ("n: 1", ["list", "a: 1"])
+        assert "".join(each.text for each in others[2:]).split() == rest.strip(",").split()
+    mixed = load("x.json", b'{"a": 1}\noh\n{"b": 2}\n"c"\n').blocks
+    assert [each.text for each in mixed] == ["a: 1", "oh", "b: 2", '"c"']
 
 
 def test_a_long_name_is_not_repeated_with_each_value_in_it() -> None:

@@ -1,13 +1,16 @@
 """Delimited text: CSV, TSV and their relatives as rows of cells, with the line each begins in.
 
-The delimiter is the one of comma, semicolon, tab and bar that gives most rows of the beginning the
-same number of cells; a first line `sep=;` names it. Cells may be quoted with `"`, doubled or after
-a backslash inside, and then contain line breaks. If a quote is never closed, quotes are ordinary
-characters, so that no row swallows the rest.
+The delimiter is the one of comma, semicolon, tab and bar that the first line with any of them has
+most of; a line of prose has none. If the next line does not fit, it decides again, until two rows
+have the same number of cells. A first line `sep=;` names the delimiter. Cells may be quoted with
+`"`, doubled or after a backslash inside, and then contain line breaks. From a quote on that is
+never closed, quotes are ordinary characters, so that no row swallows the rest.
 
 The first row is the header unless one of its cells looks like a value: a number (other than a year
 beside words), a date, an e-mail address or a URL, or the value of the row below it. Lines with a
-single cell before the first full row are text above the table.
+single cell before the first row with several are text above the table.
+
+No row changes what was made of the rows before it.
 """
 
 from __future__ import annotations
@@ -15,21 +18,23 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 from truespan.errors import SourceNotText
 from truespan.parsing.clean import clean
 from truespan.parsing.detect import decode
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
-_SAMPLE = 1 << 16
 _DELIMITERS = ",;\t|"
+_ANY_DELIMITER = re.compile(r"[,;\t|]")
 _NO_DELIMITER, _END = "\x1f", "\x1e"
 """They occur in no text: the first makes one cell of a line."""
-_LEAST_AGREEMENT = 0.6
-"""The share of rows that must have the same number of cells; otherwise it is no table."""
+_QUOTED = re.compile(r'(?P<before>(?:^|[,;\t|]) ?)"(?:[^"]|"")*+"?')
+_DECIMAL_COMMA = re.compile(r"(?<=[0-9]),(?=[0-9])")
+_MAX_WORDS = 8
+"""Maximum number of words of a cell in a line that has a space after each comma."""
 _HINT = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _YEAR = re.compile(r"(?:1[5-9]|20)[0-9]{2}")
 _VALUE = re.compile(
@@ -66,13 +71,16 @@ class Table(NamedTuple):
 
 
 def load_delimited(name: str, data: bytes, *, tabs: bool = False) -> Loaded:
-    """Return a table as one block; each row begins a place of the unit `line`."""
+    """Return the text above a table as one block and the table as another; each row begins a place
+    of the unit `line`."""
     table = read_table(name, data, tabs=tabs)
-    blocks = [
-        Block(BlockKind.PARAGRAPH, " ".join(row.cells), pages=(PageStart(0, row.line, "line"),))
-        for row in table.above
-    ]
+    above = [Row(row.line, [cell for cell in row.cells if cell.strip()]) for row in table.above]
     rows = [table.header, *table.rows] if table.header else table.rows
+    found = (_to_block(above, 0), _to_block(rows, int(table.header is not None)))
+    return Loaded(tuple(filter(None, found)))
+
+
+def _to_block(rows: Sequence[Row], header_rows: int) -> Block | None:
     lines, pages, offset = [], [], 0
     for row in rows:
         line = " | ".join(row.cells)
@@ -81,27 +89,25 @@ def load_delimited(name: str, data: bytes, *, tabs: bool = False) -> Loaded:
         pages.append(PageStart(offset, row.line, "line"))
         lines.append(line)
         offset += len(line) + 1
-    if lines:
-        header_rows = int(table.header is not None)
-        text = "\n".join(lines)
-        blocks.append(Block(BlockKind.TABLE, text, pages=tuple(pages), header_rows=header_rows))
-    return Loaded(tuple(blocks))
+    text = "\n".join(lines)
+    return (
+        Block(BlockKind.TABLE, text, pages=tuple(pages), header_rows=header_rows) if rows else None
+    )
 
 
 def read_table(name: str, data: bytes, *, tabs: bool = False) -> Table:
     """Return the rows of a file with at least one cell that is not blank; raises SourceNotText."""
     text = decode_table(name, data)
-    line = 1
     dialect: Dialect | None = None
     if hint := _HINT.match(text):
-        text, line, dialect = text[hint.end() :], 2, Dialect(hint[1])
-    dialect = dialect or find_dialect(text, tabs=tabs)
-    rows = [row for row in _read(text, dialect, line) if any(map(str.strip, row.cells))]
-    usual = _usual_width(rows[:1000])
-    first = 0
-    # A width of one is no table with text above it, but lines.
-    while usual > 1 and first < len(rows) and _width(rows[first]) < 2:
-        first += 1
+        text, dialect = text[hint.end() :], Dialect(hint[1])
+    reader = _RowReader(text, dialect, tabs=tabs)
+    rows = [
+        row._replace(line=row.line + 1) if hint else row
+        for row in reader.read()
+        if any(map(str.strip, row.cells))
+    ]
+    first = next((at for at, row in enumerate(rows) if _width(row) > 1), len(rows))
     above, rows = rows[:first], rows[first:]
     header = rows[0] if _is_header(rows) else None
     return Table(above, header, rows[1:] if header else rows)
@@ -122,62 +128,105 @@ def decode_table(name: str, data: bytes) -> str:
     return text.removeprefix("\ufeff")
 
 
-def find_dialect(text: str, *, tabs: bool = False) -> Dialect:
-    """Return the dialect by which the beginning of a text is most like a table."""
-    sample = text[:_SAMPLE]
-    escapes = (None, "\\") if '\\"' in sample else (None,)
-    best, best_score = Dialect("\t" if tabs else _NO_DELIMITER), (0.0, 0, 0)
-    for place, delimiter in enumerate("\t,;|" if tabs else _DELIMITERS):
-        if delimiter not in sample:
+class _RowReader:
+    """Reads rows one after the other, and finds out on the way how cells are divided and quoted."""
+
+    def __init__(self, text: str, dialect: Dialect | None, *, tabs: bool) -> None:
+        csv.field_size_limit(len(text) + 1000)
+        self._lines = io.StringIO(text, newline="").readlines()
+        self._dialect = dialect or Dialect(_NO_DELIMITER)
+        self._tabs = tabs
+        self._settled = dialect is not None
+        """Whether the delimiter is certain."""
+        self._may_escape = '\\"' in text
+        """Whether the first backslash before a quote is still to come."""
+        self._width = 0
+        """The number of cells of the last row that is not blank."""
+        self._rows: list[Row] = []
+
+    def read(self) -> list[Row]:
+        at = 0
+        while at < len(self._lines):
+            at = self._read_from(at)
+        return self._rows
+
+    def _read_from(self, at: int) -> int:
+        """Read rows; return the line from which on they are to be read in another way."""
+        reader, start, end = self._open(at, self._dialect), at, len(self._lines)
+        for cells in reader:
+            stop = at + reader.line_num
+            if stop > end:
+                # An open quote takes in the line that ends the text.
+                self._dialect = self._dialect._replace(quoted=False)
+                return start
+            if not self._settled or self._may_escape:
+                other = self._reconsider(start, stop, cells)
+                if other != self._dialect:
+                    self._dialect = other
+                    return start
+            self._rows.append(Row(start + 1, cells))
+            start = stop
+        return end
+
+    def _open(self, at: int, dialect: Dialect) -> Any:
+        return csv.reader(
+            chain(islice(self._lines, at, None), [_END]),
+            delimiter=dialect.delimiter,
+            quotechar='"',
+            escapechar=dialect.escape,
+            doublequote=dialect.escape is None,
+            quoting=csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE,
+            skipinitialspace=dialect.delimiter != "\t",
+        )
+
+    def _reconsider(self, start: int, stop: int, cells: list[str]) -> Dialect:
+        """Return the dialect by which to read the lines of a row; `cells` are those so far."""
+        if not cells:
+            return self._dialect
+        dialect, width, before = self._dialect, len(cells), self._width
+        if self._may_escape and any('\\"' in line for line in self._lines[start:stop]):
+            self._may_escape = False
+            escaped = dialect._replace(escape="\\")
+            reader = self._open(start, escaped)
+            if width != before == len(next(reader)) and start + reader.line_num <= len(self._lines):
+                return escaped
+        if not self._settled:
+            self._settled = width == before > 1
+            line = self._lines[start]
+            if not self._settled and _ANY_DELIMITER.search(line):
+                delimiter = find_delimiter(line, self._tabs) or dialect.delimiter
+                if delimiter != dialect.delimiter:
+                    return Dialect(delimiter)
+        self._width = width
+        return dialect
+
+
+def find_delimiter(line: str, tabs: bool = False) -> str | None:
+    """Return the delimiter that a line has most of; None if it has none or is a line of prose."""
+    bare = _QUOTED.sub(r"\g<before>", line.rstrip("\r\n"))
+    best, best_score = None, 0
+    for delimiter in "\t,;|" if tabs else _DELIMITERS:
+        count, spaced = bare.count(delimiter), bare.count(f"{delimiter} ")
+        if delimiter == "," and any(other in bare for other in ";\t|"):
+            count -= len(_DECIMAL_COMMA.findall(bare))
+        if delimiter in ",;" and count == spaced and (tabs or _is_prose(bare, delimiter)):
             continue
-        for escape in escapes:
-            dialect = Dialect(delimiter, escape)
-            rows = _read(sample, dialect, cut=len(sample) < len(text))
-            widths = [len(row.cells) for row in rows if any(map(str.strip, row.cells))]
-            usual, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
-            agreement = count / len(widths) if widths else 0.0
-            # Rows may be too short or too long, but prose has a space after its commas.
-            divided = sum(width > 1 for width in widths)
-            is_ragged = divided >= 0.9 * len(widths) and f"{delimiter} " not in sample
-            score = agreement, usual, -place
-            if usual > 1 and (agreement >= _LEAST_AGREEMENT or is_ragged) and score > best_score:
-                best, best_score = dialect, score
+        # Prose has a space after its commas.
+        score = 2 * count - spaced
+        if score > best_score:
+            best, best_score = delimiter, score
     return best
 
 
-def _read(text: str, dialect: Dialect, line: int = 1, *, cut: bool = False) -> list[Row]:
-    """Return the rows of a text, whose first line has this number; without quotes if one of them
-    is never closed. The last row of a text that was `cut` is left out."""
-    csv.field_size_limit(len(text) + 1000)
-    reader = csv.reader(
-        # An open quote takes in the line that ends the text.
-        io.StringIO(f"{text}\n{_END}", newline=""),
-        delimiter=dialect.delimiter,
-        quotechar='"',
-        escapechar=dialect.escape,
-        doublequote=dialect.escape is None,
-        quoting=csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE,
-        skipinitialspace=dialect.delimiter != "\t",
+def _is_prose(line: str, delimiter: str) -> bool:
+    parts = line.split(delimiter)
+    return line.rstrip().endswith((".", "!", "?", ":")) or any(
+        len(part.split()) > _MAX_WORDS for part in parts
     )
-    rows: list[Row] = []
-    start = line
-    for cells in reader:
-        rows.append(Row(start, cells))
-        start = line + reader.line_num
-    last = rows.pop()
-    if cut:
-        return rows[:-1]
-    if last.cells != [_END]:
-        return _read(text, Dialect(dialect.delimiter, quoted=False), line)
-    return rows
 
 
 def _width(row: Row) -> int:
     return sum(bool(cell.strip()) for cell in row.cells)
-
-
-def _usual_width(rows: Sequence[Row]) -> int:
-    return Counter(len(row.cells) for row in rows).most_common(1)[0][0] if rows else 0
 
 
 def _is_header(rows: Sequence[Row]) -> bool:

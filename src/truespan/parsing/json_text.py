@@ -4,7 +4,8 @@ Fields of nested objects have paths such as `address.city`, and the items of a l
 numbers. Long values, and those of several lines, are paragraphs of their own after the name of
 their field. The records of a file are the items of its top list, or its lines; in an object each
 member is one, and each item of a member that is a list of objects. Numbers stay as they are
-spelled. A line that is not JSON is text, and so is a file of which most lines are not.
+spelled. A line that is not JSON is text, and so is the rest of a file from an item on that is not.
+Neither changes a record before it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class Record(NamedTuple):
     """Whether it is a member of the one object that the file consists of, or several of them."""
 
 
+class _Nothing:
+    """The type of no value."""
+
+
 class Number(str):
     """A number as it is spelled."""
 
@@ -61,22 +66,13 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
         SourceNotText: the bytes are not text.
         SourceUnsafe: it is nested deeper than any record.
     """
-    records = list(read_json(name, data, lines=lines))
+    text = _decode(name, data)
+    try:
+        records = list(_read_lines(text) if lines else _Scanner(text).read())
+        blocks = list(_to_blocks(records))
+    except RecursionError:
+        raise SourceUnsafe(name) from None
     faults = sum(bool(record.fault) for record in records)
-    if faults * 2 > len(records):
-        # JSON with comments, say, or a damaged file.
-        pages: list[PageStart] = []
-        rows = [make_sound(str(record.value)) for record in records]
-        offset = 0
-        for record, row in zip(records, rows, strict=True):
-            pages.append(PageStart(offset, record.line, "line"))
-            offset += len(row) + 1
-        blocks = [Block(BlockKind.CODE, "\n".join(rows), pages=tuple(pages))]
-    else:
-        try:
-            blocks = list(_to_blocks(records))
-        except RecursionError:
-            raise SourceUnsafe(name) from None
     warning = f"{faults} of its lines are not JSON and were read as text."
     return Loaded(tuple(blocks), warnings=(warning,) if faults else ())
 
@@ -88,7 +84,7 @@ def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record
         SourceNotText: the bytes are not text.
         SourceUnsafe: it is nested deeper than any record.
     """
-    text = decode_table(name, data).replace("\r\n", "\n").replace("\r", "\n")
+    text = _decode(name, data)
     try:
         # A file of one object for each line is often named .json, too.
         records = None if lines else _read_whole(text)
@@ -97,8 +93,13 @@ def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record
         raise SourceUnsafe(name) from None
 
 
-def _read_lines(text: str) -> Iterator[Record]:
-    for number, line in enumerate(text.split("\n"), 1):
+def _decode(name: str, data: bytes) -> str:
+    return decode_table(name, data).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read_lines(text: str, first: int = 1, wanted: type = object) -> Iterator[Record]:
+    """Yield the value of each line; a line is text if it is not JSON, or not of the wanted type."""
+    for number, line in enumerate(text.split("\n"), first):
         if not line.strip():
             continue
         try:
@@ -106,7 +107,8 @@ def _read_lines(text: str) -> Iterator[Record]:
         except json.JSONDecodeError as error:
             yield Record(number, line, fault=f"{error.msg} at column {error.colno}")
         else:
-            yield Record(number, value)
+            fault = "" if isinstance(value, wanted) else "Expecting an object"
+            yield Record(number, line if fault else value, fault=fault)
 
 
 def _read_whole(text: str) -> list[Record] | None:
@@ -129,6 +131,26 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._line, self._counted = 1, 0
+        self._single, self._single_line = Pairs(), 0
+        """The members of an object that are single values, and the line of the first."""
+        self._unread = 0
+        """Where the first value begins that is in no record yet."""
+
+    def read(self) -> Iterator[Record]:
+        """Yield the records of all values; from one on that is not JSON, what its lines are.
+
+        If that value is one line, lines after it may be objects. Otherwise they are text.
+        """
+        while self.peek():
+            start = self._unread = self._at
+            try:
+                yield from self.records()
+            except json.JSONDecodeError:
+                yield from self._end_single()
+                rest, line = self._text[self._unread :], self._text.count("\n", 0, self._unread) + 1
+                is_line = self._text.find("\n", start, self._unread) < 0
+                yield from _read_lines(rest, line, list if is_line else _Nothing)
+                return
 
     def peek(self) -> str:
         """Return the first character of what follows; empty at the end."""
@@ -153,7 +175,6 @@ class _Scanner:
 
     def _members(self) -> Iterator[Record]:
         """Yield the members of an object; those that are single values together."""
-        single, line = Pairs(), 0
         for _ in self._each("{", "}"):
             here = self._line_here()
             key = self._value()
@@ -162,23 +183,23 @@ class _Scanner:
             self._at += 1
             inner = self.peek()
             if _LIST_OF_OBJECTS.match(self._text, self._at):
-                if single:
-                    yield Record(line, single, is_part=True)
-                    single = Pairs()
+                yield from self._end_single()
                 for number, value in self._items():
                     yield Record(number, value, key)
                 continue
             value = self._value()
             if inner == "{":
-                if single:
-                    yield Record(line, single, is_part=True)
-                    single = Pairs()
+                yield from self._end_single()
                 yield Record(here, Pairs([(key, value)]), is_part=True)
                 continue
-            line = line if single else here
-            single.append((key, value))
-        if single:
-            yield Record(line, single, is_part=True)
+            self._single_line = self._single_line if self._single else here
+            self._single.append((key, value))
+        yield from self._end_single()
+
+    def _end_single(self) -> Iterator[Record]:
+        if self._single:
+            yield Record(self._single_line, self._single, is_part=True)
+            self._single = Pairs()
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         for _ in self._each("[", "]"):
@@ -197,6 +218,8 @@ class _Scanner:
             self.peek()
             yield
             following = self.peek()
+            # Of the first item, also the bracket and the name before it are unread.
+            self._unread = self._at + (following == ",")
             self._at += 1
             if following == closing:
                 return
@@ -217,7 +240,13 @@ class _Scanner:
 def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
     """Yield the blocks of records; the name of a list of objects is a heading above them."""
     path = ""
+    texts: list[Record] = []
     for record in records:
+        if record.fault:
+            texts.append(record)
+            continue
+        yield from _text_block(texts)
+        texts.clear()
         if record.path != path:
             path = record.path
             if name := make_sound(path):
@@ -225,6 +254,18 @@ def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
                 section = name[:_LONGEST_PATH]
                 yield Block(BlockKind.HEADING, name, None, section, pages=pages)
         yield from _record_blocks(record)
+    yield from _text_block(texts)
+
+
+def _text_block(records: Sequence[Record]) -> Iterator[Block]:
+    """Yield lines that are not JSON, such as a comment, as they are."""
+    pages: list[PageStart] = []
+    lines, offset = [make_sound(str(record.value)) for record in records], 0
+    for record, line in zip(records, lines, strict=True):
+        pages.append(PageStart(offset, record.line, "line"))
+        offset += len(line) + 1
+    if lines:
+        yield Block(BlockKind.CODE, "\n".join(lines), pages=tuple(pages))
 
 
 def _record_blocks(record: Record) -> Iterator[Block]:

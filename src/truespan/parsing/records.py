@@ -173,7 +173,8 @@ class _Cell(str):
 def _table_items(name: str, data: bytes, *, tabs: bool) -> tuple[list[str], Iterator[_Item]]:
     """Return the columns of a table and its rows. With a mapping the first row is the header."""
     table = read_table(name, data, tabs=tabs)
-    rows = [table.header, *table.rows] if table.header else table.rows
+    # A table of one column consists of what would be lines above one.
+    rows = [table.header, *table.rows] if table.header else table.rows or table.above
     if not rows:
         return [], iter(())
     columns = [" ".join(cell.split()) for cell in rows[0].cells]
