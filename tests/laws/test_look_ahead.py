@@ -1,0 +1,130 @@
+"""No loader makes anything of a text depend on what follows it.
+
+Two files of a format begin with the same units and end differently. Up to the sentence from which
+on their texts differ, they must have the same places, pages, white space and figures, and the same
+chunks, in every chunking. That is all that a reader who is at that sentence can be shown.
+"""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.laws.examples import in_test_or_prove
+from tests.laws.texts import Document, measure
+from tests.promises import proves
+from tests.support.file_pairs import FORMATS, NAME, Pair, draw_pair
+from truespan.errors import SourceEmpty
+from truespan.ingest.canonical import assemble
+from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.draft import make_chunks
+from truespan.parsing import load
+from truespan.parsing.sentences import split_sentences
+from truespan.types.chunk import NewChunk
+from truespan.types.profile import SENTENCES, TOKENS, WINDOW
+from truespan.types.text import contents_start
+
+PAIRS = in_test_or_prove(8, 1500)
+"""Number of pairs of each format."""
+CHUNKINGS = [
+    replace(profile, whole_rows=True)
+    for profile in (WINDOW, SENTENCES, TOKENS, replace(WINDOW, size=160, overlap=30))
+]
+
+
+def read(name: str, data: bytes, *, divide_tables: bool) -> Document:
+    canonical = assemble(load(name, data).blocks, divide_tables=divide_tables)
+    return Document(canonical, tuple(split_sentences(canonical)))
+
+
+def find_contents(doc: Document) -> int:
+    """Return where the lists of what lies ahead begin, which no reader comes to."""
+    places = list(zip(doc.canonical.starts, doc.canonical.places, strict=True))
+    return contents_start(places) or len(doc.text)
+
+
+def count_common(first: Document, second: Document) -> int:
+    """Return how many sentences at the beginning of two documents have the same text."""
+    count, end = 0, min(find_contents(first), find_contents(second))
+    for left, right in zip(first.sentences, second.sentences, strict=False):
+        if max(left.start, right.start) >= end:
+            break
+        before, texts = [], []
+        for doc, item in ((first, left), (second, right)):
+            texts.append(doc.text[item.start : item.end])
+            before.append(doc.text[doc.sentences[count - 1].end if count else 0 : item.start])
+        # The indentation of a sentence is its own.
+        indented = before[0] != before[1] and before[0].rstrip(" \t") == before[1].rstrip(" \t")
+        if texts[0] != texts[1] or indented:
+            break
+        count += 1
+    return count
+
+
+def settled_chunks(doc: Document, count: int) -> list[list[NewChunk]]:
+    """Return the chunks of each chunking that depend on the first sentences alone."""
+    tokens, found = measure(doc.text), list[list[NewChunk]]()
+    for profile in CHUNKINGS:
+        spans = chunk_spans(doc.canonical, doc.sentences, tokens, profile, 500)
+        chunks = make_chunks(doc.canonical, doc.sentences, tokens, spans)
+        found.append([chunk for chunk in chunks if chunk.reach < count])
+    return found
+
+
+def shown_of(doc: Document, count: int) -> dict[str, object]:
+    """Return all that the first sentences of a document have apart from their text."""
+    canonical, items = doc.canonical, doc.sentences[:count]
+    end = items[-1].end if items else 0
+    return {
+        "sentences": items,
+        "text": canonical.text[:end],
+        "places": [canonical.place_at(item.start) for item in items],
+        "pages": [canonical.page_start(item.start) for item in items],
+        "starts": [start for start in canonical.starts if start < end],
+        "figures": [spot.offset for spot in canonical.figures if spot.offset < end],
+        "captions": [start for start in canonical.captions if start < end],
+        "chunks": settled_chunks(doc, count),
+    }
+
+
+def lost_names(pair: Pair, first: Document, second: Document, count: int) -> list[str]:
+    """Return the names of units of the head that only one of the files has where both should.
+
+    The last unit may go on in the tail. Lists of what lies ahead come at the end of a text.
+    """
+    read_by = first.text[: first.sentences[count - 1].end] if count else ""
+    common = {name.lower() for name in NAME.findall(read_by)}
+    texts, lists = [], []
+    for doc in (first, second):
+        listed = doc.text[find_contents(doc) :]
+        texts.append({name.lower() for name in NAME.findall(doc.text)})
+        lists.append({name.lower() for name in NAME.findall(listed)})
+    shown = (texts[0] | texts[1]) - common - (lists[0] & lists[1])
+    return [name for name in pair.names[:-1] if name in shown]
+
+
+@proves("reading.non-interference")
+@pytest.mark.parametrize("name", FORMATS)
+def test_nothing_that_follows_changes_what_a_loader_makes(name: str) -> None:
+    form, failures, compared = FORMATS[name], [], 0
+    for seed in range(PAIRS):
+        pair = draw_pair(form, seed)
+        try:
+            first, second = (
+                read(name, data, divide_tables=seed % 4 > 0) for data in (pair.first, pair.second)
+            )
+        except SourceEmpty:
+            continue
+        count = count_common(first, second)
+        compared += count
+        one, other = shown_of(first, count), shown_of(second, count)
+        failures += [
+            f"{name}, seed {seed}: {key}\n  {one[key]}\n  {other[key]}"
+            for key in one
+            if one[key] != other[key]
+        ]
+        if form.in_order and (lost := lost_names(pair, first, second, count)):
+            failures.append(f"{name}, seed {seed}: other sentences before {lost}")
+
+    assert not failures, "\n\n".join(failures[:5])
+    assert compared > PAIRS
