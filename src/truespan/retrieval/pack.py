@@ -307,19 +307,19 @@ def build_bundle(
 
 
 def status_of(
-    *, failed: bool, reached: bool, returned: int, expected: int, left_out: bool = False
+    *, failed: bool, reached: bool, returned: int, expected: int, unreadable: bool = False
 ) -> BundleStatus:
     """Return the first status that applies.
 
     `reached` says whether any candidate reached the floor, verified or not; `expected` is the size
-    of a full result: the number requested, or all there is in scope. With `left_out`, a filter
-    that the caller did not ask for excluded candidates, so that the result is not complete.
+    of a full result: the number requested, or all there is in scope. With `unreadable`, documents
+    in scope could not be filtered, so that the result may not be complete.
     """
     if failed:
         return BundleStatus.ERROR
     if not reached:
         return BundleStatus.NO_MATCHES
-    return BundleStatus.SUCCESS if returned >= expected and not left_out else BundleStatus.PARTIAL
+    return BundleStatus.SUCCESS if returned >= expected and not unreadable else BundleStatus.PARTIAL
 
 
 def assemble(
@@ -367,7 +367,7 @@ def assemble(
             # Figures are returned beside the chunks, and count as returned.
             returned=len(chosen) + len(figures) + (0 if failure else contained),
             expected=min(attempt.top_k, attempt.in_scope),
-            left_out=attempt.left_out > 0 or attempt.unreadable > 0,
+            unreadable=attempt.unreadable > 0,
         ),
         total_tokens=sum(count_rendered(part, tables=tables) for part in chosen),
         context=render(ordered, tables=tables),

@@ -110,8 +110,6 @@ class Attempt(Struct):
     rerank: RerankReport | None = None
     hidden: Scope | None = None
     """The documents that are out of scope only because of a default filter, if there are any."""
-    left_out: int = 0
-    """How many chunks of them reached the floor."""
     unreadable: int = 0
     """How many documents a condition left out because their metadata are damaged."""
     settled: bool = False

@@ -168,7 +168,7 @@ class Retriever(Struct, frozen=True):
                 pipeline.store, scope, latest, attempt.floor
             )
             self._choose(attempt, scope, request, ranking, selection, stage)
-            self._count_left_out(attempt, request, ranking)
+            self._warn_of_defaults(attempt, request, ranking)
             is_simple = attempt.hidden is None and request.selected_text is None
             attempt.settled = is_simple and not request.passages.reads_sentences
             if near_misses or not attempt.packed.chosen:
@@ -246,7 +246,7 @@ class Retriever(Struct, frozen=True):
         if related.parts and readable and not any(related.known.values()):
             raise ScopeViolation
 
-    def _count_left_out(
+    def _warn_of_defaults(
         self, attempt: BundleAttempt, request: RetrievalRequest, ranking: Vector
     ) -> None:
         """Warn of chunks at or above the floor that only a default filter left out.
@@ -269,7 +269,6 @@ class Retriever(Struct, frozen=True):
             for chunk in found.verified[:MOST_LEFT_OUT]
             if reveal(chunk, hidden)
         ]
-        attempt.left_out = len(numbers)
         if not numbers:
             return
         entries = (entry for number in numbers for entry in catalog.among([number]))
