@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from msgspec import Struct
@@ -10,7 +11,13 @@ from msgspec.structs import replace
 
 from truespan.answering import Answerer, Find, final_answer, plain_question
 from truespan.documents import Documents
-from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
+from truespan.errors import (
+    DocumentNotFound,
+    ImageNotFound,
+    NotAllowed,
+    PositionNotFound,
+    StoreDamaged,
+)
 from truespan.observer import RequestTrace
 from truespan.retrieval.pages import describe_position, read_pages, resolve
 from truespan.retrieval.reading import ReaderRetriever, find_position
@@ -72,8 +79,10 @@ class Reader(Struct, frozen=True):
     ) -> ReadingPosition:
         """Record how far the reader has read; needs write permission. Going back is allowed.
 
-        `through_chapter` is a chapter's name, a part of it that no other name has, or the number
-        that the book prints; in a book without numbers, chapters are counted. No model is asked.
+        `through_chapter` is a chapter's name, with or without its part, its title, a part of it
+        that no other name has, or the number that the book prints; in a book without numbers,
+        chapters are counted. If several chapters have the number, the present position decides. The
+        name of a part means the end of the part. No model is asked.
 
         Raises:
             InvalidSettings: not exactly one kind of position is given, it does not exist, or it
@@ -86,8 +95,21 @@ class Reader(Struct, frozen=True):
         if scope is None:
             raise DocumentNotFound(book)
         document = Documents(self._access).get(book)
+        before = NOTHING_READ
+        if through_chapter is not None:
+            # A position that is damaged can be set again, so it does not count here.
+            with suppress(StoreDamaged):
+                recorded = store.positions(scope, self.name)
+                read = (item.sid for item in recorded if item.document == document.number)
+                before = next(read, NOTHING_READ)
         position = resolve(
-            store, scope, document, sid=sid, through_chapter=through_chapter, passage=passage
+            store,
+            scope,
+            document,
+            sid=sid,
+            through_chapter=through_chapter,
+            passage=passage,
+            position=before,
         )
         if document.active is None:
             raise DocumentNotFound(book)

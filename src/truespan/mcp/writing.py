@@ -245,8 +245,8 @@ def _refuse_position(
         named = "; ".join(one_line(chapter) for chapter in reached)
         return InvalidSettings(
             "The book has no such chapter, or more than one.",
-            advice="Give the whole name as it is printed in the book, or its number."
-            + (f" Chapters reached so far: {named}." if named else ""),
+            advice="Give the whole name as it is printed in the book, with its part if it has one, "
+            "or its number." + (f" Chapters reached so far: {named}." if named else ""),
         )
     if arguments.passage is not None:
         return InvalidSettings(

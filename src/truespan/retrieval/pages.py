@@ -24,7 +24,7 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.protocols import AssetStore
-from truespan.retrieval.chapters import find_chapter
+from truespan.retrieval.chapters import find_chapter, list_chapters
 from truespan.retrieval.snapshot import Restart
 from truespan.types.chunk import ImageFile
 from truespan.types.document import Document, OutlineEntry, RevisionRef
@@ -271,8 +271,12 @@ def resolve(
     sid: int | None,
     through_chapter: str | None,
     passage: str | None,
+    position: int = NOTHING_READ,
 ) -> int:
-    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`."""
+    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`.
+
+    `position` is the last sentence read until now.
+    """
     if [sid, through_chapter, passage].count(None) != 2:
         raise InvalidSettings(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."
@@ -294,15 +298,9 @@ def resolve(
     # The last sentence of the active revision; a newer one may be staged.
     last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)
     if through_chapter is not None:
-        starts = _chapter_starts(outline)
-        # A first entry that is only a title line does not count as a chapter.
-        title_lines = int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
-        names = [name for name, _ in starts]
-        found = find_chapter(names, through_chapter, first=title_lines)
-        following = found + 1
-        if following < len(starts):
-            return starts[following][1] - 1
-        return next((e.first_sid - 1 for e in outline if e.start == body_end), last)
+        end = next((e.first_sid - 1 for e in outline if e.start == body_end), last)
+        chapters, sections = list_chapters(outline, end)
+        return find_chapter(chapters, through_chapter, sections=sections, position=position).end
     if isinstance(sid, bool) or not isinstance(sid, int):
         raise InvalidSettings("The sentence must be a whole number.")
     if not NOTHING_READ <= sid <= last:
