@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises import proves
 from tests.support.pdf_maker import Page, Words, column, make_pdf
 from tests.support.worlds import place
 from truespan.ingest.draft import Preparation
@@ -58,6 +59,7 @@ def apart(left: str, right: str, numbers: range) -> list[Page]:
     )
 
 
+@proves("loader.running-heads")
 def test_lines_that_count_with_the_pages_but_are_text_stay() -> None:
     first = range(1, 5)
     files = {
@@ -113,6 +115,7 @@ def test_lines_that_count_with_the_pages_but_are_text_stay() -> None:
     assert not wrong
 
 
+@proves("loader.running-heads")
 def test_page_numbers_and_running_heads_are_removed() -> None:
     numbers = range(12, 17)
     title = [Page([Words(200, 500, "The Ferry", 20)])]
@@ -162,6 +165,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+@proves("loader.running-heads")
 def test_a_report_says_what_was_removed_and_the_log_how_much(tmp_path: Path, file: str) -> None:
     world = place(tmp_path / "library").library.create_world("world")
 
@@ -185,6 +189,7 @@ def test_a_report_quotes_no_line_that_is_not_sanitised(tmp_path: Path, file: str
     assert "lee" not in said
 
 
+@proves("loader.running-heads")
 def test_running_heads_stay_as_an_ingestion_or_a_setting_says(tmp_path: Path, file: str) -> None:
     world = place(tmp_path / "library").library.create_world("world")
     world.ingest(file)

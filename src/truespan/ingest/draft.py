@@ -88,13 +88,16 @@ class Preparation(Struct, frozen=True):
     """Whether that is installed."""
     divides_tables: bool = False
     """Whether a long table becomes parts that begin with its header, and rows stay whole."""
+    recognises_novels: bool = False
+    """Whether a new plain text that is a novel becomes a book, if no kind is declared."""
 
     def for_world(self, defaults: Defaults) -> Preparation:
         """Return how sources are processed in a world with these defaults.
 
-        With those of the contract, tables are text like any other.
+        With those of the contract, tables are text like any other, and so are novels.
         """
-        return replace(self, divides_tables=defaults is not Defaults.CONTRACT)
+        by_contract = defaults is Defaults.CONTRACT
+        return replace(self, divides_tables=not by_contract, recognises_novels=not by_contract)
 
     def check(self, declared: DocumentOptions) -> None:
         """Raise InvalidSettings if documents cannot be processed as is declared of them."""

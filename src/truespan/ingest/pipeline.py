@@ -54,6 +54,7 @@ from truespan.ingest.run import (
     RunLog,
 )
 from truespan.parsing import Traits, traits_of
+from truespan.parsing.novel import Likeness, judge
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
@@ -61,6 +62,7 @@ from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
 from truespan.types.source import (
     UNDECLARED,
+    DocumentKind,
     DocumentOptions,
     Entry,
     FoundSources,
@@ -81,6 +83,12 @@ MOST_STAGED = 2 * GROUP_CHUNKS
 """Up to so many chunks of a group stay in memory until they are embedded."""
 MOST_LABELS = 5
 """So many languages and versions are listed that the defaults of a world leave out."""
+LIKENESS_REMARKS = {
+    Likeness.NOVEL: "It became a book, because it has numbered chapters that tell a story. "
+    "If it is none, ingest it with the kind 'document'.",
+    Likeness.CHAPTERS: "It has numbered chapters. If it is read from front to back, ingest it with "
+    "the kind 'book'.",
+}
 MAX_REMARKS = 20
 """Maximum number of remarks about documents in a report."""
 METADATA_BATCH = 64
@@ -157,8 +165,11 @@ class _DraftMaker:
         if known is not None and (not source.origin or is_page(source.origin)):
             # A manifest line is complete; a command states only what changes.
             declared = declared.or_else(known.declared)
+        is_open = declared.kind is None and known is None and traits.plain
         if declared.kind is None:
-            declared = replace(declared, kind=traits.kind)
+            # A text stays what it was: its readers must not notice how it goes on.
+            kind = known.kind if known is not None and traits.plain else traits.kind
+            declared = replace(declared, kind=kind)
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         options, recipe = self._prepare(declared, traits, line)
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
@@ -170,6 +181,15 @@ class _DraftMaker:
                 first, *others = loaded.blocks
                 first = replace(first, pages=(PageStart(0, line, "line"),))
                 loaded = replace(loaded, blocks=(first, *others))
+        likeness = Likeness.OTHER
+        if is_open and self._preparation.recognises_novels:
+            likeness = judge(loaded.blocks)
+        if likeness is Likeness.NOVEL:
+            declared = replace(declared, kind=DocumentKind.BOOK)
+            source, recipe = (
+                replace(source, declared=declared),
+                self._prepare(declared, traits, line)[1],
+            )
         draft = make_draft(
             source,
             loaded,
@@ -184,6 +204,8 @@ class _DraftMaker:
         )
         if page is not None:
             draft = replace(draft, validators=Validators(page.etag, page.last_modified))
+        if said := LIKENESS_REMARKS.get(likeness):
+            draft = replace(draft, notes=(*draft.notes, said), remarks=(*draft.remarks, said))
         return source, draft
 
     def _prepare(

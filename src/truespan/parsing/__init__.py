@@ -96,6 +96,8 @@ class Traits(NamedTuple):
     """Whether text may be recognised in its pictures."""
     heads: bool
     """Whether running heads and page numbers are part of its text."""
+    plain: bool
+    """Whether it is plain text, which may be a novel."""
 
 
 def traits_of(name: str, data: bytes) -> Traits:
@@ -113,6 +115,7 @@ def _traits_of_format(found: Format | None) -> Traits:
         mail=found is Format.EMAIL,
         scans=found in RECOGNISED,
         heads=found is Format.PDF,
+        plain=found is Format.TEXT,
     )
 
 
