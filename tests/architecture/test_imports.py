@@ -274,3 +274,16 @@ def _cycle(edges: dict[str, set[str]]) -> list[str] | None:
         if found := visit(node, []):
             return found
     return None
+
+
+def test_commands_print_through_the_terminal_module() -> None:
+    """Only there are unprintable characters escaped."""
+    printing = re.compile(
+        r"typer import .*\b(?:echo|confirm)\b|(?<!console\.)\bprint\(|std(?:out|err)\.write"
+    )
+    found = {
+        path.name
+        for path in (SOURCE / "cli").glob("*.py")
+        if any(map(printing.search, path.read_text("utf-8").splitlines()))
+    }
+    assert found == {"terminal.py"}

@@ -115,7 +115,7 @@ def test_a_model_cannot_send_commands_to_the_terminal(
 
     _, out, _ = terminal("ask", QUESTION, "-w", "w")
 
-    assert out.startswith("Red [2J]0;titlecord [1].")
+    assert out.startswith(R"Red \u001b[2J\u001b]0;title\u0007cord\u000d [1].")
 
 
 def test_a_server_that_is_down_is_one_line_and_nothing_on_record(

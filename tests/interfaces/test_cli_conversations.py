@@ -245,5 +245,5 @@ def test_a_model_cannot_send_commands_to_the_terminal(
     key = terminal.json("conversations", "list")["conversations"][0]["id"]
     out += terminal("conversations", "show", key)[1]
 
-    assert "Red [2J]0;titlecord [1]." in out
+    assert R"Red \u001b[2J\u001b]0;title\u0007cord\u000d [1]." in out
     assert not {"\x1b", "\x07", "\r"} & set(out)

@@ -157,3 +157,21 @@ def test_labels_over_http(here: Place, client: Client) -> None:
     ):
         assert response.status == code, response.content
     assert client.json("GET", address).content["document"] == changed.content
+
+
+def test_commands_print_no_direction_overrides(terminal: Terminal) -> None:
+    """Whatever names and labels contain, a terminal shows it as an escape."""
+    hostile, shown = "a\u202eb\u2066c\u2028d", R"a\u202eb\u2066c\u2028d"
+    path = terminal.write("night.txt", NIGHT)
+    assert terminal("init", "--world", "w")[0] == 0
+    labels = ("--meta", f"team={hostile}", "--tag", hostile)
+    assert terminal("ingest", path, *labels)[0] == 0
+
+    for command in (("facets",), ("show", "night.txt"), ("status", "-w", "w")):
+        code, out, _ = terminal(*command)
+        assert (code, shown in out) == (0, True), out
+        assert not set(hostile[1::2]) & set(out)
+        code, found = terminal.json(*command)
+        assert (code, hostile in json.dumps(found, ensure_ascii=False)) == (0, True)
+    code, out, error = terminal("show", hostile)
+    assert (code, set(hostile[1::2]) & set(out + error)) == (2, set())

@@ -73,17 +73,17 @@ def run(arguments: list[str]) -> int:
 def _report(error: TruespanError, arguments: list[str]) -> int:
     """Print an error and return its exit code."""
     from truespan.cli.advice import complete
+    from truespan.cli.terminal import echo, write_error
     from truespan.serialize import problem, status_of, to_json
 
     error.advice = complete(error.advice)
     streaming = [option for option in arguments if option in ("--stream", "--no-stream")]
     if "--json" not in arguments:
-        sys.stderr.write(f"truespan: {error}\n")
+        write_error(f"truespan: {error}\n")
     elif streaming[-1:] == ["--stream"]:
         import msgspec
 
-        line = msgspec.json.encode({"event": "error"} | problem(error)).decode()
-        sys.stdout.write(f"{line}\n")
+        echo(msgspec.json.encode({"event": "error"} | problem(error)).decode())
     else:
-        sys.stdout.write(to_json({"error": problem(error)}) + "\n")
+        echo(to_json({"error": problem(error)}))
     return status_of(error).exit_code

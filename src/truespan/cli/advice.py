@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from typer import echo
-
 from truespan.cli.app import CHOSEN_WORLD, make_commands
+from truespan.cli.terminal import echo
 
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments", default=())
 """The arguments of the command that is running."""

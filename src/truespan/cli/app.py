@@ -14,10 +14,11 @@ from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-from typer import BadParameter, Context, Exit, Option, Typer, echo
+from typer import BadParameter, Context, Exit, Option, Typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from truespan.cli.terminal import echo
 from truespan.errors import InvalidSettings
 from truespan.strict_json import parse_number, parse_whole_number
 

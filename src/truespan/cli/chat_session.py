@@ -10,16 +10,15 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from typer import echo
 
 from truespan.cancel import CancelToken, use_cancel_token
 from truespan.cli.advice import complete, say
-from truespan.cli.output import printable
 from truespan.cli.output_conversations import (
     show_answer_in_conversation,
     show_found,
     show_turns,
 )
+from truespan.cli.terminal import echo, write_error
 from truespan.errors import Interrupted, TruespanError
 from truespan.serialize import problem, status_of
 from truespan.types.answer import Answer, Finished, Piece
@@ -168,7 +167,7 @@ class ChatSession:
             if self._as_json:
                 echo(msgspec.json.encode({"error": problem(error)}).decode())
             else:
-                sys.stderr.write(f"truespan: {error}\n")
+                write_error(f"truespan: {error}\n")
             return status_of(error).exit_code
         finally:
             self._token, self._in_line = None, False
@@ -183,7 +182,7 @@ class ChatSession:
                     answer = event.answer
                 elif isinstance(event, Piece) and not self._as_json:
                     token.check()
-                    echo(printable(event.text), nl=False)
+                    echo(event.text, nl=False)
                     self._in_line = True
         if answer is None:
             return

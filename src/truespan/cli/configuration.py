@@ -2,9 +2,11 @@
 
 from typing import Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 import truespan.cli.app as cli
+from truespan.cli.terminal import echo
+from truespan.cli.written_files import new_file
 from truespan.errors import InvalidSettings, LibraryNotFound, resource_error
 from truespan.serialize import to_json
 
@@ -35,14 +37,8 @@ def config(
     if write:
         if not folder.is_dir():
             raise LibraryNotFound(str(folder))
-        try:
-            with file.open("x", encoding="utf-8") as output:
-                output.write(settings_file())
-        except FileExistsError:
-            raise InvalidSettings(f"The file {file} already exists.") from None
-        except OSError as error:
-            refusal = InvalidSettings(f"{file} cannot be written: {error.strerror}.")
-            raise resource_error(error) or refusal from None
+        with new_file(file) as output:
+            output.write(settings_file().encode())
         echo(to_json({"written": str(file)}) if as_json else f"Wrote {file}.")
         return
     settings, explained = explain_settings(folder)

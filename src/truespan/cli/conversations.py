@@ -5,11 +5,12 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option, confirm, echo
+from typer import Argument, Option
 
 import truespan.cli.app as cli
 from truespan.cli.advice import say
 from truespan.cli.options import with_shared_options
+from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidSettings
 from truespan.serialize import record_data, to_json
 
@@ -177,7 +178,7 @@ def delete_conversation(
             what = f"all conversations of {of}"
             if found is not None:
                 what = f"the conversation {found.info().title!r}"
-            if not confirm(f"Delete {what}?", default=False):
+            if not confirm(f"Delete {what}?"):
                 echo("Nothing was deleted.")
                 return
         elif every and not yes:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 import truespan.cli.app as cli
 from truespan.cli.advice import complete, say
+from truespan.cli.terminal import echo
 from truespan.errors import InvalidSettings, PromotionRefused, WorldExists
 from truespan.serialize import (
     EXIT_PARTIAL,

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from typer import echo
-
 from truespan.cli.advice import ARGUMENTS, complete
 from truespan.cli.output import pluralize
 from truespan.cli.output_reports import show_followed, show_one_job, show_watched
+from truespan.cli.terminal import echo, printable, write_error
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
 from truespan.ingest.run import Progress
 from truespan.jobs.world_jobs import MAINTENANCE, REINDEX, REPAIR
@@ -45,14 +44,14 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
         yield None
         return
     if not sys.stderr.isatty():
-        yield ProgressLines(sys.stderr.write, time.monotonic)
+        yield ProgressLines(write_error, time.monotonic)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TextColumn("{task.fields[chunks]} chunks"),
@@ -68,7 +67,7 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
             bar.update(
                 task,
                 completed=progress.fraction,
-                description=shorten(progress.current, 32) or "working",
+                description=printable(shorten(progress.current, 32)) or "working",
                 chunks=progress.chunks,
                 rate=rate,
             )
@@ -108,11 +107,11 @@ def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
     """Show the progress of a job until it ends, unless `leave`; return the exit code."""
     if leave:
         if not as_json:
-            sys.stderr.write(_no_worker_note(world, here=True))
+            write_error(_no_worker_note(world, here=True))
         echo(to_json({"job": record_data(job)}) if as_json else f"Queued as job {job.id}.")
         return 0
     if not as_json:
-        sys.stderr.write(f"Queued as job {job.id}.\n{_no_worker_note(world, here=True)}")
+        write_error(f"Queued as job {job.id}.\n{_no_worker_note(world, here=True)}")
     ended = _wait(world, job, hidden=as_json)
     documents = world.jobs.documents(job.id)
     if as_json:
@@ -145,13 +144,13 @@ def follow_folders(
             echo(encode({"error": problem(error), "retry_seconds": pause}))
         else:
             retry = f" Next attempt in {pause:.0f} s." if pause else ""
-            sys.stderr.write(f"truespan: {complete(complaint)}{retry}\n")
+            write_error(f"truespan: {complete(complaint)}{retry}\n")
 
     def on_progress(progress: Progress) -> None:
         nonlocal lines
         if not as_json:
             # Its clock begins with the job.
-            lines = lines or ProgressLines(sys.stderr.write, time.monotonic)
+            lines = lines or ProgressLines(write_error, time.monotonic)
             lines(progress)
 
     options |= {"on_error": complain, "on_progress": on_progress}
@@ -160,7 +159,7 @@ def follow_folders(
         earlier = {number: signal.signal(number, lambda *_: watch.stop()) for number in signals}
         try:
             if not as_json:
-                sys.stderr.write("Watching. Ctrl-C stops it.\n")
+                write_error("Watching. Ctrl-C stops it.\n")
             for report in watch:
                 complaint, lines = "", None
                 echo(encode(report) if as_json else show_watched(report))
@@ -182,7 +181,7 @@ def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leav
     for place, (world, job) in enumerate(jobs):
         if not as_json:
             note = "" if place else _no_worker_note(world, here=job.kind == REPAIR)
-            sys.stderr.write(f"World {world.name}: queued as job {job.id}.\n{note}")
+            write_error(f"World {world.name}: queued as job {job.id}.\n{note}")
         ended = _wait(world, job, hidden=as_json)
         lines = world.jobs.lines(job.id)
         log = [record_data(line) for line in lines]
@@ -220,7 +219,7 @@ def report_failure(world: World, job: Job) -> None:
         outcome = f"{reason} See {show}; {resume}"
     else:
         outcome = f"was {job.state}; everything done so far is kept. {resume}"
-    sys.stderr.write(f"truespan: Job {job.id} {outcome}\n")
+    write_error(f"truespan: Job {job.id} {outcome}\n")
 
 
 def _no_worker_note(world: World, *, here: bool) -> str:

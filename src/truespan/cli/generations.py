@@ -1,14 +1,15 @@
 """Commands that judge a world by golden queries, and that build and switch its generations."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 import truespan.cli.app as cli
 from truespan.cli.advice import say
-from truespan.errors import InvalidSettings, resource_error
+from truespan.cli.terminal import echo
+from truespan.cli.written_files import write_file
+from truespan.errors import InvalidSettings
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
@@ -92,13 +93,13 @@ def evaluate(
     comparison = compare(old, found) if old else None
     verdict = gate(comparison, allowed_drop) if comparison else None
     if trec_run is not None:
-        _write(trec_run, results.trec_run(found))
+        write_file(trec_run, results.trec_run(found))
     if trec_qrels is not None:
-        _write(trec_qrels, results.trec_qrels(found))
+        write_file(trec_qrels, results.trec_qrels(found))
     if html is not None:
         curve = calibrate_hits(results.scored_hits(found))
         page = report_page(found, comparison=comparison, verdict=verdict, calibration=curve)
-        _write(html, page)
+        write_file(html, page)
     if as_json:
         compared = {"comparison": comparison, "verdict": verdict} if comparison else {}
         echo(to_json({"evaluation": found} | compared))
@@ -118,20 +119,11 @@ def _print_modes(
     from truespan.evaluation.tables import modes_table
 
     if html is not None:
-        _write(html, modes_page(found))
+        write_file(html, modes_page(found))
     table = "" if as_json else modes_table(found, per_query=per_query).rstrip("\n")
     echo(to_json(found) if as_json else table)
     failed = any(evaluation.totals.failed for evaluation in found.evaluations)
     return EXIT_PARTIAL if failed else 0
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "it cannot be written"
-        refusal = InvalidSettings(f"{path}: {reason}.", advice="Check the folder.")
-        raise resource_error(error) or refusal from None
 
 
 def calibrate(

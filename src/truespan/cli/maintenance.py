@@ -1,14 +1,17 @@
 """Commands that back up, restore, delete, check, repair and move a library."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-from typer import Argument, Option, confirm, echo
+from typer import Argument, Exit, Option
 
 import truespan.cli.app as cli
 from truespan.cli.advice import say
-from truespan.errors import InvalidConfiguration, InvalidSettings, resource_error
+from truespan.cli.terminal import confirm, echo
+from truespan.cli.written_files import new_file, write_file
+from truespan.errors import InvalidConfiguration, InvalidSettings, OperatorError, resource_error
 from truespan.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
 if TYPE_CHECKING:
@@ -121,16 +124,10 @@ def delete(
     if whole and world is None:
         raise InvalidSettings("Name the world to delete.", advice="Add --world NAME.")
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
-    if receipt is not None and (whole <= yes or asks):
-        # Created before anything is deleted: a receipt cannot be issued a second time.
-        try:
-            receipt.touch(exist_ok=False)
-        except FileExistsError:
-            raise InvalidSettings(f"The file {receipt} already exists.") from None
-        except OSError as error:
-            refusal = InvalidSettings(f"{receipt} cannot be written: {error.strerror}.")
-            raise resource_error(error) or refusal from None
-    with cli.open_at(library) as opened:
+    deletes = yes or asks or not whole
+    # Created before anything is deleted: a receipt cannot be issued a second time.
+    written = new_file(receipt) if receipt is not None and deletes else nullcontext()
+    with written as file, cli.open_at(library) as opened:
         chosen = opened.world(world)
         status = chosen.status()
         counts = {"documents": status.documents, "chunks": status.chunks}
@@ -143,12 +140,10 @@ def delete(
             if reference is not None:
                 document = chosen.documents.get(reference)
                 question = f"Delete document {document.number}, {document.name}?"
-            if not confirm(question, default=False):
-                if receipt is not None:
-                    receipt.unlink()
+            if not confirm(question):
                 echo("Nothing was deleted.")
-                return
-        elif whole and not yes:
+                raise Exit
+        elif not deletes:
             preview = {"deleted": None, "would_delete": {"world": chosen.name, **counts}}
             text = f"{has} Nothing was deleted; add --yes to delete all of it."
             echo(to_json(preview) if as_json else text)
@@ -157,11 +152,21 @@ def delete(
             deleted = chosen.documents.delete(reference, erase=not no_erase)
         else:
             deleted = opened.delete_world(chosen.id, erase=not no_erase)
-    data = deleted.to_json()
-    if receipt is not None:
-        receipt.write_text(to_json(data) + "\n", encoding="utf-8")
+        data = deleted.to_json()
+        if file is not None:
+            _write_receipt(file, to_json(data))
     result = {"deleted": deleted.number, "doc_id": deleted.doc_id, "name": deleted.name}
     say(to_json({**result, "receipt": data}) if as_json else show_receipt(deleted))
+
+
+def _write_receipt(file: BinaryIO, data: str) -> None:
+    try:
+        file.write(f"{data}\n".encode())
+        file.flush()
+    except OSError as error:
+        raise OperatorError(
+            f"It was deleted, but the receipt cannot be written: {error.strerror}. It says: {data}"
+        ) from None
 
 
 def doctor(
@@ -242,11 +247,7 @@ def doctor(
                 on_progress=on_progress,
             )
         if plan_file is not None and not apply:
-            try:
-                plan_file.write_text(plan_to_json(plan), encoding="utf-8")
-            except OSError as error:
-                reason = f"The plan cannot be written to {plan_file}: {error.strerror}."
-                raise resource_error(error) or InvalidSettings(reason) from None
+            write_file(plan_file, plan_to_json(plan))
         result = opened.apply_plan(plan, on_progress=on_progress) if apply else None
     if result is None:
         echo(to_json(plan_data(plan)) if as_json else show_plan(plan))

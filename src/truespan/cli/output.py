@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from typer import echo
 
+from truespan.cli.terminal import echo, printable
 from truespan.serialize import allowed_names, record_data, to_json
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
@@ -162,9 +161,9 @@ def _print_passages(
     rows = [
         (
             (f"{place}. ", _draw_bar(score), f" {score:.3f}  {rank}"),
-            name,
-            text,
-            f"✓ verified {receipt}",
+            printable(name),
+            printable(text),
+            printable(f"✓ verified {receipt}"),
         )
         for place, (score, rank, name, text, receipt) in enumerate(passages, 1)
     ]
@@ -185,7 +184,7 @@ def _print_passages(
         console.print(Padding(Text("\n".join(_join_lines(text))), (0, 0, 0, 3)))
         console.print(Padding(Text(receipt, "dim"), (0, 0, 1, 3)))
     for line in lines:
-        console.print(Text(line, "dim"))
+        console.print(Text(printable(line), "dim"))
 
 
 def _draw_bar(score: float) -> str:
@@ -252,7 +251,7 @@ def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool |
             named = {"event": type(event).__name__.lower()}
             echo(msgspec.json.encode(named | msgspec.to_builtins(event)).decode())
         elif isinstance(event, Piece) and not as_json and stream is not False:
-            echo(printable(event.text), nl=False)
+            echo(event.text, nl=False)
         if isinstance(event, Finished):
             answer = event.answer
     if answer is None or (as_json and stream):
@@ -260,17 +259,8 @@ def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool |
     if as_json:
         echo(to_json(answer))
         return
-    echo(printable(answer.answer) if stream is False else "")
-    echo(printable(show_account(answer)))
-
-
-def printable(text: str) -> str:
-    """Return words of a model without what a terminal would take for commands."""
-    return "".join(
-        character
-        for character in text
-        if character in "\n\t" or unicodedata.category(character) != "Cc"
-    )
+    echo(answer.answer if stream is False else "")
+    echo(show_account(answer))
 
 
 def show_account(answer: Answer, *, record: bool = True) -> str:
@@ -710,7 +700,7 @@ def pluralize(count: int, noun: str) -> str:
 
 def table(rows: Sequence[Sequence[object]]) -> list[str]:
     """Return rows as lines with aligned columns."""
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*texts, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

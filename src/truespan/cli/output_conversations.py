@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from truespan.cli.output import cite, pluralize, printable, show_account, show_support, table
+from truespan.cli.output import cite, pluralize, show_account, show_support, table
 from truespan.cli.output_reports import show_erasure
 from truespan.maintenance.delete import Receipt
 from truespan.types.answer import Answer
@@ -26,7 +26,7 @@ def show_answer_in_conversation(answer: Answer) -> str:
     note = answer.conversation
     if note is not None and note.rewritten_by is not RewrittenBy.NONE:
         lines += [f"Searched for: {note.standalone}"]
-    return printable("\n".join(lines))
+    return "\n".join(lines)
 
 
 def show_found(answer: Answer | None) -> str:
@@ -41,13 +41,13 @@ def show_found(answer: Answer | None) -> str:
         lines.append(f"{note.similarity:.3f}  {place}")
         lines.append(f"       {shorten(' '.join(note.text.split()), _BEGINNING_SHOWN, '…')}")
     found = pluralize(len(notes), "passage")
-    return printable("\n".join([*lines, f"{found} found, {len(used)} used for the answer."]))
+    return "\n".join([*lines, f"{found} found, {len(used)} used for the answer."])
 
 
 def show_turns(turns: Sequence[Turn]) -> str:
     """Show the questions and answers of a conversation."""
     shown = [_show_turn(number, turn) for number, turn in enumerate(turns, 1)]
-    return printable("\n\n".join(shown) or "No turns yet.")
+    return "\n\n".join(shown) or "No turns yet."
 
 
 def _show_turn(number: int, turn: Turn) -> str:
@@ -70,7 +70,7 @@ def show_with_turns(info: ConversationInfo, turns: Sequence[Turn]) -> str:
         f"{info.title}\n{info.id}{reader}, {pluralize(info.turns, 'turn')}, begun "
         f"{_time(info.created_at)} UTC"
     )
-    return f"{printable(head)}\n\n{show_turns(turns)}"
+    return f"{head}\n\n{show_turns(turns)}"
 
 
 def show_conversations(found: Sequence[ConversationInfo], reader: str | None) -> str:
@@ -80,7 +80,7 @@ def show_conversations(found: Sequence[ConversationInfo], reader: str | None) ->
         return f"No conversations yet. 'truespan chat{own}' begins one."
     rows: list[tuple[object, ...]] = [("conversation", "last question (UTC)", "turns", "title")]
     for info in found:
-        title = printable(shorten(" ".join(info.title.split()), _TITLE_SHOWN, "…"))
+        title = shorten(" ".join(info.title.split()), _TITLE_SHOWN, "…")
         if info.damaged:
             title = "✗ damaged"
         rows.append((info.id, _time(info.updated_at), info.turns, title))

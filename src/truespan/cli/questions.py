@@ -4,11 +4,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 import truespan.cli.app as cli
 from truespan.cli.advice import say
 from truespan.cli.options import TopK, with_shared_options
+from truespan.cli.terminal import echo
 from truespan.errors import InvalidSettings, resource_error
 from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, record_data, to_json
 from truespan.strict_json import JsonError, parse_json

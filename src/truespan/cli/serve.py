@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 import truespan.cli.app as cli
+from truespan.cli.terminal import echo, write_error
 from truespan.errors import InvalidSettings
 from truespan.serialize import members, to_json
 
@@ -86,7 +87,7 @@ def serve(
         if as_json:
             echo(to_json({**members(startup, *startup.__struct_fields__), "library": str(folder)}))
             return
-        sys.stderr.write(describe_startup(startup))
+        write_error(describe_startup(startup))
         sys.stderr.flush()
         echo(f"Truespan serves {folder} at {startup.address}")
 

@@ -1,0 +1,49 @@
+"""Files that commands write where the user says. A failed command leaves none of them half done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from truespan.errors import InvalidSettings, TruespanError, resource_error
+from truespan.files.disk import create_file, replace_file
+
+_MODE = 0o666
+"""Permissions before those that the user's umask removes."""
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Create a file that did not exist; it is removed if the block raises an exception.
+
+    Raises:
+        InvalidSettings: it exists, or cannot be created.
+    """
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(create_file(path, _MODE))
+        except FileExistsError:
+            raise InvalidSettings(f"The file {path} already exists.") from None
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        yield file
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file or replace its content; if that fails, the file is as before."""
+    try:
+        if path.exists() and not path.is_file():
+            # A pipe or a terminal.
+            path.write_text(text, encoding="utf-8")
+        else:
+            replace_file(path.resolve(), text.encode(), _MODE)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> TruespanError:
+    reason = error.strerror or type(error).__name__
+    refusal = InvalidSettings(f"{path} cannot be written: {reason}.", advice="Check the folder.")
+    return resource_error(error) or refusal
