@@ -62,3 +62,16 @@ def test_what_cannot_be_is_one_clear_line(terminal: Terminal, arguments: list[st
     terminal("init")
     code, out, err = terminal(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_failed_commands_leave_no_output_files(terminal: Terminal, tmp_path: Path) -> None:
+    filled(terminal)
+    receipt = tmp_path / "new.json"
+    for command in (
+        ("delete", "absent.md", "-w", "w", "--receipt", str(receipt)),
+        ("delete", "1", "-w", "absent", "--receipt", str(receipt)),
+        ("delete", "--all", "-w", "w", "--receipt", str(receipt)),
+    ):
+        assert terminal(*command)[0] in (0, 2, 4)
+        assert not receipt.exists(), command
+    assert terminal("delete", "1", "-w", "w", "--receipt", str(tmp_path / "no" / "r"))[0] == 2

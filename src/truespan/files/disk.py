@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO
@@ -55,11 +55,31 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def create_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Create a file, for its owner alone unless a mode is given; it is on the disk afterwards."""
+    """Create a file, for its owner alone unless a mode is given; it is on the disk afterwards.
+
+    The file is removed if its content cannot be completed.
+    """
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def create_once(path: Path, content: bytes) -> None:
+    """Create a file with this content, for its owner alone, unless it exists. Of several processes
+    that do so at once, one succeeds, and none sees the file without its content."""
+    draft = path.with_name(f"{path.name}.{uuid4().hex[:16]}")
+    try:
+        with create_file(draft) as file:
+            file.write(content)
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from truespan.errors import InvalidConfiguration, resource_error
-from truespan.files.disk import create_file
+from truespan.files.disk import create_once
 
 _LEAST_BYTES = 32
 
@@ -33,15 +31,7 @@ class UsageKey:
     def _load(self) -> bytes:
         try:
             if not self._path.exists():
-                # A draft is linked, so that a key that is created meanwhile stays.
-                draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}")
-                try:
-                    with create_file(draft) as file:
-                        file.write(secrets.token_hex(32).encode())
-                    with suppress(FileExistsError):
-                        os.link(draft, self._path)
-                finally:
-                    draft.unlink(missing_ok=True)
+                create_once(self._path, secrets.token_hex(32).encode())
             key = self._path.read_bytes().strip()
         except OSError as error:
             refusal = InvalidConfiguration(f"The key file {self._path.name} cannot be read.")

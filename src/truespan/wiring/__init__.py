@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from truespan.components import Components, OtherEmbedder
 from truespan.errors import InvalidConfiguration, LibraryNotFound, resource_error
+from truespan.files.disk import create_once
 from truespan.index.edge.client import EdgeIndex
 from truespan.jobs.thread import JobThread
 from truespan.library import Library
@@ -348,8 +349,7 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
     if mode is Mode.ON and style is Style.PSEUDONYM:
         try:
             if not settings.sanitize_key_file and not file.exists():
-                file.touch(mode=0o600)
-                file.write_bytes(os.urandom(32).hex().encode())
+                create_once(file, os.urandom(32).hex().encode())
             key = file.read_bytes().strip()
         except OSError as error:
             refusal = InvalidConfiguration(f"The key file {file.name} cannot be read or written.")

@@ -1,0 +1,22 @@
+"""Files that are created whole or not at all."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from truespan.files.disk import create_file, create_once
+
+
+def test_file_whose_content_is_not_completed_is_removed(tmp_path: Path) -> None:
+    path, other = tmp_path / "a", tmp_path / "b"
+    other.write_text("before")
+    with suppress(KeyError), create_file(path) as file:
+        file.write(b"half")
+        raise KeyError
+    create_once(other, b"after")
+    create_once(path, b"whole")
+    assert {entry.name: entry.read_text() for entry in tmp_path.iterdir()} == {
+        "a": "whole",
+        "b": "before",
+    }
