@@ -28,8 +28,8 @@ from truespan.ingest.pages import (
     with_encoding,
 )
 from truespan.ingest.robots import parse_robots
-from truespan.providers.outbound import Bounds
-from truespan.providers.web import WebPages, is_public
+from truespan.providers.outbound import Bounds, is_public
+from truespan.providers.web import WebPages
 from truespan.types.text import Validators
 
 LIMIT = 1 << 20
@@ -107,15 +107,29 @@ def test_private_addresses_are_refused_unless_allowed(
     assert seen == ["93.184.216.34", "127.0.0.1"]
 
 
-def test_addresses_that_stand_for_private_ones_are_private() -> None:
-    private = (
-        *("127.0.0.1", "10.1.2.3", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1"),
-        *("0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "fe80::1", "fd00::1", "ff02::1"),
-        *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0"),
+def test_special_purpose_addresses_are_not_public() -> None:
+    """Every row of IANA's special-purpose registries, and IPv6 addresses that stand for others."""
+    special = (
+        *("0.0.0.0", "0.1.2.3", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1"),
+        *("169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.8", "192.0.0.192"),
+        *("192.0.2.1", "192.31.196.1", "192.52.193.1", "192.88.99.1", "192.168.1.1"),
+        *("192.175.48.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1"),
+        *("224.0.0.1", "240.0.0.1", "255.255.255.255", "::", "::1", "::ffff:127.0.0.1"),
+        *("64:ff9b::7f00:1", "64:ff9b:1::1", "64:ff9b:1::5db8:d822", "100::1", "100:0:0:1::1"),
+        *("2001::1", "2001:1::1", "2001:2::1", "2001:3::1", "2001:4:112::1", "2001:10::1"),
+        *("2001:20::1", "2001:30::1", "2001:db8::1", "2002:7f00:1::", "2002:a9fe:a9fe::1"),
+        *("2620:4f:8000::1", "3fff::1", "3fff:fff:ffff::1", "5f00::1", "fc00::1", "fd00::1"),
+        *("fe80::1", "fe80::1%eth0", "fec0::1", "feff::1", "ff02::1", "4000::1", "e000::1"),
+        *("::10.0.0.1", "::127.0.0.1", "::ffff:0:127.0.0.1", "2001:0:1::f5ff:fffe"),
+    )
+    public = (
+        *("93.184.216.34", "1.1.1.1", "100.63.255.255", "100.128.0.1", "172.32.0.1", "192.0.1.1"),
+        *("198.17.255.255", "198.20.0.1", "223.255.255.255", "2606:2800:220:1::1", "2001:200::1"),
+        *("64:ff9b::5db8:d822", "::ffff:93.184.216.34", "2002:5db8:d822::1", "3ffe::1"),
     )
 
-    assert [address for address in private if is_public(address)] == []
-    assert all(map(is_public, ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822")))
+    assert [address for address in special if is_public(address)] == []
+    assert [address for address in public if not is_public(address)] == []
 
 
 @proves("pages.allowed-hosts")

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPResponse
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -23,6 +23,25 @@ from truespan.errors import InvalidConfiguration
 from truespan.protocols import Clock
 
 _PORTS = {"http": 80, "https": 443}
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+"""The only part of IPv6 from which addresses of the public internet are assigned."""
+_SPECIAL_PURPOSE = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+            *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24"),
+            *("192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24"),
+            *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+            *("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20"),
+        ),
+    )
+)
+_IPV4_AT_END = tuple(
+    map(ipaddress.ip_network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
+)
+"""Networks whose addresses end with an IPv4 address: compatible, mapped, translated, NAT64."""
 
 
 class Bounds(Struct, frozen=True):
@@ -88,11 +107,37 @@ def is_allowed(address: str) -> bool:
     cloud machines get their credentials there.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        # Other reserved ranges of IPv6 include those that map to IPv4.
-        ip = ip.ipv4_mapped or ip
-    reserved = isinstance(ip, ipaddress.IPv4Address) and ip.is_reserved
-    return not (ip.is_link_local or ip.is_multicast or ip.is_unspecified or reserved)
+    for target in (ip, embedded_ipv4(ip)):
+        # Other reserved ranges of IPv6 include those that stand for IPv4 addresses.
+        reserved = isinstance(target, ipaddress.IPv4Address) and target.is_reserved
+        if target is not None and (
+            target.is_link_local or target.is_multicast or target.is_unspecified or reserved
+        ):
+            return False
+    return True
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address is on the public internet, or stands for an IPv4 address there.
+
+    Special-purpose addresses are those of the registries of IANA, also where they are assigned to
+    a protocol and reachable: no web server has one.
+    """
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    target = embedded_ipv4(ip) or ip
+    if isinstance(target, ipaddress.IPv6Address) and target not in _GLOBAL_UNICAST:
+        return False
+    return target.is_global and not any(target in network for network in _SPECIAL_PURPOSE)
+
+
+def embedded_ipv4(ip: _Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address stands for; None for all others."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return None
+    if any(ip in network for network in _IPV4_AT_END):
+        # `::` and `::1` are addresses of their own.
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if int(ip) > 1 else None
+    return ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
 
 
 class AddressRefused(OSError):

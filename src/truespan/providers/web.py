@@ -8,7 +8,6 @@ address; no proxy of the environment is used, no cookie or key is sent; time and
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import zlib
 from collections.abc import Callable, Sequence
@@ -29,7 +28,14 @@ from truespan.errors import (
 from truespan.ingest.pages import check_url, host_matches
 from truespan.ingest.robots import Robots, parse_robots
 from truespan.protocols import Clock
-from truespan.providers.outbound import AddressRefused, Bounds, Connection, Target, is_allowed
+from truespan.providers.outbound import (
+    AddressRefused,
+    Bounds,
+    Connection,
+    Target,
+    is_allowed,
+    is_public,
+)
 from truespan.types.source import Page
 from truespan.types.text import Validators
 
@@ -44,22 +50,6 @@ _PIECE = 1 << 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _GONE = frozenset({404, 410})
 _ACCEPT = "text/html, application/xhtml+xml, application/pdf, text/*;q=0.9, */*;q=0.5"
-_NAT64 = "64:ff9b::"
-"""Begins an address that stands for the IPv4 address in its last 32 bits."""
-
-
-def is_public(address: str) -> bool:
-    """Say whether an address is on the public internet; also one that stands for such an IPv4."""
-    if not is_allowed(address):
-        return False
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if ip in ipaddress.ip_network(f"{_NAT64}/96"):
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
-    return ip.is_global and not ip.is_multicast
 
 
 class _Host(Struct):
