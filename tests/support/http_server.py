@@ -17,6 +17,8 @@ import httpx2
 from tests.support.forked_process import ForkedProcess
 
 TIMEOUT = 60.0
+OUTPUT_SHOWN = 4000
+"""Maximum number of characters of a failed server's output in the error."""
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Without it, each request would read the certificates of the machine, which takes longer than the
 request itself."""
@@ -74,7 +76,8 @@ def served(
         try:
             yield Served(_address(process, said), process)
             process.terminate()
-            assert process.wait(30) == 0
+            code = process.wait(30)
+            assert code == 0, f"The server ended with {code}. {_last_output(process, said)}"
         finally:
             process.kill()
             process.wait(30)
@@ -94,3 +97,10 @@ def _address(process: subprocess.Popen[str], said: Path) -> str:
         except json.JSONDecodeError:
             continue
     raise AssertionError(f"It does not serve: {said.read_text('utf-8')}")
+
+
+def _last_output(process: subprocess.Popen[str], said: Path) -> str:
+    """Return the end of what a server that has ended wrote to both streams."""
+    assert process.stdout
+    streams = {"output": process.stdout.read(), "errors": said.read_text("utf-8")}
+    return " ".join(f"Its last {name}: {text[-OUTPUT_SHOWN:]!r}." for name, text in streams.items())
