@@ -369,7 +369,11 @@ def test_files_are_added_only_from_below_the_allowed_folders(here: Place, tmp_pa
         "..",
     ):
         assert owner.refusal("add_files", paths=["plan.md", path]) == "source_outside", path
-        assert str(shared) in owner.text
+        assert "may be read from: shared." in owner.text
+        assert str(tmp_path) not in owner.text.replace(path, "")
+    for path in ("a\0b.md", "\0", f"{shared}/\0", "\ud800.md", "a" * 5000, "deep/\0/*.md"):
+        assert owner.refusal("add_files", paths=[path]) in ("source_missing", "source_outside")
+        assert str(tmp_path) not in owner.text.replace(path, "")
     assert len(world.documents.list()) == 2
     assert owner.refusal("add_files", paths=["absent.md"]) == "source_missing"
     added = owner.call("add_files", paths=["inner.md", str(shared / "deep")], tags=["trip"])

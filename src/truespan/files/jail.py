@@ -104,7 +104,7 @@ def list_folder(folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        refusal = SourceUnreadable(display_path(folder), advice="Check that it may be read.")
+        refusal = SourceUnreadable(short_path(folder), advice="Check that it may be read.")
         raise resource_error(error) or refusal from None
 
 
@@ -181,8 +181,12 @@ class Jail(Struct, frozen=True):
 
     def admit(self, place: str) -> JailedPath | None:
         """Return the file or folder at a path below the root, as `look` does."""
-        # Not strict: the target of a link is checked whether or not it exists.
-        real = os.path.realpath(place)
+        try:
+            # Not strict: the target of a link is checked whether or not it exists.
+            real = os.path.realpath(place)
+        except ValueError:
+            # A name that no file can have, such as one with a NUL character.
+            return None
         if real != self.root and not real.startswith(os.path.join(self.root, "")):
             raise PathRefused("leads outside of the manifest's folder")
         try:
@@ -190,7 +194,8 @@ class Jail(Struct, frozen=True):
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
-            refusal = SourceUnreadable(display_path(real), advice="Check that it may be read.")
+            shown = display_path(os.path.relpath(real, self.root))
+            refusal = SourceUnreadable(shown, advice="Check that it may be read.")
             raise resource_error(error) or refusal from None
         if stat.S_ISLNK(status.st_mode):
             # The links form a circle.

@@ -213,9 +213,8 @@ class FileSources:
         or `[`; one without a match is reported, and is no error. With `within`, only files below
         these folders are found, even if paths or links lead elsewhere: others are refused if named,
         and skipped in folders. Raises `SourceOutside`: a path leads elsewhere."""
-        jails = None if within is None else tuple(Jail.around(folder) for folder in within)
         is_supported = _with_ocr(self._is_supported, declared)
-        search = _PathSearch(is_supported, self._may_hold_members, declared, jails)
+        search = _PathSearch(is_supported, self._may_hold_members, declared, within)
         for path in paths:
             search.add(path)
         return FoundSources(
@@ -305,12 +304,17 @@ class _PathSearch(Struct):
     is_supported: IsSupported
     may_hold_members: Callable[[str], bool]
     declared: DocumentOptions
-    jails: tuple[Jail, ...] | None = None
+    within: Sequence[str] | None = None
     """The folders that files may be in; none at all if it is empty, any if it is None."""
+    jails: tuple[Jail, ...] | None = None
     sources: dict[str, Source] = msgspec.field(default_factory=dict)
     passed_over: set[str] = msgspec.field(default_factory=set)
     unmatched: list[str] = msgspec.field(default_factory=list)
     roots: list[Root] = msgspec.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.within is not None:
+            self.jails = tuple(Jail.around(folder) for folder in self.within)
 
     def add(self, path: str) -> None:
         real = self._resolve(path)
@@ -329,9 +333,16 @@ class _PathSearch(Struct):
         if first is not None:
             real = self._resolve(os.path.join(*parts[:first]) if first else os.curdir)
         if first is None or real is None or not os.path.isdir(real):
-            raise SourceMissing(display_path(path), advice="Check the path.")
+            raise SourceMissing(self._show(path), advice="Check the path.")
         if not self._add_folder(real, parts[first:]):
-            self.unmatched.append(display_path(path))
+            self.unmatched.append(self._show(path))
+
+    def _show(self, path: str) -> str:
+        """Return a path for messages: below an allowed folder without that folder, whose place on
+        this machine is none of the caller's business."""
+        for folder in self.within or ():
+            path = path.removeprefix(os.path.join(folder, ""))
+        return display_path(path)
 
     def _resolve(self, path: str) -> str | None:
         """Return a path without links; None if nothing is there. Raises `SourceOutside`."""
@@ -341,7 +352,7 @@ class _PathSearch(Struct):
             with suppress(PathRefused):
                 found = jail.admit(path)
                 return None if found is None else found.path
-        raise SourceOutside(display_path(path))
+        raise SourceOutside(self._show(path))
 
     def _add_folder(self, folder: str, pattern: Sequence[str] = ()) -> int:
         """Add the files below a folder; return how many were added or skipped."""

@@ -30,7 +30,7 @@ from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
 from truespan.types.request import LONGEST_NAME
-from truespan.types.source import LONGEST_URL, Upload, is_page
+from truespan.types.source import LONGEST_URL, Upload, display_path, is_page
 
 if TYPE_CHECKING:
     from truespan.ingest.run import IngestReport
@@ -316,7 +316,10 @@ def _add_files(caller: CallerContext, arguments: FilesArguments) -> AddedDocumen
             within=caller.folders,
         )
     except SourceOutside as error:
-        error.advice = f"Files may be read below {', '.join(caller.folders)}."
+        names = ", ".join(
+            display_path(os.path.basename(os.path.normpath(folder))) for folder in caller.folders
+        )
+        error.advice = f"Give paths relative to a folder that files may be read from: {names}."
         raise
     return _describe_report(world, report)
 
