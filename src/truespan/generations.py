@@ -26,7 +26,7 @@ from truespan.ingestion import IngestJobs
 from truespan.jobs.world_jobs import REINDEX, Jobs
 from truespan.observer import RequestTrace
 from truespan.types.document import GenerationRecord
-from truespan.types.job import Job, JobOrder, JobState, Urgency
+from truespan.types.job import Job, JobOrder, JobState, Urgency, read_request
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import check_whole, require_domain_key
 from truespan.types.scope import LARGEST_GENERATION, Scope
@@ -115,7 +115,7 @@ class Generations(Struct, frozen=True):
         """Continue a reindex job that failed, was cancelled or was interrupted."""
         components = self._access.components
         earlier = Jobs(components, self._current()).require_resumable(job)
-        scope = self._scope_of(json.loads(earlier.request)["generation"])
+        scope = self._scope_of(read_request(earlier, _generation_of))
         if not components.store.continue_job(scope, job, components.processes.own()):
             raise JobNotResumable(job, JobState.RUNNING)
         return self._run(job, scope, on_progress)
@@ -354,10 +354,14 @@ class Generations(Struct, frozen=True):
         return verdict
 
 
+def _generation_of(request: str) -> int:
+    return int(json.loads(request)["generation"])
+
+
 def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTrace) -> None:
     """Fill the generation of a job, in the worker that has the job."""
     generations = Generations(access)
     generations._delete_retired()
-    scope = generations._scope_of(json.loads(job.request)["generation"])
+    scope = generations._scope_of(read_request(job, _generation_of))
     build_generation(replace(generations._deps(scope), trace=trace), scope, log)
     IngestJobs(access.components, scope).count_and_calibrate(scope)

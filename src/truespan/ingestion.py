@@ -34,7 +34,7 @@ from truespan.jobs.world_jobs import INGEST, Jobs, discard_cancelled, discard_up
 from truespan.observer import RequestTrace
 from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting
 from truespan.types.document import Document
-from truespan.types.job import Job, JobState
+from truespan.types.job import Job, JobState, read_request
 from truespan.types.scope import Scope
 from truespan.types.source import (
     DocumentOptions,
@@ -159,7 +159,7 @@ class IngestJobs:
     ) -> IngestReport:
         """Resume a job that did not complete."""
         stored = Jobs(self._components, self.scope).require_resumable(job)
-        request = IngestRequest.from_json(stored.request)
+        request = read_request(stored, IngestRequest.from_json)
         found = pipeline.find_sources(self.deps, self.scope, request)
         own = self._components.processes.own()
         if not self._components.store.continue_job(self.scope, job, own):
@@ -182,12 +182,12 @@ class IngestJobs:
         self._other_generations(self.scope)
         scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
         if job.parent is not None:
-            sources, prune = pipeline.share_from_json(job.request)
+            sources, prune = read_request(job, pipeline.share_from_json)
             if not self._claim(job, sources, log):
                 return WorkOutcome.TAKEN
             pipeline.ingest_share(deps, scope, sources, log, prune=prune)
             return WorkOutcome.DONE
-        request = IngestRequest.from_json(job.request)
+        request = read_request(job, IngestRequest.from_json)
         if job.shares:
             pipeline.finish_request(deps, scope, request, log)
             done = self._components.store.job_documents(scope, job.id)

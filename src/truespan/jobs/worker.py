@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+
+from msgspec.json import Decoder
 
 from truespan.components import Components
 from truespan.doctor import Doctor, repair_world
@@ -23,6 +24,7 @@ from truespan.jobs.world_jobs import (
     DOCTOR,
     REINDEX,
     REPAIR,
+    DoctorRequest,
     Jobs,
     discard_cancelled,
     discard_uploads,
@@ -36,12 +38,13 @@ from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_
 from truespan.maintenance.doctor.plan import Finding
 from truespan.observer import RequestTrace
 from truespan.protocols import ignore_delay
-from truespan.types.job import Job, JobOrder, JobState, Outcome, Phase
+from truespan.types.job import Job, JobOrder, JobState, Outcome, Phase, read_request
 from truespan.types.scope import OWNER, Scope
 from truespan.types.telemetry import Request
 from truespan.world import World
 from truespan.world_access import WorldAccess
 
+_DOCTOR_REQUESTS = Decoder(DoctorRequest)
 _REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
 """How kinds of jobs are observed, other than ingestion."""
 
@@ -262,16 +265,16 @@ def _run_kind(
 
 def _run_doctor(world: World, job: Job, log: JobLog) -> None:
     log.enter(Phase.READING)
-    request, access = json.loads(job.request), world.access
+    request, access = read_request(job, _DOCTOR_REQUESTS.decode), world.access
     doctor = Doctor(access.components, access.authority, log.progress)
     plan = doctor.examine(
-        [world.name], embed_sample=request["embed_sample"], self_test=request["self_test"]
+        [world.name], embed_sample=request.embed_sample, self_test=request.self_test
     )
     if any(item.finding is Finding.UNREACHABLE_INDEX for item in plan.all_items()):
         # Tried again later: a person who asks the doctor wants the rest now, a job has time.
         raise IndexUnavailable("The index did not answer, so that its points were not examined.")
-    left, lines = plan, [*plan_lines(plan, will_apply=request["apply"])]
-    if request["apply"]:
+    left, lines = plan, [*plan_lines(plan, will_apply=request.apply)]
+    if request.apply:
         result = doctor.apply(plan)
         access.components.remover().finish_erasures()
         left = result.left

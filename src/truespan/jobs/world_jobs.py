@@ -17,11 +17,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.components import Components
-from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, SourceMissing, TruespanError
+from truespan.errors import (
+    JobNotFound,
+    JobNotResumable,
+    NotAllowed,
+    SourceMissing,
+    StoreDamaged,
+    TruespanError,
+)
 from truespan.maintenance.repair import apply_observed_repairs
 from truespan.types.document import RevisionRef
 from truespan.types.ids import WorldId
-from truespan.types.job import Job, JobDocument, JobLine, JobOrder, JobState, Urgency
+from truespan.types.job import Job, JobDocument, JobLine, JobOrder, JobState, Urgency, read_request
 from truespan.types.maintenance import NO_FILES, RemovedFiles
 from truespan.types.scope import OWNER, Scope, Verb
 from truespan.types.source import DocumentOptions, upload_of
@@ -221,6 +228,14 @@ def submit_maintenance(
     return job
 
 
+class DoctorRequest(Struct, frozen=True):
+    """The options of a doctor job."""
+
+    apply: bool
+    embed_sample: int
+    self_test: bool
+
+
 def doctor_request(*, apply: bool, embed_sample: int, self_test: bool) -> str:
     """Return the request of a doctor job as JSON."""
     options = {"apply": apply, "embed_sample": embed_sample, "self_test": self_test}
@@ -263,7 +278,10 @@ def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> N
 
 def upload_batch(job: Job) -> str | None:
     """Return the batch of uploads that a job ingests; None for any other job."""
-    return json.loads(job.request).get("uploads")
+    # A job whose request is damaged is never run, so it needs no files.
+    with suppress(StoreDamaged):
+        return read_request(job, lambda text: json.loads(text).get("uploads"))
+    return None
 
 
 def discard_uploads(components: Components, scope: Scope, job: Job) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, LiteralString
 from uuid import uuid4
 
-from truespan.errors import Interrupted
+from truespan.errors import Interrupted, StoreDamaged
 from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.store.shares import (
     KEPT_LINES,
@@ -31,6 +31,8 @@ from truespan.types.job import (
 )
 from truespan.types.scope import Scope
 
+_DOCUMENT_STATES: Final = frozenset(DocumentState)
+_DAMAGED: Final = "The record of what became of it is damaged."
 KEPT_JOBS = 200
 KEPT_WITH_DOCUMENTS = 10
 
@@ -275,6 +277,8 @@ class Jobs(Part):
         )
         return [
             JobDocument(doc_id, name, DocumentState(state), *rest)
+            if state in _DOCUMENT_STATES
+            else JobDocument(doc_id, name, DocumentState.FAILED, StoreDamaged.code, _DAMAGED)
             for doc_id, name, state, *rest in rows
         ]
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from truespan.errors import Interrupted, JobNotFound
 from truespan.store.session import Part, Row, Session, retry_on_conflict
-from truespan.types.job import Job, JobCounts, JobShare, JobState, Phase
+from truespan.types.job import Job, JobCounts, JobShare, JobState, Phase, damaged_job
 from truespan.types.scope import Scope
 
 KEPT_LINES = 200
@@ -30,6 +30,11 @@ SELECT_JOBS: Final = """
       error, background, crashes, parent, weight
     FROM jobs
 """
+_COLUMNS: Final = (
+    "id", "kind", "state", "phase", "request", "created_at", "seen_at", "finished_at", "process",
+    "counts", "error", "background", "crashes", "parent",
+)  # fmt: skip
+"""The columns of a job among those of `SELECT_JOBS`."""
 WITH_SHARES: Final = f"""{SELECT_JOBS}
     WHERE UNINDEXED(world_id) = :world AND (id = :job OR parent = :job) ORDER BY key
 """
@@ -150,7 +155,7 @@ class Shares(Part):
                 """SELECT claims FROM jobs WHERE world_id = :world AND state = 'running'
                      AND claims <> '[]' AND id <> :job"""
             )
-            if any(not set(doc_ids).isdisjoint(json.loads(claims)) for (claims,) in others):
+            if any(not set(doc_ids).isdisjoint(_read_claims(claims)) for (claims,) in others):
                 return False
             claimed = session.execute(
                 """UPDATE jobs SET claims = :claims WHERE world_id = :world AND id = :job
@@ -160,6 +165,15 @@ class Shares(Part):
             if not claimed:
                 raise Interrupted
             return True
+
+
+def _read_claims(claims: str) -> Sequence[str]:
+    """Return the documents that a running job has; none if that is damaged, because other jobs
+    would wait for as long as it runs."""
+    try:
+        return msgspec.json.decode(claims, type=list[str])
+    except msgspec.DecodeError:
+        return ()
 
 
 def require_key(session: Session, job: str) -> int:
@@ -250,20 +264,33 @@ def read_jobs(rows: Iterable[Row]) -> list[Job]:
     jobs: list[Job] = []
     shares: dict[str, list[tuple[Job, int, int]]] = {}
     for row in rows:
-        key, job, kind, state, phase, *common = row[:10]
-        counts, error, background, crashes, parent, weight = row[10:]
-        read = Job(
-            *(job, kind, JobState(state), Phase(phase), *common),
-            counts=msgspec.json.decode(counts, type=JobCounts),
-            error=error,
-            background=bool(background),
-            crashes=crashes,
-            parent=parent,
-        )
+        key, parent, weight = row[0], row[-2], row[-1]
+        try:
+            read = _read_job(row)
+        except (ValueError, TypeError, RecursionError):
+            read = _read_damaged_job(row)
         jobs.append(read)
         if parent is not None:
             shares.setdefault(parent, []).append((read, key, weight))
     return [_add_shares(job, shares[job.id]) if job.id in shares else job for job in jobs]
+
+
+def _read_job(row: Row) -> Job:
+    values = dict(zip(_COLUMNS, row[1:-1], strict=True))
+    counts = msgspec.json.decode(values.pop("counts"), type=JobCounts)
+    # Not strict: SQLite has no booleans.
+    return msgspec.convert(values | {"counts": counts}, Job, strict=False)
+
+
+def _read_damaged_job(row: Row) -> Job:
+    """Return a job of which only id, kind and request are believed: it failed, and says why."""
+    _, job, kind, _, _, request, *_, parent, _ = row
+    return Job(
+        *(str(job), str(kind), JobState.FAILED, Phase.FINISHED, str(request)),
+        *(0.0, 0.0, None, ""),
+        error=damaged_job(str(job)).message,
+        parent=parent,
+    )
 
 
 def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum, StrEnum
+from typing import TypeVar
 
 from msgspec import Struct, field
 
+from truespan.errors import StoreDamaged
 from truespan.types.ids import WorldId
 
+T = TypeVar("T")
 MOST_CRASHES = 3
 """How often a job may crash its process before it is no longer retried automatically."""
 
@@ -105,6 +109,20 @@ class Job(Struct, frozen=True):
     """The job that this is a share of; only workers see it."""
     shares: int = 0
     """The number of shares it is currently split into; their state is part of its state."""
+
+
+def read_request(job: Job, parse: Callable[[str], T]) -> T:
+    """Return what `parse` makes of the request of a job. Raises `StoreDamaged`: it cannot."""
+    try:
+        return parse(job.request)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise damaged_job(job.id) from None
+
+
+def damaged_job(job: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"The record of job {job} is damaged.", advice="Start the work again with a new job."
+    )
 
 
 class JobShare(Struct, frozen=True):

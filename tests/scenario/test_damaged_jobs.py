@@ -1,0 +1,56 @@
+"""Damaged records of jobs: the job says so, and the others are as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.sample_texts import story
+from tests.support.worlds import place
+from truespan.errors import StoreDamaged
+from truespan.types.job import DocumentState, JobState
+
+CELLS = {
+    "state": ("", "x", "DONE"),
+    "phase": ("", "x"),
+    "counts": ("", "{", "[]", '{"chunks": "many"}', "[" * 100_000),
+}
+
+
+def test_damaged_job_is_listed_as_failed(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(20))
+    world.ingest([here.write("b.txt", story(20, "garden"))])
+    job, other = world.jobs.list()
+    here.sql("PRAGMA ignore_check_constraints = ON")
+    for column, values in CELLS.items():
+        ((before,),) = here.sql(f"SELECT {column} FROM jobs WHERE id = ?", job.id)
+        for value in values:
+            here.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", value, job.id)
+            found, same = world.jobs.list()
+            assert (found.id, found.state, same) == (job.id, JobState.FAILED, other)
+            assert "damaged" in (found.error or ""), (column, value)
+            assert world.jobs.get(job.id) == found
+        here.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", before, job.id)
+    here.sql("UPDATE job_documents SET state = 'x'")
+
+    assert world.jobs.list() == [job, other]
+    assert {entry.state for entry in world.jobs.documents(job.id)} == {DocumentState.FAILED}
+    here.library.close()
+
+
+def test_damaged_request_of_a_job_is_refused(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(20))
+    job = world.jobs.list()[0].id
+    here.sql("UPDATE jobs SET state = 'failed'")
+    for request in ("", "{", "[]", "{}", "null", '{"paths": 1}', "[" * 100_000):
+        here.sql("UPDATE jobs SET request = ?", request)
+        with pytest.raises(StoreDamaged, match=f"job {job} is damaged"):
+            world.resume(job)
+        here.sql("UPDATE jobs SET kind = 'reindex'")
+        with pytest.raises(StoreDamaged, match=f"job {job} is damaged"):
+            world.generations.resume(job)
+        here.sql("UPDATE jobs SET kind = 'ingest'")
+    here.library.close()
