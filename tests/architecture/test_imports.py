@@ -67,7 +67,7 @@ ALLOWED = {
     "web": {*BASE, "http"},
     "http": {*BASE, *STAGES, *SHARED, "web", "mcp"},
     "mcp": {*BASE, *STAGES, *SHARED, "http"},
-    "cli": {*BASE, *STAGES, *SHARED, "http", "mcp"},
+    "cli": {*BASE, *STAGES, *SHARED, "files/disk", "http", "mcp"},
     "integrations": {*BASE, *SHARED},
     "__main__": {"cli"},
     "truespan": {*BASE, *LIBRARY, "wiring"},

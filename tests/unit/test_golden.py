@@ -9,9 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from truespan.errors import GoldenInvalid, InvalidSettings
+from tests.promises import proves
+from truespan.cancel import CancelToken, use_cancel_token
+from truespan.errors import GoldenInvalid, Interrupted, InvalidSettings
+from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.golden import (
     LONGEST_LINE,
+    MAX_LIST,
+    MAX_QUERIES,
     MOST_GRADE,
     MOST_TOP_K,
     Expected,
@@ -280,3 +285,24 @@ queries = st.builds(
 def test_a_query_that_is_written_reads_back_as_itself(query: GoldenQuery) -> None:
     assert parse_golden("g.jsonl", golden_line(query).encode()) == (query,)
     assert parse_golden("g.yaml", golden_entry(query).encode()) == (query,)
+
+
+@proves("tenants.no-stall")
+def test_number_of_queries_is_limited_before_they_are_parsed() -> None:
+    with pytest.raises(GoldenInvalid) as caught:
+        parse_golden("golden.yaml", b"- [not, a, query]\n" * (MAX_QUERIES + 1))
+    [(line, reason)] = caught.value.lines
+    assert (line, "10001 queries; at most 10000" in reason) == (MAX_QUERIES + 1, True)
+    assert "at most 1000" in fault(phrases=[f"{number}" for number in range(MAX_LIST + 1)])
+    assert "at most 1000" in fault(relevance={f"{number}": 1 for number in range(MAX_LIST + 1)})
+
+
+@proves("tenants.no-stall")
+def test_parsing_ends_for_a_cancelled_request() -> None:
+    token = CancelToken()
+    token.cancel()
+    for name, text in (("a.yaml", b"- query: one\n"), ("a.jsonl", b'{"query": "one"}\n')):
+        with use_cancel_token(token), pytest.raises(Interrupted):
+            parse_golden(name, text)
+    with use_cancel_token(token), pytest.raises(Interrupted):
+        randomisation_test([0.1, -0.2] * 50, seed=1)

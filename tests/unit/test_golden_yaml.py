@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.rows import each_row
-from truespan.evaluation.golden_yaml import read_items
+from truespan.evaluation.golden import _read_items
+from truespan.evaluation.golden_yaml import Item
 
 WHOLE = """\
 # Two questions about boats.
@@ -30,6 +31,10 @@ WHOLE = """\
       - second phrase
     expected: []
 """
+
+
+def read_items(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
+    return _read_items("golden.yaml", text)
 
 
 def read(text: str) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -267,3 +268,72 @@ def test_a_request_over_its_time_is_cancelled_or_never_started() -> None:
     asyncio.run(asked())
     assert cancelled.is_set()
     assert started == []
+
+
+@proves("tenants.no-stall")
+def test_callers_take_turns_in_the_queue() -> None:
+    order: list[str] = []
+    go_on = threading.Event()
+
+    async def asked() -> None:
+        tried = pool(1, waiting=20)
+        calls = [asyncio.ensure_future(tried.run(lambda: go_on.wait(30), caller="a"))]
+        for caller in ("a", "a", "a", "a", "b", "b", None, "c"):
+            work = partial(order.append, str(caller))
+            calls.append(asyncio.ensure_future(tried.run(work, caller=caller)))
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(*calls)
+        assert tried.idle
+
+    asyncio.run(asked())
+    assert order == ["a", "b", "None", "c", "a", "b", "a", "a"]
+
+
+@proves("tenants.no-stall")
+def test_calls_that_take_long_leave_threads_to_other_callers() -> None:
+    go_on, began = threading.Event(), threading.Semaphore(0)
+
+    def work() -> bool:
+        began.release()
+        return go_on.wait(30)
+
+    async def asked() -> None:
+        tried = pool(16, waiting=40, patience=0)
+        calls = [asyncio.ensure_future(tried.run(work, caller="a")) for _ in range(40)]
+        await asyncio.sleep(0)
+        for _ in range(12):
+            assert await asyncio.to_thread(began.acquire, timeout=30)
+        # Nothing of the first caller ends, and the others are served.
+        assert await tried.run(lambda: "b", caller="b") == "b"
+        assert await tried.run(lambda: "c", caller="c") == "c"
+        assert not began.acquire(blocking=False)
+        go_on.set()
+        assert await asyncio.gather(*calls) == [True] * 40
+
+    asyncio.run(asked())
+
+
+@proves("tenants.no-stall")
+def test_full_queue_refuses_the_caller_with_the_most_calls() -> None:
+    go_on = threading.Event()
+
+    async def asked() -> None:
+        tried = pool(1, waiting=4)
+        many = [
+            asyncio.ensure_future(tried.run(lambda: go_on.wait(30), caller="a")) for _ in range(5)
+        ]
+        await asyncio.sleep(0)
+        few = [asyncio.ensure_future(tried.run(lambda: "b", caller="b")) for _ in range(2)]
+        await asyncio.sleep(0)
+        for caller in ("a", "b"):
+            with pytest.raises(Overloaded):
+                await tried.run(lambda: None, caller=caller)
+        go_on.set()
+        found = await asyncio.gather(*many, *few, return_exceptions=True)
+        assert found[:3] == [True] * 3
+        assert [type(refused) for refused in found[3:5]] == [Overloaded] * 2
+        assert found[5:] == ["b"] * 2
+        assert tried.idle
+
+    asyncio.run(asked())

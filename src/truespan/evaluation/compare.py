@@ -14,6 +14,7 @@ from math import comb
 
 from msgspec import Struct
 
+from truespan.cancel import check_cancelled
 from truespan.evaluation.evaluate import (
     LABELS,
     NAMES,
@@ -295,10 +296,11 @@ def randomisation_test(differences: Sequence[float], *, seed: int, rounds: int =
     total = sum(whole)
     bits = shake_256(f"truespan paired randomisation {seed}".encode())
     signs = bits.digest(len(whole) * rounds).translate(_LOWEST_BIT)
-    extreme = sum(
-        abs(total - 2 * sum(compress(whole, signs[start : start + len(whole)]))) >= abs(total)
-        for start in range(0, len(signs), len(whole))
-    )
+    extreme = 0
+    for start in range(0, len(signs), len(whole)):
+        check_cancelled()
+        reversed_sum = sum(compress(whole, signs[start : start + len(whole)]))
+        extreme += abs(total - 2 * reversed_sum) >= abs(total)
     return (extreme + 1) / (rounds + 1)
 
 

@@ -19,6 +19,7 @@ from math import fsum, log2
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.cancel import check_cancelled
 from truespan.errors import Interrupted, InvalidSettings, TruespanError
 from truespan.evaluation.golden import Expected, GoldenQuery, normalize_text, question_digest
 from truespan.types.bundle import Notice
@@ -180,6 +181,7 @@ def judge_each(
     if not golden or len(ids) < len(golden):
         raise InvalidSettings("Golden queries must be at least one, and have different ids.")
     for query in golden:
+        check_cancelled()
         yield _evaluate_query(query, search, identify, clock)
 
 

@@ -16,13 +16,14 @@ from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.cancel import check_cancelled
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
-from truespan.evaluation.golden_yaml import Item, read_items
+from truespan.evaluation.golden_yaml import Item, Refused, read_entry, split_entries
 from truespan.strict_json import MOST_INTEGER, JsonError, parse_json_object
 from truespan.types.document import Document, document_references
 from truespan.types.fields import FieldError
@@ -35,9 +36,14 @@ from truespan.types.metadata import (
 from truespan.types.request import LONGEST_QUERY, Filters
 from truespan.types.source import DocumentKind
 
+Values = TypeVar("Values", list[Any], dict[str, Any])
 GOLDEN_TOP_K = 10
 MOST_TOP_K = 1000
 MOST_GRADE = 100
+MAX_QUERIES = 10_000
+"""Maximum number of queries in a file."""
+MAX_LIST = 1000
+"""Maximum number of entries of a list or of judged documents of a query."""
 LONGEST_LINE = 20_000
 LONGEST_NAME = 1000
 LONGEST_PHRASE = 1000
@@ -76,17 +82,11 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
     if long := [number for number, length in lengths if length > LONGEST_LINE]:
         reason = f"longer than {LONGEST_LINE} characters"
         raise GoldenInvalid(name, [(number, reason) for number in long])
-    if _is_yaml(name):
-        items, faults = read_items(text)
-    elif name.lower().endswith((".jsonl", ".ndjson")):
-        items, faults = _read_json_lines(text)
-    else:
-        raise InvalidSettings(
-            f"{name}: golden queries are read from .yaml, .yml, .jsonl and .ndjson files."
-        )
+    items, faults = _read_items(name, text)
     queries: list[GoldenQuery] = []
     seen: dict[str, int] = {}
     for item in items:
+        check_cancelled()
         query = _check_item(item, faults)
         if query is None:
             continue
@@ -101,6 +101,39 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
     return tuple(queries)
 
 
+def _read_items(name: str, text: str) -> tuple[list[Item], list[tuple[int, str]]]:
+    """Return the entries of a file, and the faults of those that cannot be read."""
+    if _is_yaml(name):
+        entries, read = split_entries(text), read_entry
+    elif name.lower().endswith((".jsonl", ".ndjson")):
+        lines = enumerate(text.split("\n"), start=1)
+        entries = [(number, [line]) for number, line in lines if line.strip(" \t\r")]
+        read = _read_json_line
+    else:
+        raise InvalidSettings(
+            f"{name}: golden queries are read from .yaml, .yml, .jsonl and .ndjson files."
+        )
+    if len(entries) > MAX_QUERIES:
+        reason = f"has {len(entries)} queries; at most {MAX_QUERIES} are accepted"
+        raise GoldenInvalid(name, [(entries[MAX_QUERIES][0], reason)])
+    items: list[Item] = []
+    faults: list[tuple[int, str]] = []
+    for line, entry in entries:
+        check_cancelled()
+        try:
+            items.append(read(line, entry))
+        except Refused as refused:
+            faults.append((refused.args[0], refused.args[1]))
+    return items, faults
+
+
+def _read_json_line(number: int, lines: list[str]) -> Item:
+    try:
+        return Item(number, parse_json_object(lines[0]), {})
+    except JsonError as error:
+        raise Refused(number, str(error)) from None
+
+
 def golden_line(query: GoldenQuery) -> str:
     """Return a query as a line of JSON Lines that reads back as the same query."""
     return json.dumps(_fields(query), ensure_ascii=False) + "\n"
@@ -113,19 +146,6 @@ def golden_entry(query: GoldenQuery) -> str:
 
 def _is_yaml(name: str) -> bool:
     return name.lower().endswith((".yaml", ".yml"))
-
-
-def _read_json_lines(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
-    items: list[Item] = []
-    faults: list[tuple[int, str]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip(" \t\r"):
-            continue
-        try:
-            items.append(Item(number, parse_json_object(line), {}))
-        except JsonError as error:
-            faults.append((number, str(error)))
-    return items, faults
 
 
 def _check_item(item: Item, faults: list[tuple[int, str]]) -> GoldenQuery | None:
@@ -265,6 +285,12 @@ def _check_integer(least: int, most: int, value: Any) -> int:
     return number
 
 
+def _check_count(value: Values) -> Values:
+    if len(value) > MAX_LIST:
+        raise FieldError(f"has {len(value)} entries; at most {MAX_LIST} are accepted")
+    return value
+
+
 def _check_document(value: Any) -> str:
     """Return a reference to a document: its number, doc id or name."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -273,21 +299,21 @@ def _check_document(value: Any) -> str:
 
 
 def _check_list(check: Callable[[Any], str], value: Any) -> tuple[str, ...]:
-    found: list[str] = []
-    for place, entry in enumerate(_check_type(list, value), start=1):
+    found: dict[str, None] = {}
+    for place, entry in enumerate(_check_count(_check_type(list, value)), start=1):
         try:
             checked = check(entry)
         except FieldError as error:
             raise FieldError(f"has an entry, number {place}, that {error}") from None
         if checked in found:
             raise FieldError(f"names {checked[:80]!r} twice")
-        found.append(checked)
+        found[checked] = None
     return tuple(found)
 
 
 def _check_relevance(value: Any) -> dict[str, int]:
     grades = {}
-    for document, grade in _check_type(dict, value).items():
+    for document, grade in _check_count(_check_type(dict, value)).items():
         try:
             grades[_check_document(document)] = _check_integer(0, MOST_GRADE, grade)
         except FieldError as error:

@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from truespan.cancel import check_cancelled
+
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _AMBIGUOUS = re.compile(
     r"y|n|[-+]?0[xob][0-9a-f_]+|[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)(?:e[-+]?[0-9]+)?"
@@ -38,10 +40,8 @@ class Item(Struct, frozen=True):
     lines: dict[str, int]
 
 
-def read_items(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
-    """Return the mappings of the list in `text`, and all faults; each spoils one entry only."""
-    items: list[Item] = []
-    faults: list[tuple[int, str]] = []
+def split_entries(text: str) -> list[tuple[int, list[str]]]:
+    """Return the lines of each entry of the list in `text`, after the number of its first line."""
     lines = [line.removesuffix("\r").rstrip(" ") for line in text.split("\n")]
     starts: list[int] = []
     for place, line in enumerate(lines):
@@ -51,12 +51,12 @@ def read_items(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
         begins = plain == line or not starts
         if plain and not comment and begins and (line != "---" or starts):
             starts.append(place)
-    for start, end in pairwise([*starts, len(lines)]):
-        try:
-            items.append(_EntryReader(lines[start:end], start + 1).read())
-        except Refused as refused:
-            faults.append((refused.args[0], refused.args[1]))
-    return items, faults
+    return [(start + 1, lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
+
+
+def read_entry(first: int, lines: list[str]) -> Item:
+    """Return the mapping in the lines of an entry; raises `Refused`."""
+    return _EntryReader(lines, first).read()
 
 
 class _EntryReader:
@@ -113,6 +113,7 @@ class _EntryReader:
         return event
 
     def _next(self) -> Any:
+        check_cancelled()
         event = self._loader.get_event()
         if isinstance(event, self._yaml.AliasEvent):
             self._refuse(event, "holds an alias; repeat the text")
@@ -168,7 +169,8 @@ class _EntryReader:
 
     def _require_end(self, event: Any) -> None:
         """Refuse a comment without a space before it, which not all readers take for one."""
-        if self._text[event.end_mark.index :][:1] == "#":
+        end = event.end_mark.index
+        if self._text[end : end + 1] == "#":
             self._refuse(event, "holds a '#' without a space before it")
 
     def _scalar(self, event: Any) -> str | int:

@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
@@ -28,6 +28,7 @@ from truespan.http.openapi import document_operation, make_document
 from truespan.http.operation import (
     JSON,
     CallContext,
+    CancellableEvents,
     Event,
     Events,
     JobStream,
@@ -78,6 +79,11 @@ class AppContext(replies.StreamContext, frozen=True):
     default_world: str | None = None
 
 
+def caller_of(authorizations: list[bytes]) -> Hashable:
+    """Return what tells callers apart who take turns: the token, before it is checked."""
+    return authorizations[0] if authorizations else None
+
+
 class Request(Struct, frozen=True):
     """A parsed request."""
 
@@ -87,6 +93,10 @@ class Request(Struct, frozen=True):
     query: Any = None
     content: bytes = b""
     form: bodies.Form | None = None
+
+    @property
+    def caller(self) -> Hashable:
+        return caller_of(self.authorizations)
 
     def body(self) -> Any:
         """Return the body as the type that the operation takes; None if it takes none."""
@@ -168,15 +178,16 @@ class Endpoint(Struct, frozen=True):
         token = _NEVER_CANCELLED if operation.writes else CancelToken()
         cancel = None if operation.writes else token.cancel
         work = partial(self._run, request, token)
-        return await pool.run(work, seconds=limits.seconds, cancel=cancel)
+        return await pool.run(work, caller=request.caller, seconds=limits.seconds, cancel=cancel)
 
     async def _check_caller(self, scope: Scope, authorizations: list[bytes]) -> None:
         """Refuse an unknown caller before a body is read that the server does not hold already."""
         if not authorizations or not bodies.is_short(scope):
-            await self.app.pool.run(partial(self.app.authenticator.identify, authorizations))
+            identify = partial(self.app.authenticator.identify, authorizations)
+            await self.app.pool.run(identify, caller=caller_of(authorizations))
 
     async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
-        """Run an operation that may wait for a model, on threads of their own.
+        """Run an operation that may wait for a model on threads of their own, or in turns.
 
         It is cancelled when the client disconnects or the time limit passes.
         """
@@ -188,16 +199,39 @@ class Endpoint(Struct, frozen=True):
 
         watching = asyncio.create_task(cancel_on_disconnect())
         try:
-            result = await self.app.streams.run(
-                partial(self._run, request, token), seconds=self.app.limits.seconds
+            work, caller = partial(self._run, request, token), request.caller
+            in_turns, seconds = request.operation.in_turns, self.app.limits.seconds
+            end = time.monotonic() + seconds
+            pool = self.app.pool if in_turns else self.app.streams
+            result = await pool.run(work, caller=caller, seconds=seconds)
+            if not isinstance(result, Events):
+                return result
+            events = CancellableEvents(result.events, token)
+            turns = replace(
+                result, events=events, cancel=token.cancel, caller=caller, in_turns=in_turns
             )
+            return turns if turns.streamed else await self._run_in_turns(turns, end)
         except BaseException:
             token.cancel()
             raise
         finally:
+            # From here on, sending the events notices a disconnect.
             watching.cancel()
-        # From here on, sending the events notices a disconnect.
-        return replace(result, cancel=token.cancel) if isinstance(result, Events) else result
+
+    async def _run_in_turns(self, reply: Events, end: float) -> Reply[Any]:
+        """Produce all events, each in a turn of the caller, and return the last one's value."""
+        event: Event | None = None
+        work = partial(next, reply.events, None)
+        while True:
+            left = max(end - time.monotonic(), 0.0)
+            following = await self.app.pool.run(work, caller=reply.caller, seconds=left)
+            if following is None:
+                break
+            event = following
+        if event is None:
+            raise errors.InternalError("end of a reply")
+        encode = partial(replies.encode_reply, Reply(event.value))
+        return await self.app.pool.run(encode, caller=reply.caller)
 
     async def _handle_upload(self, request: Request, receive: Receive) -> Result:
         """Receive an upload; callers without permission are refused before the body is read."""
@@ -210,7 +244,7 @@ class Endpoint(Struct, frozen=True):
                 request.operation.check(self._context(request, principal, _NEVER_CANCELLED))
             return principal
 
-        principal = await pool.run(check)
+        principal = await pool.run(check, caller=request.caller)
         parts = await bodies.read_form(
             request.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
         )
@@ -219,7 +253,7 @@ class Endpoint(Struct, frozen=True):
             with bodies.open_form(parts) as form:
                 return self._run_as(replace(request, form=form), form, principal, _NEVER_CANCELLED)
 
-        return await pool.run(ingest, seconds=limits.seconds)
+        return await pool.run(ingest, caller=request.caller, seconds=limits.seconds)
 
     def _run(self, request: Request, token: CancelToken) -> Result:
         """Authenticate the caller and run the operation, on a thread of the pool."""
@@ -239,7 +273,7 @@ class Endpoint(Struct, frozen=True):
             authenticator.identify(authorizations)
             return result.poll()
 
-        return replace(result, poll=poll)
+        return replace(result, poll=poll, caller=request.caller)
 
     def _admit(self, request: Request, principal: Principal) -> None:
         self.app.authenticator.count(principal)
@@ -289,7 +323,7 @@ class AuthenticatedApp(Struct, frozen=True):
             authorizations = bodies.header(scope, b"authorization")
             try:
                 admit = partial(self.app.authenticator.admit, authorizations)
-                principal = await self.app.pool.run(admit)
+                principal = await self.app.pool.run(admit, caller=caller_of(authorizations))
             except errors.TruespanError:
                 raise
             except Exception as error:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from truespan.cancel import CancelToken, use_cancel_token
 from truespan.errors import InvalidSettings, TruespanError
 from truespan.http.bodies import Form
 from truespan.types.token import Principal
@@ -88,6 +89,33 @@ class Events(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     cancel: Callable[[], object] = bool
     """Stops the work that produces the events."""
+    streamed: bool = True
+    """Whether events are sent; if not, the value of the last one is the reply."""
+    caller: Hashable = None
+    in_turns: bool = False
+    """Whether each event is produced by a call of its own, so that others get their turns between
+    them; if not, all are produced by one call, which may wait for a model."""
+
+
+class CancellableEvents:
+    """Events that are produced under the cancel token of their request, on whatever thread."""
+
+    def __init__(self, events: Iterator[Event], token: CancelToken) -> None:
+        self._events = events
+        self._token = token
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        with use_cancel_token(self._token):
+            return next(self._events)
+
+    def close(self) -> None:
+        """End the production of events."""
+        close = getattr(self._events, "close", None)
+        if close is not None:
+            close()
 
 
 class JobStream(Struct, Generic[Value], frozen=True):
@@ -95,6 +123,7 @@ class JobStream(Struct, Generic[Value], frozen=True):
 
     poll: Callable[[], tuple[Event, bool]]
     first: tuple[Event, bool]
+    caller: Hashable = None
 
 
 Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
@@ -126,6 +155,8 @@ class Operation:
     """Whether any query string is accepted: links to a page get some on their way."""
     check: Callable[[CallContext], None] | None = None
     """Runs before a large body is read, to refuse it early."""
+    in_turns: bool = False
+    """Whether its events are produced one call at a time, as `Events` says."""
     example: Mapping[str, Any] | None = None
     """An example of the body."""
     events: Mapping[str, type] | None = None

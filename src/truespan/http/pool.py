@@ -6,6 +6,8 @@ threads that compete for the interpreter make every call slower and some of them
 each thread has a connection to the store with a cache of its own. A call that takes longer than
 most waits for a provider, a disk or another process rather than for the interpreter. Further calls
 are started beside it.
+
+Callers take turns: whoever sends many calls waits for them, and not those who send one.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
@@ -22,18 +24,25 @@ from typing import Any, TypeAlias, TypeVar
 from truespan.errors import DeadlineExceeded, Overloaded
 
 Value = TypeVar("Value")
-_Job: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any]]"
+_Job: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any], Hashable]"
+"""The work, its result, and the caller it is for."""
 _Inbox: TypeAlias = "SimpleQueue[_Job | None]"
 """Where an idle thread receives its next job; None ends it."""
 _Cancel: TypeAlias = "Callable[[], None] | None"
+_NOBODY = object()
+"""Stands for a caller where there is none; None is the caller who is not known."""
 PATIENCE = 0.02
 """Seconds after which a call no longer counts as one that needs the interpreter."""
+MAX_SHARE = 3
+"""Threads of one caller for each thread that is free. So a caller alone gets three quarters of all
+threads, and calls that take long leave some to others."""
 
 
 class Pool:
     """Runs calls on a bounded number of threads with a bounded queue.
 
-    At most `at_once` of those that run have begun within the last `patience` seconds.
+    At most `at_once` of those that run have begun within the last `patience` seconds. Of the queued
+    calls, the oldest of each caller is started in turn.
     """
 
     def __init__(
@@ -55,7 +64,10 @@ class Pool:
         self._idle: list[_Inbox] = []
         self._begun: dict[_Inbox, float] = {}
         """When the running jobs began, by thread."""
-        self._waiting: deque[_Job] = deque()
+        self._running: Counter[Hashable] = Counter()
+        """The number of running jobs of each caller that has any."""
+        self._waiting: dict[Hashable, deque[_Job]] = {}
+        """The queued jobs of each caller that has any, in the order of their turns."""
         self._lock = threading.Lock()
         """Protects the queue and the threads' states; not held while a job runs."""
         self._deadlines: dict[asyncio.Future[Any], tuple[float, float, _Cancel]] = {}
@@ -66,22 +78,24 @@ class Pool:
         self,
         work: Callable[[], Value],
         *,
+        caller: Hashable = None,
         seconds: float | None = None,
         cancel: Callable[[], None] | None = None,
     ) -> Value:
-        """Run `work` on a thread and return its result.
+        """Run `work` for a caller on a thread and return its result.
 
         Raises:
-            Overloaded: the queue is full, or the pool is closed.
+            Overloaded: the pool is closed, or the queue is full and no other caller has more calls
+                in it. If one has, its latest call is refused instead.
             DeadlineExceeded: it took too long. It is not started any more; if it runs, `cancel` is
                 called, which must not block, and its result is dropped.
         """
-        if self._closed or self._busy >= self._most:
+        if self._closed or (self._busy >= self._most and not self._drop_for(caller)):
             raise Overloaded
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Value] = loop.create_future()
         with self._lock:
-            self._waiting.append((work, future))
+            self._waiting.setdefault(caller, deque()).append((work, future, caller))
             self._start_waiting()
             must_look = bool(self._waiting) and self._next_look is None
         self._busy += 1
@@ -126,14 +140,28 @@ class Pool:
         """Refuse further work and drop queued jobs; running jobs end by themselves."""
         self._closed = True
         with self._lock:
-            dropped, idle = list(self._waiting), self._idle
+            dropped = [job for jobs in self._waiting.values() for job in jobs]
+            idle = self._idle
             self._waiting.clear()
             self._idle = []
         for inbox in idle:
             inbox.put(None)
-        for _, future in dropped:
+        for _, future, _ in dropped:
             self._busy -= 1
             future.cancel()
+
+    def _drop_for(self, caller: Hashable) -> bool:
+        """Refuse a queued job of the caller with the most, if it has more than this one will."""
+        with self._lock:
+            own = len(self._waiting.get(caller, ()))
+            longest = max(self._waiting, key=lambda one: len(self._waiting[one]), default=caller)
+            if len(self._waiting.get(longest, ())) <= own + 1:
+                return False
+            _, future, _ = self._waiting[longest].pop()
+        self._busy -= 1
+        if not future.done():
+            future.set_exception(Overloaded())
+        return True
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start what waits, if those that run have taken long."""
@@ -143,11 +171,14 @@ class Pool:
         self._next_look = loop.call_later(self._patience, self._look, loop) if waits else None
 
     def _start_waiting(self) -> None:
-        """Start as many queued jobs as may run, oldest first. The caller holds the lock.
+        """Start as many queued jobs as may run. The lock is held.
 
         A job is given to the thread that worked last, whose caches are warm.
         """
         while self._waiting and self._may_start():
+            caller = self._next_caller()
+            if caller is _NOBODY:
+                return
             if self._idle:
                 inbox = self._idle.pop()
             else:
@@ -162,10 +193,28 @@ class Pool:
                     # The system has no thread to give. One of ours takes the job later.
                     if self._begun:
                         return
-                    self._waiting.popleft()
+                    self._take(caller)
                     raise
-            self._begun[inbox] = time.monotonic()
-            inbox.put(self._waiting.popleft())
+            inbox.put(self._begin(inbox, caller))
+
+    def _next_caller(self) -> Hashable:
+        """Return the next caller in turn who may have another thread. The lock is held."""
+        limit = MAX_SHARE * (self._threads - len(self._begun))
+        return next((one for one in self._waiting if self._running[one] < limit), _NOBODY)
+
+    def _take(self, caller: Hashable) -> _Job:
+        """Take the oldest job of a caller, whose next turn comes after all others'."""
+        jobs = self._waiting.pop(caller)
+        job = jobs.popleft()
+        if jobs:
+            self._waiting[caller] = jobs
+        return job
+
+    def _begin(self, inbox: _Inbox, caller: Hashable) -> _Job:
+        """Note that a thread begins the oldest job of a caller, and return it."""
+        self._begun[inbox] = time.monotonic()
+        self._running[caller] += 1
+        return self._take(caller)
 
     def _may_start(self) -> bool:
         running = len(self._begun)
@@ -177,7 +226,7 @@ class Pool:
     def _serve(self, inbox: _Inbox) -> None:
         job = inbox.get()
         while job is not None:
-            work, future = job
+            work, future, caller = job
             value: Any = None
             error: BaseException | None = None
             try:
@@ -190,21 +239,25 @@ class Pool:
             except BaseException as failure:
                 error = failure
             # This thread is idle before the result is delivered, so the next request finds it.
-            job = self._next(inbox)
+            job = self._next(inbox, caller)
             # The loop is closed if the server has ended.
             with suppress(RuntimeError):
                 future.get_loop().call_soon_threadsafe(self._deliver, future, value, error)
-            del work, future, value, error
+            del work, future, caller, value, error
             if job is None:
                 job = inbox.get()
 
-    def _next(self, inbox: _Inbox) -> _Job | None:
-        """Return the oldest queued job if it may run now; if not, become idle and return None."""
+    def _next(self, inbox: _Inbox, ended: Hashable) -> _Job | None:
+        """Return the next job if one may run now; if not, become idle and return None."""
         with self._lock:
             del self._begun[inbox]
+            self._running[ended] -= 1
+            if not self._running[ended]:
+                del self._running[ended]
             if self._waiting and self._may_start():
-                self._begun[inbox] = time.monotonic()
-                return self._waiting.popleft()
+                caller = self._next_caller()
+                if caller is not _NOBODY:
+                    return self._begin(inbox, caller)
             if self._closed:
                 inbox.put(None)
             else:

@@ -123,11 +123,12 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
         cancelled.set()
         reply.cancel()
 
-    def produce() -> None:
+    def produce_next() -> bool:
+        """Produce one event; return whether there may be another."""
+        event = None
         try:
-            for event in reply.events:
-                if cancelled.is_set():
-                    break
+            event = None if cancelled.is_set() else next(reply.events, None)
+            if event is not None:
                 put(event)
         except TruespanError as error:
             # An error after a cancellation is its consequence.
@@ -135,15 +136,37 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
                 put(_problem_event(error))
         except Exception as error:
             put(_problem_event(context.on_bug("events", error)))
-        finally:
-            close = getattr(reply.events, "close", None)
+        return event is not None
+
+    def end_production() -> None:
+        close = getattr(reply.events, "close", None)
+        # A server that shuts down does not wait for a call that is still producing an event.
+        with contextlib.suppress(ValueError):
             if close is not None:
                 close()
-            put(None)
+        put(None)
+
+    def produce_all() -> None:
+        try:
+            while produce_next():
+                continue
+        finally:
+            end_production()
+
+    async def produce_in_turns() -> None:
+        try:
+            while await context.pool.run(produce_next, caller=reply.caller):
+                continue
+        finally:
+            end_production()
 
     await _start_stream(send, reply.headers)
     watching = asyncio.create_task(_watch(receive, context.ending, stop))
-    producing = asyncio.ensure_future(context.streams.run(produce))
+    producing = asyncio.ensure_future(
+        produce_in_turns()
+        if reply.in_turns
+        else context.streams.run(produce_all, caller=reply.caller)
+    )
     producing.add_done_callback(lambda _: ready.set())
     try:
         ended = False
@@ -187,7 +210,7 @@ async def send_job(
             quiet_seconds += POLL_SECONDS
             # Under load, the next poll is soon enough.
             with contextlib.suppress(Overloaded):
-                event, finished = await context.pool.run(reply.poll)
+                event, finished = await context.pool.run(reply.poll, caller=reply.caller)
     except TruespanError as error:
         await _send_block(send, _encode_event(_problem_event(error)))
     except Exception as error:

@@ -207,11 +207,20 @@ class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
     chunk_id: ChunkName
 
 
+MAX_GOLDEN_TEXT = 256 << 10
+"""Maximum number of characters of golden queries in a request. Parsing them takes a second."""
+
+
 class EvaluationRequest(Arguments, frozen=True, kw_only=True):
     """Golden queries, and how to ask them: in several modes, or of two generations."""
 
     golden: Annotated[
-        str, Meta(min_length=1, description="Golden queries as YAML or JSON Lines, as in a file.")
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_GOLDEN_TEXT,
+            description="Golden queries as YAML or JSON Lines, as in a file.",
+        ),
     ]
     modes: Annotated[
         list[SearchMode],

@@ -25,11 +25,13 @@ from truespan.errors import (
     DeadlineExceeded,
     MethodNotAllowed,
     NotAllowed,
+    Overloaded,
     RouteNotFound,
     TruespanError,
     WorldNotNamed,
 )
 from truespan.http.operation import Reply
+from truespan.http.pool import Pool
 from truespan.http.replies import problem_reply, send_reply
 from truespan.mcp.caller import (
     NOTHING_WRITTEN,
@@ -66,6 +68,8 @@ MAX_SESSIONS = 10_000
 """Of all callers together, for each role."""
 IDLE_SECONDS = 30 * 60
 MAX_CALLS = 32
+MAX_WAITING = 256
+"""Maximum number of calls that wait for one of the threads."""
 """Calls that run at the same time; others wait."""
 MAX_SESSIONS_PER_CALLER = 50
 """Many clients forget to end their sessions; beyond this, the oldest is ended."""
@@ -252,13 +256,12 @@ class StreamableApp:
         self._permissions = permissions
         self._sessions = sessions
         self._managers: dict[str, StreamableHTTPSessionManager] = {}
-        self._calls: anyio.CapacityLimiter | None = None
+        self._calls = Pool(MAX_CALLS, waiting=MAX_WAITING, name="truespan-mcp")
         self._session_limiter = SessionLimiter()
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
         """Serve while this is entered; at the end, running calls are waited for briefly."""
-        self._calls = anyio.CapacityLimiter(MAX_CALLS)
         try:
             async with AsyncExitStack() as running:
                 # Debug records of sse_starlette contain events, and so document text.
@@ -282,10 +285,11 @@ class StreamableApp:
             with anyio.move_on_after(SHUTDOWN_SECONDS, shield=True):
                 while not self.idle:
                     await anyio.sleep(0.01)
+            self._calls.close()
 
     @property
     def idle(self) -> bool:
-        return self._calls is None or not self._calls.borrowed_tokens
+        return self._calls.idle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request within the caller's authority, or send a problem."""
@@ -340,9 +344,9 @@ class StreamableApp:
                 return work(target.caller)
 
         try:
-            with anyio.fail_after(self._seconds):
-                return await to_thread.run_sync(run, limiter=self._calls, abandon_on_cancel=True)
-        except TimeoutError:
-            raise protocol_error(DeadlineExceeded(self._seconds)) from None
+            # Callers take turns by their tokens.
+            return await self._calls.run(run, caller=target.session_owner[0], seconds=self._seconds)
+        except (DeadlineExceeded, Overloaded) as error:
+            raise protocol_error(error) from None
         finally:
             token.cancel()

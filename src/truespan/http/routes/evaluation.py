@@ -22,6 +22,7 @@ evaluation = Routes(
 @evaluation.post(
     "/v1/worlds/{world}/evaluate",
     errors=(*QUERY_ERRORS, errors.GoldenInvalid, errors.PositionNotFound, errors.DocumentNotFound),
+    in_turns=True,
     events={"progress": EvaluationProgress, "finished": EvaluationReport},
     example={"golden": GOLDEN, "modes": ["meaning", "auto"]},
 )
@@ -48,11 +49,4 @@ def evaluate(
             is_report = isinstance(step, EvaluationReport)
             yield Event("finished" if is_report else "progress", step)
 
-    if stream:
-        return Events(sent_events())
-    for step in steps:
-        if isinstance(step, EvaluationReport):
-            return Reply(step)
-        if context.is_cancelled():
-            raise errors.Interrupted
-    raise errors.InternalError("end of an evaluation")
+    return Events(sent_events(), streamed=stream)
