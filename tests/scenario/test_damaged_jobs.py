@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import place
 from truespan.errors import StoreDamaged
@@ -18,6 +19,7 @@ CELLS = {
 }
 
 
+@proves("errors.stable-codes")
 def test_damaged_job_is_listed_as_failed(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt=story(20))
@@ -40,6 +42,7 @@ def test_damaged_job_is_listed_as_failed(tmp_path: Path) -> None:
     here.library.close()
 
 
+@proves("errors.stable-codes")
 def test_damaged_request_of_a_job_is_refused(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt=story(20))

@@ -277,7 +277,7 @@ def test_callers_take_turns_in_the_queue() -> None:
 
     async def asked() -> None:
         tried = pool(1, waiting=20)
-        calls = [asyncio.ensure_future(tried.run(lambda: go_on.wait(30), caller="a"))]
+        calls: list[Any] = [asyncio.ensure_future(tried.run(lambda: go_on.wait(30), caller="a"))]
         for caller in ("a", "a", "a", "a", "b", "b", None, "c"):
             work = partial(order.append, str(caller))
             calls.append(asyncio.ensure_future(tried.run(work, caller=caller)))
