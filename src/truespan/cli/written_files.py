@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from truespan.errors import InvalidSettings, TruespanError, resource_error
+from truespan.errors import InvalidSettings, resource_error
 from truespan.files.disk import create_file, replace_file
 
 _MODE = 0o666
@@ -27,7 +27,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         except FileExistsError:
             raise InvalidSettings(f"The file {path} already exists.") from None
         except OSError as error:
-            raise _unwritable(path, error) from None
+            raise resource_error(error) or _unwritable(path, error) from None
         yield file
 
 
@@ -40,10 +40,9 @@ def write_file(path: Path, text: str) -> None:
         else:
             replace_file(path.resolve(), text.encode(), _MODE)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise resource_error(error) or _unwritable(path, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> TruespanError:
+def _unwritable(path: Path, error: OSError) -> InvalidSettings:
     reason = error.strerror or type(error).__name__
-    refusal = InvalidSettings(f"{path} cannot be written: {reason}.", advice="Check the folder.")
-    return resource_error(error) or refusal
+    return InvalidSettings(f"{path} cannot be written: {reason}.", advice="Check the folder.")

@@ -29,8 +29,6 @@ _Job: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any], Hashable]"
 _Inbox: TypeAlias = "SimpleQueue[_Job | None]"
 """Where an idle thread receives its next job; None ends it."""
 _Cancel: TypeAlias = "Callable[[], None] | None"
-_NOBODY = object()
-"""Stands for a caller where there is none; None is the caller who is not known."""
 PATIENCE = 0.02
 """Seconds after which a call no longer counts as one that needs the interpreter."""
 MAX_SHARE = 3
@@ -176,9 +174,10 @@ class Pool:
         A job is given to the thread that worked last, whose caches are warm.
         """
         while self._waiting and self._may_start():
-            caller = self._next_caller()
-            if caller is _NOBODY:
+            following = self._next_caller()
+            if following is None:
                 return
+            (caller,) = following
             if self._idle:
                 inbox = self._idle.pop()
             else:
@@ -197,10 +196,10 @@ class Pool:
                     raise
             inbox.put(self._begin(inbox, caller))
 
-    def _next_caller(self) -> Hashable:
+    def _next_caller(self) -> tuple[Hashable] | None:
         """Return the next caller in turn who may have another thread. The lock is held."""
         limit = MAX_SHARE * (self._threads - len(self._begun))
-        return next((one for one in self._waiting if self._running[one] < limit), _NOBODY)
+        return next(((one,) for one in self._waiting if self._running[one] < limit), None)
 
     def _take(self, caller: Hashable) -> _Job:
         """Take the oldest job of a caller, whose next turn comes after all others'."""
@@ -255,9 +254,9 @@ class Pool:
             if not self._running[ended]:
                 del self._running[ended]
             if self._waiting and self._may_start():
-                caller = self._next_caller()
-                if caller is not _NOBODY:
-                    return self._begin(inbox, caller)
+                following = self._next_caller()
+                if following is not None:
+                    return self._begin(inbox, *following)
             if self._closed:
                 inbox.put(None)
             else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
-from msgspec.json import Decoder
+from msgspec.json import decode
 
 from truespan.components import Components
 from truespan.doctor import Doctor, repair_world
@@ -44,7 +45,6 @@ from truespan.types.telemetry import Request
 from truespan.world import World
 from truespan.world_access import WorldAccess
 
-_DOCTOR_REQUESTS = Decoder(DoctorRequest)
 _REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
 """How kinds of jobs are observed, other than ingestion."""
 
@@ -265,7 +265,7 @@ def _run_kind(
 
 def _run_doctor(world: World, job: Job, log: JobLog) -> None:
     log.enter(Phase.READING)
-    request, access = read_request(job, _DOCTOR_REQUESTS.decode), world.access
+    request, access = read_request(job, partial(decode, type=DoctorRequest)), world.access
     doctor = Doctor(access.components, access.authority, log.progress)
     plan = doctor.examine(
         [world.name], embed_sample=request.embed_sample, self_test=request.self_test
