@@ -594,3 +594,12 @@ def test_a_book_with_any_damage_becomes_blocks_or_a_refusal(data: st.DataObject)
 
     with contextlib.suppress(SourceRefused):
         load_epub("book.epub", bytes(content), images=True)
+
+
+def test_page_under_many_ids_is_read_once():
+    # The same address, written in ways that differ.
+    same = [f"{'./' * number}a.xhtml" for number in range(1, 40)]
+    media = dict.fromkeys(same, 'media-type="application/xhtml+xml"')
+    book = Book({"a.xhtml": ONE, "b.xhtml": TWO}, item=media, spine=["a.xhtml", *same, "b.xhtml"])
+
+    assert texts(book) == ["One", "First.", "Two", "Second."]

@@ -8,11 +8,18 @@ from email.message import EmailMessage
 import pytest
 
 from tests.support.rows import each_row
-from truespan.errors import SourceEncrypted, SourceRefused, SourceUnsafe, SourceUnsupported
+from truespan.errors import (
+    SourceEncrypted,
+    SourceRefused,
+    SourceTooLarge,
+    SourceUnsafe,
+    SourceUnsupported,
+)
 from truespan.parsing import load
+from truespan.parsing.mail import MAX_ATTACHMENTS, MAX_MESSAGES
 from truespan.parsing.members import list_members, read_members
 from truespan.types.metadata import check_metadata
-from truespan.types.source import DocumentOptions, Member, ParseOptions
+from truespan.types.source import DocumentOptions, Member, ParseOptions, Refusal
 
 HEAD = (
     b"Message-ID: <lamp.7@quay.example>\nIn-Reply-To: <lamp.6@quay.example>\n"
@@ -332,3 +339,20 @@ def test_broken_messages_do_not_stop_the_others() -> None:
     refused = [member.refusal is not None for member in members_of("a.mbox", box)]
 
     assert refused == [False, True, False]
+
+
+def test_attachments_and_messages_are_limited() -> None:
+    message = alternative("See below.", "<p>See below.</p>")
+    for number in range(MAX_ATTACHMENTS + 3):
+        message.add_attachment("Text", filename=f"{number}.txt")
+    data = bytes(message)
+
+    found = list_members("a.eml", data, DocumentOptions()).members
+    assert len(found) == 1 + MAX_ATTACHMENTS + 1
+    last = found[-1]
+    assert (last.name, last.data) == ("3 further attachments", b"")
+    assert last.refusal == Refusal("SourceTooLarge", "The message has 203; the first 200 are read.")
+    assert texts_of(data)[0].endswith("199.txt, and 3 more")
+    mailbox = b"From a@b.example Mon Nov 16 09:30:00 2026\nFrom: a@b.example\n\nText\n\n"
+    with pytest.raises(SourceTooLarge, match="100001 messages"):
+        list_members("a.mbox", mailbox * (MAX_MESSAGES + 1), DocumentOptions())

@@ -19,13 +19,19 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from functools import partial
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import SourceEncrypted, SourceNotText, SourceRefused, SourceUnsafe
+from truespan.errors import (
+    SourceEncrypted,
+    SourceNotText,
+    SourceRefused,
+    SourceTooLarge,
+    SourceUnsafe,
+)
 from truespan.parsing.clean import clean
 from truespan.parsing.detect import decode, decode_declared, is_archive, supported
 from truespan.parsing.html import load_html
@@ -38,6 +44,10 @@ from truespan.types.text import Block, BlockKind, Loaded, Properties
 if TYPE_CHECKING:
     _Part = Message[Any, Any]
 
+MAX_ATTACHMENTS = 200
+"""Maximum number of attachments of a message that are read."""
+MAX_MESSAGES = 100_000
+"""Maximum number of messages of a mailbox."""
 _MOST_LEVELS = 30
 _LONGEST_HEADER = 1000
 _MOST_ADDRESSES = 50
@@ -94,6 +104,9 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
     starts = starts or [found.span() for found in _ANY_SEPARATOR.finditer(data)]
     if not starts:
         raise SourceNotText(name, advice="A mailbox begins with a line such as 'From ...'.")
+    if len(starts) > MAX_MESSAGES:
+        advice = f"It has {len(starts)} messages; split it into files of at most {MAX_MESSAGES}."
+        raise SourceTooLarge(name, advice=advice)
     ends = [start for start, _ in starts[1:]] + [len(data)]
     seen: Counter[str] = Counter()
     copies: set[bytes] = set()
@@ -340,6 +353,8 @@ class _Reader(Struct):
             self._add(Block(BlockKind.HEADING, headers.subject))
         lines = headers.lines()
         if names:
+            further = len(names) - MAX_ATTACHMENTS
+            names[MAX_ATTACHMENTS:] = [f"and {further} more"] if further > 0 else []
             lines.append(f"Attachments: {', '.join(names)}")
         self._add(Block(BlockKind.PARAGRAPH, "\n".join(lines)))
         self._read_part(message, level)
@@ -639,10 +654,8 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
     seen: Counter[str] = Counter()
     folder = f"{parent.removesuffix('.eml')}/" if parent else ""
     declared = {"metadata": headers.to_metadata("message")}
-    for part in _all_leaves(message, 0):
-        name = _attached_name(part)
-        if not name:
-            continue
+    attached = ((part, name) for part in _all_leaves(message, 0) if (name := _attached_name(part)))
+    for part, name in islice(attached, MAX_ATTACHMENTS):
         ending = "" if supported(name) else _ENDINGS.get(part.get_content_type(), "")
         if not supported(f"{name}{ending}") or is_archive(f"{name}{ending}"):
             yield None
@@ -653,6 +666,12 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
             number = seen[name.lower()]
             name = f"{stem} ({number}).{last}" if dot else f"{name} ({number})"
         yield Member(f"{folder}{name}", _content(part), ending, declared, parent)
+    if further := sum(1 for _ in attached):
+        advice = (
+            f"The message has {MAX_ATTACHMENTS + further}; the first {MAX_ATTACHMENTS} are read."
+        )
+        refusal = Refusal(SourceTooLarge.__name__, advice)
+        yield Member(f"{folder}{further} further attachments", parent=parent, refusal=refusal)
 
 
 def _all_leaves(part: _Part, level: int) -> Iterator[_Part]:

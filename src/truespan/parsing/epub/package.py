@@ -153,7 +153,9 @@ def read_package(files: BookFiles) -> Package:
     items = {item.id: item for item in reversed(listed)}
     # Each page once, in reading order; auxiliary pages stay in place.
     ids = dict.fromkeys(element.get("idref", "") for element in _find_all(root, "itemref"))
-    spine = tuple(_find_readable(items.get(id), items) for id in ids)
+    pages = [(id, _find_readable(items.get(id), items)) for id in ids]
+    # A page under many ids is one page: read for each of them it could be made to fill the memory.
+    spine = tuple({(page and page.member) or id: page for id, page in pages}.values())
     _refuse_encrypted(files, {item.member for item in spine if item})
     navigation = next((item.member for item in items.values() if "nav" in item.properties), None)
     cover = next((item for item in items.values() if "cover-image" in item.properties), None)
