@@ -7,6 +7,8 @@ chunks, in every chunking. That is all that a reader who is at that sentence can
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from msgspec.structs import replace
 
@@ -32,20 +34,38 @@ CHUNKINGS = [
 ]
 
 
-def read(name: str, data: bytes, *, divide_tables: bool) -> Document:
-    canonical = assemble(load(name, data).blocks, divide_tables=divide_tables)
-    return Document(canonical, tuple(split_sentences(canonical)))
+@dataclass(frozen=True)
+class ReadFile(Document):
+    """A file as it is stored."""
+
+    listed: frozenset[str]
+    """The names in lists of what lies ahead, which no reader comes to."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return find_names(self.text)
+
+    @property
+    def end(self) -> int:
+        """Where those lists begin."""
+        places = list(zip(self.canonical.starts, self.canonical.places, strict=True))
+        return contents_start(places) or len(self.text)
 
 
-def find_contents(doc: Document) -> int:
-    """Return where the lists of what lies ahead begin, which no reader comes to."""
-    places = list(zip(doc.canonical.starts, doc.canonical.places, strict=True))
-    return contents_start(places) or len(doc.text)
+def find_names(text: str) -> frozenset[str]:
+    return frozenset(name.lower() for name in NAME.findall(text))
 
 
-def count_common(first: Document, second: Document) -> int:
-    """Return how many sentences at the beginning of two documents have the same text."""
-    count, end = 0, min(find_contents(first), find_contents(second))
+def read(name: str, data: bytes, *, divide_tables: bool) -> ReadFile:
+    blocks = load(name, data).blocks
+    canonical = assemble(blocks, divide_tables=divide_tables)
+    listed = "\n".join(block.text for block in blocks if block.is_contents)
+    return ReadFile(canonical, tuple(split_sentences(canonical)), find_names(listed))
+
+
+def count_common(first: ReadFile, second: ReadFile) -> int:
+    """Return how many sentences at the beginning of two files have the same text."""
+    count, end = 0, min(first.end, second.end)
     for left, right in zip(first.sentences, second.sentences, strict=False):
         if max(left.start, right.start) >= end:
             break
@@ -87,19 +107,13 @@ def shown_of(doc: Document, count: int) -> dict[str, object]:
     }
 
 
-def lost_names(pair: Pair, first: Document, second: Document, count: int) -> list[str]:
-    """Return the names of units of the head that only one of the files has where both should.
+def lost_names(pair: Pair, first: ReadFile, second: ReadFile, count: int) -> list[str]:
+    """Return the names of units of the head that are not among the common sentences.
 
     The last unit may go on in the tail. Lists of what lies ahead come at the end of a text.
     """
-    read_by = first.text[: first.sentences[count - 1].end] if count else ""
-    common = {name.lower() for name in NAME.findall(read_by)}
-    texts, lists = [], []
-    for doc in (first, second):
-        listed = doc.text[find_contents(doc) :]
-        texts.append({name.lower() for name in NAME.findall(doc.text)})
-        lists.append({name.lower() for name in NAME.findall(listed)})
-    shown = (texts[0] | texts[1]) - common - (lists[0] & lists[1])
+    common = find_names(first.text[: first.sentences[count - 1].end] if count else "")
+    shown = (first.names | second.names) - common - (first.listed & second.listed)
     return [name for name in pair.names[:-1] if name in shown]
 
 

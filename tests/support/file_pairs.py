@@ -134,7 +134,7 @@ def draw_pair(form: FileFormat, seed: int) -> Pair:
 
 
 def _join(between: str) -> Callable[[Sequence[str]], bytes]:
-    return lambda units: (between.join(units) + "\n").encode()
+    return lambda units: (between.join(units) + "\n" * (len(units) % 2)).encode()
 
 
 # Plain text and Markdown
