@@ -7,24 +7,19 @@ chunks, in every chunking. That is all that a reader who is at that sentence can
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from msgspec.structs import replace
 
 from tests.laws.examples import in_test_or_prove
 from tests.laws.texts import Document, measure
 from tests.promises import proves
-from tests.support.file_pairs import FORMATS, NAME, Pair, draw_pair
+from tests.support.file_pairs import FORMATS, Pair, draw_pair
+from tests.support.read_files import ReadFile, count_common, find_names, read_file
 from truespan.errors import SourceEmpty
-from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.draft import make_chunks
-from truespan.parsing import load
-from truespan.parsing.sentences import split_sentences
 from truespan.types.chunk import NewChunk
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW
-from truespan.types.text import contents_start
 
 PAIRS = in_test_or_prove(8, 1500)
 """Number of pairs of each format."""
@@ -32,53 +27,6 @@ CHUNKINGS = [
     replace(profile, whole_rows=True)
     for profile in (WINDOW, SENTENCES, TOKENS, replace(WINDOW, size=160, overlap=30))
 ]
-
-
-@dataclass(frozen=True)
-class ReadFile(Document):
-    """A file as it is stored."""
-
-    listed: frozenset[str]
-    """The names in lists of what lies ahead, which no reader comes to."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        return find_names(self.text)
-
-    @property
-    def end(self) -> int:
-        """Where those lists begin."""
-        places = list(zip(self.canonical.starts, self.canonical.places, strict=True))
-        return contents_start(places) or len(self.text)
-
-
-def find_names(text: str) -> frozenset[str]:
-    return frozenset(name.lower() for name in NAME.findall(text))
-
-
-def read(name: str, data: bytes, *, divide_tables: bool) -> ReadFile:
-    blocks = load(name, data).blocks
-    canonical = assemble(blocks, divide_tables=divide_tables)
-    listed = "\n".join(block.text for block in blocks if block.is_contents)
-    return ReadFile(canonical, tuple(split_sentences(canonical)), find_names(listed))
-
-
-def count_common(first: ReadFile, second: ReadFile) -> int:
-    """Return how many sentences at the beginning of two files have the same text."""
-    count, end = 0, min(first.end, second.end)
-    for left, right in zip(first.sentences, second.sentences, strict=False):
-        if max(left.start, right.start) >= end:
-            break
-        before, texts = [], []
-        for doc, item in ((first, left), (second, right)):
-            texts.append(doc.text[item.start : item.end])
-            before.append(doc.text[doc.sentences[count - 1].end if count else 0 : item.start])
-        # The indentation of a sentence is its own.
-        indented = before[0] != before[1] and before[0].rstrip(" \t") == before[1].rstrip(" \t")
-        if texts[0] != texts[1] or indented:
-            break
-        count += 1
-    return count
 
 
 def settled_chunks(doc: Document, count: int) -> list[list[NewChunk]]:
@@ -125,7 +73,8 @@ def test_nothing_that_follows_changes_what_a_loader_makes(name: str) -> None:
         pair = draw_pair(form, seed)
         try:
             first, second = (
-                read(name, data, divide_tables=seed % 4 > 0) for data in (pair.first, pair.second)
+                read_file(name, data, divide_tables=seed % 4 > 0)
+                for data in (pair.first, pair.second)
             )
         except SourceEmpty:
             continue

@@ -15,6 +15,8 @@ from tests.laws.examples import examples, in_test_or_prove
 from tests.promises import proves
 from tests.support import lookahead
 from tests.support.crash_process import library
+from tests.support.file_pairs import FORMATS, draw_pair
+from tests.support.read_files import count_common, read_file
 from tests.support.reading_worlds import (
     CHUNKINGS,
     Stopped,
@@ -171,6 +173,34 @@ def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, for
             wrong.append(f"{pair}: {shown or 'differs'}")
 
     assert wrong == []
+
+
+OTHER_FORMATS = (
+    *("a.py", "a.go", "plain.csv", "a.xlsx", "a.ods", "list.json", "a.jsonl", "a.ipynb", "a.odt"),
+    *("a.pptx", "a.odp", "a.rtf", "a.eml"),
+)
+
+
+@proves("reading.non-interference", "reading.every-surface")
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_no_other_end_of_a_file_changes_what_readers_get(tmp_path: Path, name: str) -> None:
+    here = place(tmp_path, defaults="recommended")
+    path, compared = here.folder / name, 0
+    for seed in range(in_test_or_prove(2, 40)):
+        pair, world = draw_pair(FORMATS[name], seed), here.library.create_world(f"world {seed}")
+        contents = (pair.first, pair.second)
+        last = count_common(*(read_file(name, data, divide_tables=True) for data in contents)) - 1
+        sids = sorted({0, last // 2, last}) if last >= 0 else []
+        given: list[dict[int, list[str]]] = []
+        for data in contents:
+            path.write_bytes(data)
+            world.ingest(str(path), kind="book", title="A book", language="en")
+            readers = readers_at(world, sids, "1")
+            given.append({sid: answers(reader, QUERIES[-1:]) for sid, reader in readers.items()})
+        assert given[0] == given[1], f"{name}, seed {seed}"
+        compared += len(sids)
+
+    assert compared
 
 
 @proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")

@@ -25,6 +25,7 @@ from tests.laws.texts import (
     sentence_profiles,
     token_profiles,
     window_profiles,
+    workbooks,
 )
 from tests.promises import proves
 from tests.support.reading_worlds import (
@@ -154,6 +155,15 @@ def test_chunks_of_sentences_and_their_tail_are_what_cutting_the_read_part_gives
 @lawful
 @given(doc=DOCUMENTS, profile=token_profiles(), limit=LIMITS)
 def test_chunks_of_tokens_and_their_tail_are_what_cutting_the_read_part_gives(
+    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+) -> None:
+    assert_tails(world, doc, profile, limit)
+
+
+@proves("reading.tail")
+@lawful
+@given(doc=workbooks(), profile=window_profiles() | token_profiles(), limit=LIMITS)
+def test_sheets_and_their_tail_are_what_cutting_the_read_part_gives(
     world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)

@@ -196,11 +196,21 @@ DOCUMENTS = documents() | structured_documents()
 
 @st.composite
 def workbooks(draw: st.DrawFn) -> Document:
-    """Make documents whose chapters are sheets: all pages are rows, and the first is at 0."""
+    """Make documents whose chapters are sheets, which begin after white space.
+
+    All pages are rows, and the first is at 0.
+    """
     doc = draw(documents())
-    rows = {start.offset: start.page - 1 for start in doc.canonical.pages} | {0: 0}
+    whole, text = doc.canonical, doc.text
+    rows = {start.offset: start.page - 1 for start in whole.pages} | {0: 0}
     pages = tuple(PageStart(offset, row, "row A:C") for offset, row in sorted(rows.items()))
-    return Document(replace(doc.canonical, pages=pages), doc.sentences)
+    sheets = [
+        (start, place)
+        for start, place in zip(whole.starts, whole.places, strict=True)
+        if not start or text[start - 1] in " \n"
+    ]
+    starts, places = zip(*sheets, strict=True) if sheets else ((), ())
+    return Document(replace(whole, starts=starts, places=places, pages=pages), doc.sentences)
 
 
 MODES = st.sampled_from(OverlapMode)

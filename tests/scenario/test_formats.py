@@ -88,3 +88,22 @@ def test_a_folder_of_many_formats_is_found_with_its_places(tmp_path: Path) -> No
         found[word] = (best.source, best.chapter, best.location)
     assert found == FOUND
     assert world.ingest(str(folder)).unchanged == len(FILES) + 1
+
+
+@proves("loader.sheets")
+def test_a_figure_is_found_in_the_sheet_and_cells_it_is_from(tmp_path: Path) -> None:
+    here = place(tmp_path, defaults="recommended")
+    world = here.library.create_world("world")
+    months = ("January", "February", "March", "April", "May")
+    tables = {
+        month: sheet(rows([["City", "Sold"], [f"Bergen {month}", number]], top=number + 1))
+        for number, month in enumerate(months)
+    }
+    path = here.folder / "sales.xlsx"
+    path.write_bytes(xlsx(tables))
+    world.ingest(str(path))
+
+    for number, month in enumerate(months, 1):
+        best = world.search(f"Bergen {month}", top_k=1).results[0]
+        assert (best.chapter, best.location) == (month, f"A{number}:B{number + 1}")
+        assert f"Bergen {month}" in best.text
