@@ -8,6 +8,7 @@ import re
 from typing import Any, TypeVar, Unpack
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.errors import (
     ChunkNotFound,
@@ -45,7 +46,7 @@ from truespan.types.reading import (
     StoredImage,
     wanted_image,
 )
-from truespan.types.request import DEFAULT_VERSION, FilterArguments, check_whole
+from truespan.types.request import DEFAULT_VERSION, Defaults, FilterArguments, check_whole
 from truespan.types.scope import Scope, Verb
 from truespan.types.source import LabelArguments
 from truespan.world_access import WorldAccess
@@ -67,7 +68,7 @@ class Documents(Struct, frozen=True):
     def list(self) -> list[Document]:
         """Return the world's documents, by number."""
         scope = self._access.readable_scope()
-        return self._access.components.store.documents(scope) if scope else []
+        return self._name(scope, self._access.components.store.documents(scope)) if scope else []
 
     def find(
         self,
@@ -98,7 +99,7 @@ class Documents(Struct, frozen=True):
             return query.page(())
 
         def read() -> DocumentPage:
-            documents = store.documents(scope)
+            documents = self._name(scope, store.documents(scope))
             if filters:
                 catalog = store.document_catalog(scope, self._access.record())
                 return query.page(documents, catalog)
@@ -171,6 +172,17 @@ class Documents(Struct, frozen=True):
             total, chunks = store.list_chunks(
                 scope, revision.ref, first=first, count=LAST_FIRST if count is None else count
             )
+            if self._follows_contract():
+                chunks = [
+                    replace(
+                        chunk,
+                        content=chunk.text,
+                        start_char=chunk.start,
+                        end_char=chunk.end,
+                        space_id=scope.world,
+                    )
+                    for chunk in chunks
+                ]
             return ChunkPage(
                 *(document.number, revision.doc_id, revision.title, revision.name, revision.path),
                 *(revision.ref.revision, revision.source_hash, revision.text_hash),
@@ -217,9 +229,10 @@ class Documents(Struct, frozen=True):
         """
         scope, key = self._access.readable_scope(), ChunkId(chunk_id)
         found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
-        if key not in found:
+        if key not in found or scope is None:
             raise ChunkNotFound(chunk_id)
-        return found[key]
+        record = found[key]
+        return replace(record, space_id=scope.world) if self._follows_contract() else record
 
     def metadata(self, reference: str | int) -> dict[str, Any]:
         """Return a document's derived metadata: title, authors, dates, keywords, outline.
@@ -308,9 +321,19 @@ class Documents(Struct, frozen=True):
         if len(found) != 1 and name.isprintable():
             # PostgreSQL refuses to search for some characters; such ids are compared below.
             found = store.documents(scope, named=[name])
-        if len(found) == 1:
-            return scope, found[0]
-        document = document_references(store.documents(scope)).find_one(name)
-        if document is None:
-            raise DocumentNotFound(name)
-        return scope, document
+        if len(found) != 1:
+            document = document_references(store.documents(scope)).find_one(name)
+            if document is None:
+                raise DocumentNotFound(name)
+            found = [document]
+        return scope, self._name(scope, found)[0]
+
+    def _follows_contract(self) -> bool:
+        return self._access.record().defaults is Defaults.CONTRACT
+
+    def _name(self, scope: Scope, documents: builtins.list[Document]) -> builtins.list[Document]:
+        """Return documents with the names that only `contract` worlds use."""
+        if not documents or not self._follows_contract():
+            return documents
+        named = {name: getattr(scope.profile, name) for name in ("provider", "model", "dimensions")}
+        return [replace(document, **named, space_id=scope.world) for document in documents]

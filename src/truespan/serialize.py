@@ -183,6 +183,9 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
         shown["chunk_type"] = chunk.kind
         shown |= members(chunk, "tokens", "text_hash", "dedupe_hash", "figure")
         shown["text"] = chunk.data.decode() if intact else None
+        if record.space_id is not None:
+            shown["content"] = shown["text"]
+            shown |= {"startChar": chunk.start, "endChar": chunk.end, "space_id": record.space_id}
     return shown
 
 

@@ -133,6 +133,8 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
         "parent_chunk_id", "parent_chunk_local_index", "fused", "rerank", "source_url",
         "address", "path",
         "language", "version", "tags", "metadata", "match",
+        # In contract worlds only.
+        "content", "start_char", "end_char", "space_id",
     }  # fmt: skip
     assert passage.source == "a.txt"
     assert passage.source_url == passage.path == "world/a.txt"

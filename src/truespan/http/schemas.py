@@ -482,6 +482,12 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
     """Whether it is an upload, and not a file of the server."""
     manifest: bool
     """Whether a manifest named it."""
+    provider: str | UnsetType = UNSET
+    """Of its embedding model. This member and the following are there in `contract` worlds only."""
+    model: str | UnsetType = UNSET
+    dimensions: int | UnsetType = UNSET
+    space_id: str | UnsetType = UNSET
+    """The id of the world."""
 
 
 class DocumentList(Struct, frozen=True, kw_only=True):
@@ -704,6 +710,12 @@ class ChunkDetail(Struct, frozen=True, kw_only=True):
     dedupe_hash: str | UnsetType | None = UNSET
     figure: FigureMark | UnsetType | None = UNSET
     text: str | UnsetType | None = UNSET
+    content: str | UnsetType | None = UNSET
+    """The same as `text`. This member and the following are there in `contract` worlds only."""
+    startChar: int | UnsetType = UNSET  # noqa: N815
+    endChar: int | UnsetType = UNSET  # noqa: N815
+    space_id: str | UnsetType = UNSET
+    """The id of the world."""
 
 
 class DomainList(Struct, frozen=True, kw_only=True):
@@ -872,15 +884,19 @@ def conversation_detail(conversation: Conversation) -> ConversationDetail:
 
 def document_entry(document: Document) -> DocumentEntry:
     """Convert a document. Where on the server its file is, is for the operator only."""
-    *names, _visible, _status, _revision, _uploaded, _manifest = DocumentEntry.__struct_fields__
-    values = members(document, *names)
-    values["path"] = document.shown_path
-    values["uploaded"] = document.path.startswith(UPLOAD)
-    values["manifest"] = bool(document.origin)
-    values["status"], values["revision"] = document.status, document.active
+    computed = {
+        "path": document.shown_path,
+        "visible": document.active is not None,
+        "status": document.status,
+        "revision": document.active,
+        "uploaded": document.path.startswith(UPLOAD),
+        "manifest": bool(document.origin),
+    }
+    others = (name for name in DocumentEntry.__struct_fields__ if name not in computed)
+    values = members(document, *others) | computed
     values["tags"] = list(document.tags)
     values["metadata"] = read_metadata(document.metadata)
-    return DocumentEntry(**values, visible=document.active is not None)
+    return DocumentEntry(**values)
 
 
 def document_list(documents: Documents, query: DocumentQuery) -> DocumentList:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TypeAlias
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
@@ -24,6 +25,7 @@ from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
     count_funnel,
+    follows_contract,
     ranks_boilerplate_last,
     renders_tables,
 )
@@ -121,16 +123,19 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             attempt.warnings.append(LOW_FLOOR)
         counted, scope = attempt.fetched.down_to(best.last), attempt.scope
         known = {found.chunk.chunk_id: found for found in best.found}
+        contract = follows_contract(attempt.world)
         passages = tuple(
-            _passage(part, known[part.chunk_id], scope) for part in attempt.chunks if scope
+            _passage(part, known[part.chunk_id], scope, contract=contract)
+            for part in attempt.chunks
+            if scope
+        )
+        context = render(
+            (part for part in passages if part.chunk_type is not ChunkKind.FIGURE), tables=tables
         )
         result = SearchResult(
             world=world.id,
             results=passages,
-            context=render(
-                (part for part in passages if part.chunk_type is not ChunkKind.FIGURE),
-                tables=tables,
-            ),
+            context=context,
             requested_k=request.top_k,
             effective_k=k,
             floor=request.floor,
@@ -142,6 +147,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             rerank=attempt.rerank,
             mode=attempt.mode,
             defaults=attempt.world.defaults,
+            chunk_text=context if contract else UNSET,
         )
     count_funnel(trace, result.funnel, result.skipped)
     return result
@@ -352,7 +358,7 @@ def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Ve
     return [replace(found[chunk_id], rerank=best[chunk_id].rerank) for chunk_id in order]
 
 
-def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
+def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) -> Passage:
     """Return what is shown of a chunk: all of it, one sentence, or more than it holds."""
     chunk, document, labels = found.chunk, found.document, part.labels
     figure = chunk.figure
@@ -393,4 +399,8 @@ def _passage(part: Visible, found: Verified, scope: Scope) -> Passage:
         version=labels.version,
         tags=labels.tags,
         metadata=labels.metadata,
+        content=part.text if contract else UNSET,
+        start_char=part.start if contract else UNSET,
+        end_char=part.end if contract else UNSET,
+        space_id=scope.world if contract else UNSET,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, field
 
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
@@ -55,6 +55,12 @@ class Passage(SourceLabels, frozen=True):
     """How a reranker moved it; None if none scored it."""
     match: Match | None = None
     """What in it matches the query; None unless the request asks for it."""
+    content: str | UnsetType = UNSET
+    """The same as `text`. This member and the following are there in `contract` worlds only."""
+    start_char: int | UnsetType = field(default=UNSET, name="startChar")
+    end_char: int | UnsetType = field(default=UNSET, name="endChar")
+    space_id: str | UnsetType = UNSET
+    """The id of the world."""
 
 
 class Notice(Struct, frozen=True):
@@ -114,6 +120,8 @@ class SearchResult(Struct, frozen=True):
     """How was searched."""
     defaults: Defaults = Defaults.CONTRACT
     """The defaults of the world."""
+    chunk_text: str | UnsetType = UNSET
+    """The same as `context`, in `contract` worlds only."""
 
 
 class WhyNot(StrEnum):

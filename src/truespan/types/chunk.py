@@ -299,6 +299,8 @@ class ChunkRecord(Struct, frozen=True):
     intact: bool
     labels_intact: bool
     changes: int = -1
+    space_id: str | None = None
+    """The id of its world, in `contract` worlds."""
 
     def is_intact(self) -> bool:
         """Say whether all that is known of the chunk is what was written."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from truespan.errors import DocumentAmbiguous
 from truespan.types.chunk import FigureRecord, NewChunk
@@ -192,6 +192,12 @@ class Document(Struct, frozen=True, gc=False):
     """Whether labels or metadata do not match their checksum, so that they cannot be believed."""
     shown_path: str = ""
     """What results show of its path: from the folder that was ingested on; an upload's name."""
+    provider: str | UnsetType = UNSET
+    """Of its embedding model. This member and the following are there in `contract` worlds only."""
+    model: str | UnsetType = UNSET
+    dimensions: int | UnsetType = UNSET
+    space_id: str | UnsetType = UNSET
+    """The id of the world."""
 
     @property
     def status(self) -> DocumentStatus:

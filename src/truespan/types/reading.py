@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from truespan.errors import InvalidSettings
 from truespan.types.chunk import (
@@ -202,6 +203,12 @@ class ListedChunk(Struct, frozen=True):
     figure: FigureMark | None
     intact: bool
     text: str | None
+    content: str | UnsetType | None = UNSET
+    """The same as `text`. This member and the following are there in `contract` worlds only."""
+    start_char: int | UnsetType = msgspec.field(default=UNSET, name="startChar")
+    end_char: int | UnsetType = msgspec.field(default=UNSET, name="endChar")
+    space_id: str | UnsetType = UNSET
+    """The id of the world."""
 
 
 class RevisionChunks(PageHead, frozen=True):
