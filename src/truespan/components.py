@@ -30,8 +30,7 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
-from truespan.retrieval.model_check import ModelCheck
-from truespan.retrieval.recent_queries import RecentQueries
+from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.chunk import Vector

@@ -2,17 +2,23 @@
 
 A provider may swap the model behind a name, and another model of the same dimensions gives vectors
 that fit and mean nothing. Every world stores the vectors of a few known texts (`PROBES`). One of
-them is embedded again after the first query of a process, and then every few minutes.
+them is embedded again after the first query of a process, and then every few minutes. The vectors
+of queries are stored after that, and used from memory before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct, field
+
+from truespan.errors import StorageFull, StoreBusy
 from truespan.protocols import Clock, Embedder
+from truespan.types.chunk import QueryEntry, Vector
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
 
@@ -73,3 +79,74 @@ class ModelCheck:
         if probes:
             names = sorted(probes)
             check_probe(embedder, clock, probes, names[turn % len(names)])
+
+
+MAX_RECENT = 256
+"""Maximum number of query vectors of a world that wait for their model, or for the store."""
+
+
+class _Recent(Struct):
+    waiting: dict[str, QueryEntry] = field(default_factory=dict)
+    """Those whose model has not been confirmed since."""
+    confirmed: dict[str, QueryEntry] = field(default_factory=dict)
+    """Those that can be written."""
+
+
+class RecentQueries:
+    """Query vectors that this process has and the store does not have yet, by world and generation.
+
+    That of a remote model waits until the model has been confirmed since, and any of them while
+    other writers keep the store busy. Threads may share one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._worlds: dict[tuple[WorldId, int], _Recent] = {}
+
+    def find(self, scope: Scope, key: str, *, now: float, ttl: float) -> Vector | None:
+        """Return a vector that is strictly younger than `ttl`, as the store does."""
+        with self._lock:
+            recent = self._worlds.get((scope.world, scope.generation.number))
+            found = recent and (recent.waiting.get(key) or recent.confirmed.get(key))
+        return found.vector if found and 0 <= now - found.embedded_at < ttl else None
+
+    def waiting(self, scope: Scope) -> list[QueryEntry]:
+        """Return the vectors that the next confirmation of their model covers."""
+        with self._lock:
+            recent = self._worlds.get((scope.world, scope.generation.number))
+            return [*recent.waiting.values()] if recent else []
+
+    def add(self, scope: Scope, entries: Iterable[QueryEntry], *, confirmed: bool) -> None:
+        """Keep vectors until they are written; of too many, the oldest are dropped."""
+        with self._lock:
+            recent = self._worlds.setdefault((scope.world, scope.generation.number), _Recent())
+            chosen = recent.confirmed if confirmed else recent.waiting
+            for entry in entries:
+                recent.waiting.pop(entry.key, None)
+                chosen[entry.key] = entry
+            for key in [*chosen][: max(len(chosen) - MAX_RECENT, 0)]:
+                del chosen[key]
+
+    def discard_waiting(self, scope: Scope) -> None:
+        """Drop the vectors whose model turned out to be another one."""
+        with self._lock:
+            if recent := self._worlds.get((scope.world, scope.generation.number)):
+                recent.waiting.clear()
+
+    def write(self, store: Store, scope: Scope, now: float) -> None:
+        """Write confirmed vectors to the store, unless it is full or busy: nothing waits for it."""
+        world = scope.world, scope.generation.number
+        with self._lock:
+            recent = self._worlds.get(world)
+            entries = [*recent.confirmed.values()] if recent else []
+        if not entries:
+            return
+        with suppress(StorageFull, StoreBusy):
+            store.cache_queries(scope, entries, now=now)
+            with self._lock:
+                recent = self._worlds.get(world, _Recent())
+                for entry in entries:
+                    if recent.confirmed.get(entry.key) is entry:
+                        del recent.confirmed[entry.key]
+                if not recent.waiting and not recent.confirmed:
+                    self._worlds.pop(world, None)

@@ -19,8 +19,7 @@ from truespan.errors import (
 )
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
-from truespan.retrieval.model_check import ModelCheck
-from truespan.retrieval.recent_queries import RecentQueries
+from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
