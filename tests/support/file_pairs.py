@@ -129,6 +129,9 @@ def draw_pair(form: FileFormat, seed: int) -> Pair:
     if form.starts and rng.random() < 0.3:
         head.insert(0, rng.choice(form.starts))
     tails = draw_units(0) if rng.random() < 0.5 else [], draw_units(1)
+    # The tails differ from their first unit on.
+    while tails[0] and not NAME.search(repr(tails[0][0])):
+        del tails[0][0]
     first, second = (form.write([*head, *tail]) for tail in tails)
     return Pair(form.name, tuple(head), first, second)
 

@@ -89,6 +89,10 @@ def test_text_above_a_table_and_lines_that_are_no_table_stay_text() -> None:
         "a | b | c\n1 | 2\n1 | 2 | 3 | 4\n1 | 2 | 3 | 4 | 5",
         1,
     )
+    titled = load("x.csv", b"Fares, May\n\nfrom;to;fee\nA;B;4,5\n").blocks
+    assert [(each.text, each.header_rows) for each in titled] == [
+        ("Fares | May", 0), ("from | to | fee\nA | B | 4,5", 1),
+    ]  # fmt: skip
     prose = "Hello, world, here I am.\nno comma here\nthe third"
     lines = block("x.csv", prose)
     assert (lines.text, lines.header_rows) == (prose, 0)

@@ -63,9 +63,13 @@ class Dialect(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The rows of a file: those above the table, its header if it has one, and the rest."""
+    """The rows of a file: those above the table, its header if it has one, and the rest.
+
+    `earlier` are rows with several cells by another delimiter, such as a title with a comma.
+    """
 
     above: list[Row]
+    earlier: list[list[Row]]
     header: Row | None
     rows: list[Row]
 
@@ -76,7 +80,8 @@ def load_delimited(name: str, data: bytes, *, tabs: bool = False) -> Loaded:
     table = read_table(name, data, tabs=tabs)
     above = [Row(row.line, [cell for cell in row.cells if cell.strip()]) for row in table.above]
     rows = [table.header, *table.rows] if table.header else table.rows
-    found = (_to_block(above, 0), _to_block(rows, int(table.header is not None)))
+    earlier = (_to_block(part, int(_is_header(part))) for part in table.earlier)
+    found = (_to_block(above, 0), *earlier, _to_block(rows, int(table.header is not None)))
     return Loaded(tuple(filter(None, found)))
 
 
@@ -101,16 +106,17 @@ def read_table(name: str, data: bytes, *, tabs: bool = False) -> Table:
     dialect: Dialect | None = None
     if hint := _HINT.match(text):
         text, dialect = text[hint.end() :], Dialect(hint[1])
-    reader = _RowReader(text, dialect, tabs=tabs)
-    rows = [
-        row._replace(line=row.line + 1) if hint else row
-        for row in reader.read()
-        if any(map(str.strip, row.cells))
-    ]
+    reader = _RowReader(text, dialect, first=2 if hint else 1, tabs=tabs)
+    rows = [row for row in reader.read() if any(map(str.strip, row.cells))]
     first = next((at for at, row in enumerate(rows) if _width(row) > 1), len(rows))
-    above, rows = rows[:first], rows[first:]
-    header = rows[0] if _is_header(rows) else None
-    return Table(above, header, rows[1:] if header else rows)
+    parts: list[list[Row]] = [[]]
+    for row in rows[first:]:
+        if parts[-1] and row.line in reader.decided:
+            parts.append([])
+        parts[-1].append(row)
+    *earlier, last = parts
+    header = last[0] if _is_header(last) else None
+    return Table(rows[:first], earlier, header, last[1:] if header else last)
 
 
 def decode_table(name: str, data: bytes) -> str:
@@ -131,11 +137,11 @@ def decode_table(name: str, data: bytes) -> str:
 class _RowReader:
     """Reads rows one after the other, and finds out on the way how cells are divided and quoted."""
 
-    def __init__(self, text: str, dialect: Dialect | None, *, tabs: bool) -> None:
+    def __init__(self, text: str, dialect: Dialect | None, *, first: int, tabs: bool) -> None:
         csv.field_size_limit(len(text) + 1000)
         self._lines = io.StringIO(text, newline="").readlines()
         self._dialect = dialect or Dialect(_NO_DELIMITER)
-        self._tabs = tabs
+        self._first, self._tabs = first, tabs
         self._settled = dialect is not None
         """Whether the delimiter is certain."""
         self._may_escape = '\\"' in text
@@ -143,6 +149,8 @@ class _RowReader:
         self._width = 0
         """The number of cells of the last row that is not blank."""
         self._rows: list[Row] = []
+        self.decided: set[int] = set()
+        """The lines that have chosen a delimiter."""
 
     def read(self) -> list[Row]:
         at = 0
@@ -164,7 +172,7 @@ class _RowReader:
                 if other != self._dialect:
                     self._dialect = other
                     return start
-            self._rows.append(Row(start + 1, cells))
+            self._rows.append(Row(start + self._first, cells))
             start = stop
         return end
 
@@ -196,6 +204,7 @@ class _RowReader:
             if not self._settled and _ANY_DELIMITER.search(line):
                 delimiter = find_delimiter(line, self._tabs) or dialect.delimiter
                 if delimiter != dialect.delimiter:
+                    self.decided.add(start + self._first)
                     return Dialect(delimiter)
         self._width = width
         return dialect
