@@ -21,7 +21,7 @@ from truespan.ingest.draft import make_chunks
 from truespan.types.chunk import NewChunk
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW
 
-PAIRS = in_test_or_prove(8, 1500)
+PAIRS = in_test_or_prove(20, 1500)
 """Number of pairs of each format."""
 CHUNKINGS = [
     replace(profile, whole_rows=True)
