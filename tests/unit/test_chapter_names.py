@@ -156,6 +156,7 @@ def test_a_position_tells_chapters_of_one_number_apart() -> None:
         (NESTED, "chapter i", 49, 6), (TWICE, "1", 19, 2),
         # The one that was just read, however often it is said.
         (NESTED, "chapter ii", 39, 3), (NESTED, "chapter iii", 49, 4), (NESTED, "2", 75, 7),
+        (TWICE, "1", 9, 0), (TWICE, "1", 25, 2),
         # Back within the part.
         (NESTED, "chapter i", 45, 2), (NESTED, "chapter i", 99, 6),
         # After all parts it may be any of them.

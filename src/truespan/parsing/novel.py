@@ -22,7 +22,9 @@ MAX_DIGITS = 1 / 200
 MAX_ITEMS = 0.03
 """Maximum share of paragraphs that are items of lists, numbered sections or lines of tables."""
 
-_SPEECH = re.compile(r"""[^\s\d"“”«»][,.!?…—–][”"»’“](?=\s|$|[—–])|(?m:^\s*[—–―-]\s?[A-ZÀ-Þ«¡¿])""")
+_SPEECH = re.compile(
+    r"""[^\s\d"“”«»][,.!?…—–][”"»’“](?=\s|$|[—–])|(?m:^[ \t]*[—–―]\s?[A-ZÀ-Þ«¡¿])"""
+)
 """The end of something said, or a line that a dash begins, as other languages have it."""
 _ITEM = re.compile(
     r"\s*(?:[-*+•‣◦▪]\s|\(?(?:[0-9]{1,3}|[a-zA-Z])[.)]\s|\(?[ivxlc]{1,6}\)|[0-9]+(?:\.[0-9]+)+"

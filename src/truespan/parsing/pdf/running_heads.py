@@ -35,7 +35,7 @@ _TOTAL = r"(?:\s*(?:/|\bof\b|\bvon\b|\bde\b|\bdi\b|\bsur\b|\bиз\b)\s*(?P<total
 _LONE = re.compile(rf"(?i){_MARKS}(?P<page>{_PAGE})?(?P<number>\d{{1,5}}){_TOTAL}{_MARKS}")
 _BESIDE_PAGE = re.compile(rf"(?i){_PAGE}(?P<number>\d{{1,5}})(?!\w)")
 _ROMAN = re.compile(r"m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
-_SEPARATOR = re.compile(r"\s+[|·•–—]\s+")
+_SEPARATOR = re.compile(" [|·•–—] ")
 
 
 class _Key(NamedTuple):
