@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
+from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, place
 from truespan.store.session import BRIEF_WAIT
 from truespan.store.sqlite import SqliteDatabase
@@ -50,6 +51,7 @@ def waits_of(here: Place, request: Callable[[], Any]) -> list[int]:
     return waits
 
 
+@proves("cache.younger-than-a-day")
 def test_search_never_waits_to_write_its_cache_row(here: Place) -> None:
     world = here.world(a__txt=TEXT)
 
@@ -66,6 +68,7 @@ def test_search_never_waits_to_write_its_cache_row(here: Place) -> None:
     assert (kept, here.sql("SELECT count(*) FROM query_cache")) == ([(0,)], [(1,)])
 
 
+@proves("cache.younger-than-a-day")
 def test_read_requests_wait_briefly_at_most(here: Place) -> None:
     world = here.world(a__txt=TEXT)
     world.ingest(here.write("b.txt", TEXT), kind="book")
@@ -83,6 +86,7 @@ def test_read_requests_wait_briefly_at_most(here: Place) -> None:
     assert {wait for each in waits.values() for wait in each} == {0, int(BRIEF_WAIT * 1000)}
 
 
+@proves("repair.missing-chunk")
 def test_marks_of_damage_wait_briefly_at_most(tmp_path: Path) -> None:
     here = place(tmp_path, store="sqlite", index=MemoryIndex())
     world = here.world(a__txt=TEXT)

@@ -10,6 +10,7 @@ import pytest
 from msgspec import Struct
 
 from tests.contract.keyed_parts import KEY, ring_of
+from tests.promises import proves
 from tests.support.providers import Answer, Google, Loopback, Model, Ollama, OpenAi, PassingClock
 from tests.support.providers.embedders import make_embedder
 from tests.support.worlds import Place, WordCounter, place
@@ -57,6 +58,7 @@ def provider(request: pytest.FixtureRequest) -> Provider:
     return request.param
 
 
+@proves("embedding.retries-transient-only")
 def test_ingest_survives_any_request_that_fails_once(provider: Provider, tmp_path: Path) -> None:
     with provider.serve() as server:
         provider.open(tmp_path / "all", server).world(tide__txt=TIDE)
@@ -74,6 +76,7 @@ def test_ingest_survives_any_request_that_fails_once(provider: Provider, tmp_pat
             assert here.library.world("world").status().embedded == 1, f"request {number} failed"
 
 
+@proves("embedding.retries-transient-only")
 def test_reindex_survives_a_first_request_that_fails(provider: Provider, tmp_path: Path) -> None:
     with provider.serve() as server:
         before = provider.open(tmp_path, server)
@@ -86,6 +89,7 @@ def test_reindex_survives_a_first_request_that_fails(provider: Provider, tmp_pat
         assert built.generation == 2
 
 
+@proves("errors.provider-or-index")
 def test_question_does_not_retry_its_first_request(provider: Provider, tmp_path: Path) -> None:
     with provider.serve() as server:
         before = provider.open(tmp_path, server)
@@ -99,6 +103,7 @@ def test_question_does_not_retry_its_first_request(provider: Provider, tmp_path:
         assert len(server.asked) == asked + 1
 
 
+@proves("embedding.mismatch-before-search", "cache.other-model-misses")
 def test_cached_query_under_another_model_is_refused(provider: Provider, tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [{"model": provider.other}, {"dimensions": 32}]
     if provider.kind is OpenAiEmbedder:
