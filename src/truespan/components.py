@@ -30,6 +30,7 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
+from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
@@ -129,6 +130,8 @@ class Components(Struct, frozen=True):
     """Confirms that providers still have the models that worlds were embedded with."""
     recent_queries: RecentQueries = field(default_factory=RecentQueries)
     """Vectors of queries that the store does not have yet."""
+    completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
+    """Finds points that the index has lost."""
     calibration_schedule: CalibrationSchedule = field(default_factory=CalibrationSchedule)
     """When models without a calibration are measured again."""
     fused_weight: float = FUSED_WEIGHT
@@ -198,6 +201,7 @@ class Components(Struct, frozen=True):
             self.model_check,
             self._endpoints_of,
             self.recent_queries,
+            self.completeness,
         )
 
     def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:

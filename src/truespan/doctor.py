@@ -397,8 +397,9 @@ def repair_world(
         repaired = apply_observed_repairs(components.store, components.index, generation, trace)
         deps = replace(IngestJobs(components, generation).deps, trace=trace)
         try:
-            repaired.reembedded = embed_pending(deps, generation, on_progress)
-            trace.count(CounterName.REPAIRS, repaired.reembedded, RepairAction.REEMBEDDED)
+            embedded = embed_pending(deps, generation, on_progress)
+            repaired.reembedded += embedded
+            trace.count(CounterName.REPAIRS, embedded, RepairAction.REEMBEDDED)
         except ProfileMismatch:
             if access.record().generation == kept.generation:
                 raise

@@ -42,6 +42,7 @@
     │   │   └── TextTooLong          one text exceeds the model's input limit
     │   ├── ProviderBadReply       vectors or JSON that cannot be right
     │   ├── IndexUnavailable       retryable
+    │   │   └── IndexIncomplete      points are lost; they are written again
     │   ├── IndexRefused
     │   ├── StoreBusy              another process holds the store; retryable
     │   │   └── StoreUnavailable     its server does not answer
@@ -827,6 +828,17 @@ class ProviderBadReply(ServiceError):
 class IndexUnavailable(_Unavailable):
     code = "index_unavailable"
     advice = "Try again; the index process is restarted on demand."
+
+
+class IndexIncomplete(IndexUnavailable):
+    code = "index_incomplete"
+    advice = (
+        "They are written again from the store in the background, without a provider: try again in "
+        "a moment, or run 'truespan repair'."
+    )
+
+    def __init__(self, missing: int, stored: int) -> None:
+        super().__init__(f"The index lacks {missing} of {stored} chunks that are embedded.")
 
 
 class IndexRefused(ServiceError):

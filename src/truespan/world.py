@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Unpack
 from msgspec.structs import replace
 
 from truespan.components import Components
-from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed, PromotionRefused
+from truespan.errors import (
+    InvalidSettings,
+    JobNotResumable,
+    NotAllowed,
+    OperatorError,
+    PromotionRefused,
+    ServiceError,
+)
 from truespan.observer import Observer, RequestTrace, combine_observers
 from truespan.retrieval.search import Rules, find_candidates, search
 from truespan.retrieval.snapshot import require_world
@@ -174,9 +181,21 @@ class World:
         return World(replace(self.access, components=components))
 
     def status(self) -> WorldStatus:
-        """Return the counts of documents, chunks and repairs."""
+        """Return the counts of documents, chunks and repairs.
+
+        The points in the index are counted too; `missing` is None if the index cannot do that.
+        """
         scope = self.access.readable_scope()
-        return self._components.store.status(scope) if scope else WorldStatus(0, 0, 0, 0, 0, 0, 0)
+        if scope is None:
+            return WorldStatus(0, 0, 0, 0, 0, 0, 0)
+        numbers = self._components.store.status(scope)
+        if not numbers.embedded:
+            return numbers
+        try:
+            missing = max(numbers.embedded - self._components.index.count(scope), 0)
+        except (ServiceError, OperatorError):
+            missing = None
+        return replace(numbers, missing=missing)
 
     def facets(
         self,

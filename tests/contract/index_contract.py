@@ -81,6 +81,19 @@ class IndexContract:
         index.prepare(scope)
         return scope
 
+    def test_count_within_counts_documents_and_the_read_part(self, index: VectorIndex) -> None:
+        scope, other = new_scope(), new_scope()
+        for world in (scope, other):
+            index.prepare(world)
+            index.upsert(world, [point(world, number, leaning(0.5)) for number in range(4)])
+        index.upsert(scope, [point(scope, 9, leaning(0.5), document=2)])
+        narrowed = scope.narrow(documents=[1])
+
+        assert (index.count(scope), index.count_within(scope)) == (5, 5)
+        assert index.count_within(narrowed) == 4
+        assert index.count_within(scope.narrow(documents=[])) == 0
+        assert index.count_within(replace(narrowed, position=1)) == 2
+
     def test_hits_come_best_first_with_the_hash_they_were_embedded_with(self, index, scope):
         points = [point(scope, number, leaning(number / 10)) for number in range(10)]
         index.upsert(scope, points)

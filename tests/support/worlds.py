@@ -270,6 +270,10 @@ class MemoryIndex:
     def count(self, scope: Scope) -> int:
         return len(self._of(scope))
 
+    def count_within(self, scope: Scope) -> int:
+        self.calls.append("count_within")
+        return sum(_within(point, scope) for point in list(self._of(scope).values()))
+
     def drop(self, scope: Scope) -> None:
         self._of(scope).clear()
 

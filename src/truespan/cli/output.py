@@ -620,6 +620,8 @@ def _summary(world: World, numbers: WorldStatus) -> str:
     line = f"{world.name}: {documents}, {chunks} embedded"
     line += f", {numbers.pending} pending" if numbers.pending else ""
     line += f", {numbers.quarantined} quarantined" if numbers.quarantined else ""
+    line += f", {numbers.missing} missing in the index" if numbers.missing else ""
+    line += ", the index could not be counted" if numbers.missing is None else ""
     line += f", {numbers.repairs} repairs queued" if numbers.repairs else ""
     return f"{line}; {world.defaults} defaults"
 

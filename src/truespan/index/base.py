@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
-from truespan.index.calls import BYTES_PER_PAYLOAD, Collection, IndexCalls, Search
+from truespan.index.calls import BYTES_PER_PAYLOAD, Collection, IndexCalls, Search, Where
 from truespan.index.filters import (
     Equals,
     Field,
@@ -175,8 +175,18 @@ class QdrantIndex(ABC):
         return found
 
     def count(self, scope: Scope) -> int:
+        return self._count(scope, (tenant(scope),))
+
+    def count_within(self, scope: Scope) -> int:
+        return 0 if scope.documents == frozenset() else self._count(scope, conditions(scope))
+
+    def _count(self, scope: Scope, where: Where) -> int:
         with self._calls() as calls:
-            return calls.count(collection_of(scope.profile), (tenant(scope),))
+            found = calls.count(collection_of(scope.profile), where)
+        if not found:
+            # It may be a new collection: what it needs is checked before the next write.
+            self._prepared.clear()
+        return found
 
     def drop(self, scope: Scope) -> None:
         self.drop_tenant(scope, scope.tenant)

@@ -81,15 +81,46 @@ def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairRepor
     return report
 
 
+def restore_points(store: Store, index: VectorIndex, scope: Scope) -> int:
+    """Write the points again that the index of a generation has lost; return how many.
+
+    Their vectors are in the store. Chunks without one are marked pending, to be embedded again.
+    Nothing is compared unless there are fewer points than embedded chunks.
+    """
+    whole = Scope(scope.authority, scope.world, scope.generation)
+    if index.count(whole) >= store.status(whole).embedded:
+        return 0
+    index.prepare(whole)
+    written = 0
+    for page in store.expected(whole):
+        present = {point.chunk_id for point in index.read(whole, [part.chunk_id for part in page])}
+        lost = [part for part in page if part.chunk_id not in present]
+        if bare := [part.chunk_id for part in lost if part.vector is None]:
+            store.mark_pending(whole, bare)
+        points = [part.point(part.vector) for part in lost if part.vector is not None]
+        if points:
+            index.upsert(whole, points)
+            index.flush(whole)
+            ids = [point.chunk_id for point in points]
+            # A document that was deleted or replaced since the page was read has no points.
+            left = {part.chunk_id for part in store.expected_among(whole, ids)}
+            if gone := [id for id in ids if id not in left]:
+                index.delete(whole, gone)
+            written += len(left)
+    return written
+
+
 def apply_observed_repairs(
     store: Store, index: VectorIndex, scope: Scope, trace: RequestTrace
 ) -> RepairReport:
-    """Apply every queued repair, and count each kind."""
+    """Apply every queued repair, write lost points again, and count each kind."""
     with trace.stage(Stage.REPAIRED):
         report = apply_repairs(store, index, scope)
+        report.reembedded = restore_points(store, index, scope)
     trace.count(CounterName.REPAIRS, report.deleted_points, RepairAction.DELETED_POINT)
     trace.count(CounterName.REPAIRS, report.restored_texts, RepairAction.RESTORED_TEXT)
     trace.count(CounterName.REPAIRS, len(report.quarantined), RepairAction.QUARANTINED)
+    trace.count(CounterName.REPAIRS, report.reembedded, RepairAction.REEMBEDDED)
     return report
 
 

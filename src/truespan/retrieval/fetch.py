@@ -39,11 +39,19 @@ class Fetched(Struct, frozen=True):
     """The change count of the world in the read that was the last one of the store, if known."""
     mismatch: Notice | None = None
     """Set where words alone name the candidates, and no chunk has them."""
+    seen: int | None = None
+    """How many points the index has at or above the floor, if those are fewer than were wanted."""
+    unreturned: int = 0
+    """How many chunks that the words of the query name were not returned by the index."""
 
     @property
     def notices(self) -> list[Notice]:
         """Return what the caller should know about the search."""
         return [self.mismatch] if self.mismatch else []
+
+    def is_short_of(self, stored: int) -> bool:
+        """Return whether points may be missing from an index that should have `stored`."""
+        return self.unreturned > 0 or (self.seen is not None and self.seen < stored)
 
     def down_to(self, last: float | None) -> Fetched:
         """Return what scores at least as much as the last result; everything when None.
@@ -207,5 +215,8 @@ def fetch_pages(
         with deps.trace.stage(Stage.ENOUGH):
             still = missing(verified, hits[length - 1].score if length else -1.0)
         if still <= 0 or (pager.exhausted and length == len(hits)):
-            return Fetched(verified, outcome.failures, changes)
+            # The tail may make up the number of a reader's results.
+            few = pager.exhausted and (still > 0 or scope.position is not None)
+            seen = len(hits) if few else None
+            return Fetched(verified, outcome.failures, changes, seen=seen)
         wanted = length + still

@@ -163,6 +163,8 @@ class _FusedSearch(Struct, frozen=True):
         known = {part.hit.chunk_id for part in close}
         others = self._candidates([hit for hit in named if hit.chunk_id not in known])
         fetched = self._verify_best(self._rank([*close, *others], scale), k, missing)
+        returned = {hit.chunk_id for hit in (*named, *pager.hits)}
+        fetched = replace(fetched, unreturned=sum(id not in returned for id in ids))
         if fetched.missing <= 0:
             return fetched
         return self._follow(fetched, pager, max(POOL, k), missing)
@@ -184,7 +186,9 @@ class _FusedSearch(Struct, frozen=True):
             fetched = self._verify_best(ordered, k, missing)
             exhausted = count >= min(len(self.words), MOST_BY_WORDS)
             if exhausted or fetched.missing <= 0:
-                return fetched if ids else replace(fetched, mismatch=NO_WORD)
+                unreturned = len(requested) - len(hits)
+                mismatch = None if ids else NO_WORD
+                return replace(fetched, mismatch=mismatch, unreturned=unreturned)
             count *= 4
 
     def fetch_phrases(self, k: int, missing: CountMissing) -> Fetched:
@@ -201,7 +205,8 @@ class _FusedSearch(Struct, frozen=True):
         best = max((part.bm25 for part in candidates), default=0.0)
         scale = self._scale([part.hit.score for part in candidates[:POOL]], best)
         fetched = self._verify_best(self._rank(candidates, scale), k, missing)
-        return fetched if found else replace(fetched, mismatch=NO_PHRASE)
+        unreturned, mismatch = len(found) - len(named), None if found else NO_PHRASE
+        return replace(fetched, mismatch=mismatch, unreturned=unreturned)
 
     def _search(self, limit: int, ids: Sequence[ChunkId]) -> tuple[list[Hit], list[Hit]]:
         """Return the closest hits, and those among `ids`; an index may add others."""
@@ -329,6 +334,8 @@ class _FusedSearch(Struct, frozen=True):
             [*fetched.verified, *past],
             list(failures.values()),
             pages.changes,
+            seen=pages.seen,
+            unreturned=fetched.unreturned,
             candidates=fetched.candidates,
             past=bool(past),
         )

@@ -272,6 +272,10 @@ class BundleAttempt(Attempt, kw_only=True):
     near_misses: tuple[NearMiss, ...] = ()
     located: tuple[Located, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.packed.chosen
+
     def count(self, verified: int, counted: Fetched) -> None:
         """Record how many chunks were verified and readable, and what was skipped beside them."""
         self.verified_count = verified

@@ -21,6 +21,9 @@ from msgspec.structs import FieldInfo, fields, replace
 
 from truespan.errors import (
     BlankQuery,
+    IndexIncomplete,
+    IndexRefused,
+    IndexUnavailable,
     InvalidSettings,
     NotAllowed,
     QueryTooLong,
@@ -28,6 +31,7 @@ from truespan.errors import (
     StoreBusy,
 )
 from truespan.observer import RequestTrace
+from truespan.retrieval.completeness import without_place
 from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
 from truespan.retrieval.query_vector import query_vector
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
@@ -101,6 +105,8 @@ class Attempt(Struct):
     scope: Scope | None = None
     catalog: DocumentCatalog | None = None
     in_scope: int = 0
+    stored: int = 0
+    """How many chunks the index should have, in the documents and up to the position."""
     fetched: Fetched = field(default_factory=Fetched)
     chunks: tuple[Visible, ...] = ()
     """What was selected of the fetched chunks."""
@@ -112,9 +118,16 @@ class Attempt(Struct):
     """The documents that are out of scope only because of a default filter, if there are any."""
     unreadable: int = 0
     """How many documents a condition left out because their metadata are damaged."""
+    lost: IndexIncomplete | None = None
+    """Set if the index has lost points that could have been among the result."""
     settled: bool = False
     """Whether nothing was read from the store after the chunks that were fetched."""
     warnings: list[Notice] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was found that can be shown."""
+        return not (self.chunks or self.fetched.verified)
 
     @property
     def mode(self) -> Mode:
@@ -237,7 +250,11 @@ class Pipeline(Struct, frozen=True):
     def run(self, world: World, attempt: Attempt, fill: Callable[[World], None]) -> None:
         """Fill an attempt from one state of the world, then record what needs repair.
 
-        An answer does not depend on whether the damage it skipped could be recorded.
+        An answer does not depend on whether the damage it skipped could be recorded. What was found
+        in an index that lost points is returned with a warning.
+
+        Raises:
+            IndexIncomplete: nothing was found in an index that lost points, which proves nothing.
         """
 
         def fill_again(latest: World) -> None:
@@ -249,6 +266,7 @@ class Pipeline(Struct, frozen=True):
             return attempt.settled and attempt.fetched.changes == latest.changes
 
         with_stable_snapshot(self.store, self.authority, world, fill_again, is_settled)
+        lost = attempt.lost = self._find_lost_points(attempt)
         # Only now: recording damage changes the world that was read.
         failures, scope = attempt.fetched.failures, attempt.scope
         if failures and scope is not None:
@@ -258,6 +276,28 @@ class Pipeline(Struct, frozen=True):
                 attempt.warnings.append(REPAIR_NOT_RECORDED)
             else:
                 self.deps.start_repair(scope)
+        if lost is not None and scope is not None:
+            self.deps.start_repair(scope)
+            if attempt.is_empty:
+                raise lost
+            attempt.warnings.append(Notice(lost.code, f"{lost.message} {lost.advice}"))
+
+    def _find_lost_points(self, attempt: Attempt) -> IndexIncomplete | None:
+        """Compare the index with the store if the index returned less than it could have."""
+        deps, scope, stored = self.deps, attempt.scope, attempt.stored
+        if scope is None or not attempt.fetched.is_short_of(stored):
+            return None
+        try:
+            missing = deps.completeness.missing_points(
+                *(deps.store, deps.index, deps.clock, scope, attempt.world, stored),
+                repeat=attempt.is_empty or attempt.fetched.seen == 0,
+            )
+        except (IndexUnavailable, IndexRefused):
+            # What was found is true without this count.
+            if attempt.is_empty:
+                raise
+            return None
+        return IndexIncomplete(missing, stored) if missing else None
 
     def scope(
         self,
@@ -285,7 +325,11 @@ class Pipeline(Struct, frozen=True):
             if relaxed != filters:
                 hidden = hidden_documents(scope, narrow_scope(whole, catalog, relaxed), catalog)
                 attempt.hidden = replace(scope, documents=hidden) if hidden else None
-            attempt.in_scope = self.store.embedded_count(scope, world)
+            attempt.in_scope = attempt.stored = self.store.embedded_count(scope, world)
+            if scope.names_place:
+                # A chunk that only touches a chapter may be in it for the store, and not for a
+                # point: only whole documents are compared.
+                attempt.stored = self.store.embedded_count(without_place(scope), world)
             if unreadable := unreadable_metadata(catalog, filters):
                 attempt.unreadable = len(unreadable)
                 attempt.warnings.append(_name_unreadable(unreadable))

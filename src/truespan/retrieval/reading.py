@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from truespan.errors import DocumentNotFound
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval import fused
-from truespan.retrieval.fetch import SLACK, Fetched, HitPager, fetch_pages, start_hits
+from truespan.retrieval.fetch import SLACK, HitPager, fetch_pages, start_hits
 from truespan.retrieval.pack import (
     BundleAttempt,
     Packed,
@@ -280,7 +280,8 @@ class ReaderRetriever(Struct, frozen=True):
         store = deps.store
         with self.pipeline.trace.stage(Stage.TAIL):
             tail = self.tails.tail(scope, ref, position.sid, position.chunking)
-        attempt.in_scope = store.whole_chunks(scope, attempt.world, ref, position.sid) + len(tail)
+        attempt.stored = store.whole_chunks(scope, attempt.world, ref, position.sid)
+        attempt.in_scope = attempt.stored + len(tail)
         vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}
         similarities = similarities_of(vector, [*vectors.values()], scope.profile.distance)
         scores = dict(zip(vectors, similarities, strict=True))
@@ -337,7 +338,7 @@ class BookSearch(Struct, frozen=True):
         fetched = fetch_pages(deps, scope, pager, k=k + 1, missing=missing, records={})
         if failures := _without_vector(fetched.verified):
             failures = [*fetched.failures, *failures]
-            fetched = Fetched(fetched.verified, failures, fetched.changes)
+            fetched = replace(fetched, failures=failures)
         return Found(ranked, fetched)
 
     def reveal(self, verified: Sequence[Verified]) -> list[Visible]:

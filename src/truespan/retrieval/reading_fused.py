@@ -96,6 +96,8 @@ class FusedBookSearch(Struct, frozen=True):
     """The change count of the world, if it came with the last read."""
     _failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
     _repairs: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
+    _seen: list[int] = field(default_factory=list)
+    """How many points the index has at or above the floor, if it returned all of them."""
 
     def find(self, k: int, select: Select) -> Found:
         """Rank what may be among the best, and verify it in this order until there is enough."""
@@ -113,7 +115,12 @@ class FusedBookSearch(Struct, frozen=True):
         failures = {**self._repairs, **self._failures}
         changes = self._changes[-1] if self._changes else None
         fetched = ReadFetched(
-            [], list(failures.values()), changes, mismatch, repairs=frozenset(only_repaired)
+            [],
+            list(failures.values()),
+            changes,
+            mismatch,
+            self._seen[-1] if self._seen else None,
+            repairs=frozenset(only_repaired),
         )
         return Found(visible, fetched)
 
@@ -128,6 +135,8 @@ class FusedBookSearch(Struct, frozen=True):
         with self.pipeline.trace.stage(Stage.HITS):
             pager = wait_for_hits()
         scored, hits = self._score_closest(pager, named)
+        if pager.exhausted:
+            self._seen.append(len(pager.hits))
         least = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else None
         bound = -inf if least is None else _rounded(least)
         seen = [hit for hit in hits if _rounded(hit.score) >= bound]

@@ -321,6 +321,9 @@ def search_documents(
     pipeline.run(world, attempt, fill)
     if stage is not None and stage.failure is not None:
         raise stage.failure
+    if attempt.lost is not None:
+        # What the whole index would have returned cannot be graded.
+        raise attempt.lost
     ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
     ordered, scope = _in_order_of(attempt.chunks, ranked), attempt.scope
     if scope is None or not scope.names_place:

@@ -19,6 +19,7 @@ from truespan.errors import (
 )
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
@@ -62,6 +63,7 @@ class RetrievalDeps(Struct, frozen=True):
     endpoints_of: Callable[[EmbeddingProfile], Sequence[str]] = lambda _: ()
     """The endpoints of the embedders that may have a profile, found without a request."""
     recent_queries: RecentQueries = field(default_factory=RecentQueries)
+    completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
 
 
 class Restart(Exception):

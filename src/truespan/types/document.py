@@ -411,6 +411,8 @@ class WorldStatus(Struct, frozen=True):
     quarantined: int
     repairs: int
     vectors: int
+    missing: int | None = 0
+    """Embedded chunks that the index has lost; None if it could not be counted."""
 
 
 Documents = frozenset[int] | Unlimited

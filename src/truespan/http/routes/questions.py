@@ -31,6 +31,7 @@ QUERY_ERRORS = (
     errors.ProviderRefused,
     errors.ProviderBadReply,
     errors.IndexUnavailable,
+    errors.IndexIncomplete,
     errors.IndexRefused,
     errors.IndexKeyRefused,
     errors.IndexNotOwned,

@@ -1,0 +1,69 @@
+"""Whether the index has the points that the store says it has.
+
+A search believes the index about closeness. An index that lost points returns less, which looks
+like a question that nothing answers. Where a search returned less than it could have, the points in
+its scope are counted and compared with the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from truespan.protocols import Clock, VectorIndex
+from truespan.types.scope import Scope, World
+
+if TYPE_CHECKING:
+    from truespan.store import Store
+
+TRUSTED_SECONDS = 10.0
+"""How long an index that was complete is not counted again where a search found something."""
+_MAX_TRUSTED = 1024
+
+
+class CompletenessCheck:
+    """Counts points, and remembers for a while where none was missing. Threads may share one."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._trusted: dict[Hashable, float] = {}
+
+    def missing_points(
+        self,
+        store: Store,
+        index: VectorIndex,
+        clock: Clock,
+        scope: Scope,
+        world: World,
+        stored: int,
+        *,
+        repeat: bool,
+    ) -> int:
+        """Return how many of the `stored` chunks of a scope have no point.
+
+        With `repeat`, points are counted even if none was missing a moment ago. The count is of
+        the scope alone, so that a reader learns nothing of what is past the position.
+        """
+        scope = without_place(scope)
+        key = scope.tenant, scope.documents, scope.position, stored
+        now = clock.monotonic()
+        with self._lock:
+            if not repeat and now - self._trusted.get(key, -TRUSTED_SECONDS) < TRUSTED_SECONDS:
+                return 0
+        missing = stored - index.count_within(scope)
+        if missing > 0:
+            # A document that was deleted meanwhile has neither chunks nor points.
+            return missing if store.is_unchanged(world) else 0
+        with self._lock:
+            if len(self._trusted) >= _MAX_TRUSTED:
+                self._trusted.clear()
+            self._trusted[key] = now
+        return 0
+
+
+def without_place(scope: Scope) -> Scope:
+    """Return a scope with all chapters and sections of its documents."""
+    return replace(scope, chapter=None, section=None) if scope.names_place else scope

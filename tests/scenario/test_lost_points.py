@@ -1,0 +1,332 @@
+"""An index that lost points is noticed by questions, and filled again from the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.support.qdrant_loopback import QdrantLoopback
+from tests.support.reading_worlds import frozen
+from tests.support.worlds import MemoryIndex, Place, place
+from truespan.errors import IndexIncomplete, IndexUnavailable, TruespanError
+from truespan.evaluation.evaluate import Evaluation
+from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.index.edge.client import EdgeIndex
+from truespan.index.server import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
+from truespan.maintenance.repair import restore_points
+from truespan.protocols import VectorIndex
+from truespan.reader import Reader
+from truespan.serialize import to_json
+from truespan.system import SystemClock
+from truespan.types.bundle import BundleStatus, ContextBundle
+from truespan.types.chunk import PointPlace
+from truespan.types.document import DocumentKind
+from truespan.types.scope import Scope
+from truespan.world import World
+
+OTTER = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
+LEDGER = "Numbers fill the ledger. The clerk adds them twice. Ink dries slowly in the cold office."
+CODE = "index_incomplete"
+MODES = ("auto", "meaning", "words")
+
+
+def two_documents(here: Place, *, kind: DocumentKind = DocumentKind.DOCUMENT) -> World:
+    world = here.library.create_world("world")
+    world.ingest([here.write("otter.txt", OTTER), here.write("ledger.txt", LEDGER)], kind=kind)
+    return world
+
+
+def lose(here: Place, world: World, document: int | None = None) -> None:
+    """Delete the points of a document, or all of a world, behind everybody's back."""
+    points = here.points(world).values()
+    lost = [one.chunk_id for one in points if document in (None, one.place and one.place.document)]
+    assert lost
+    here.index.delete(here.scope(world), lost)
+
+
+class Held:
+    """Repairs in the background that wait until they are released."""
+
+    def __init__(self, here: Place) -> None:
+        self._released = threading.Event()
+        self._repairs = here.library._repairs
+        self._repair, self._repairs._repair = self._repairs._repair, self
+
+    def __call__(self, scope: Scope) -> None:
+        self._released.wait()
+        self._repair(scope)
+
+    def settle(self) -> None:
+        """Wait for all repairs that were started."""
+        self._released.set()
+        self._repairs.close()
+        self._released.clear()
+
+
+def settle(here: Place) -> None:
+    held = here.library._repairs._repair
+    assert isinstance(held, Held)
+    held.settle()
+
+
+def code_of(ask: Callable[[], Any]) -> str | None:
+    """Return the code of the error that a question ends with, raised or in a bundle."""
+    try:
+        reply = ask()
+    except TruespanError as error:
+        return error.code
+    if isinstance(reply, ContextBundle) and reply.error is not None:
+        assert reply.status is BundleStatus.ERROR
+        return reply.error.code
+    if isinstance(reply, Evaluation):
+        return reply.results[0].error
+    return None
+
+
+def questions(world: World, mode: str | None = None) -> dict[str, Callable[[], Any]]:
+    golden = [GoldenQuery("1", "otter", expected=(Expected("otter.txt"),))]
+    options: dict[str, Any] = {"mode": mode, "language_constraint": None}
+    return {
+        "search": lambda: world.search("otter by night", mode=mode),
+        "retrieve": lambda: world.retrieve("otter by night", **options),
+        "answer": lambda: world.answer("otter by night", mode=mode),
+        "evaluate": lambda: world.evaluate(golden),
+    }
+
+
+@pytest.fixture(params=["contract", "recommended"])
+def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path, defaults=request.param)
+    held = Held(made)
+    yield made
+    held.settle()
+    made.library.close()
+
+
+@proves("errors.provider-or-index")
+def test_questions_to_an_empty_index_are_errors(here: Place) -> None:
+    world = two_documents(here)
+    for mode in MODES:
+        for name, ask in questions(world, mode).items():
+            assert code_of(ask) is None, name
+            lose(here, world)
+            assert code_of(ask) == CODE, (mode, name)
+            settle(here)
+            # The vectors are in the store, so that no provider was needed.
+            assert code_of(ask) is None, (mode, name)
+    assert len(here.embedder.documents) == len(here.points(world))
+
+
+def test_results_that_remain_carry_a_warning(here: Place) -> None:
+    world = two_documents(here)
+    lose(here, world, document=2)
+    found = world.search("otter ledger", floor=0.0)
+    [warning] = [one for one in found.warnings if one.code == CODE]
+
+    assert [one.source for one in found.results] == ["otter.txt"]
+    assert "The index lacks 1 of 2 chunks" in warning.message
+    settle(here)
+    again = world.search("otter ledger", floor=0.0)
+    assert {one.source for one in again.results} == {"otter.txt", "ledger.txt"}
+    assert CODE not in [one.code for one in again.warnings]
+
+
+def test_filtered_questions_look_at_their_documents_only(here: Place) -> None:
+    world = two_documents(here)
+    lose(here, world, document=2)
+    own = world.search("otter ledger", floor=0.0, documents=["otter.txt"])
+
+    assert CODE not in [one.code for one in own.warnings]
+    with pytest.raises(IndexIncomplete, match="lacks 1 of 1 chunks"):
+        world.search("otter ledger", floor=0.0, documents=["ledger.txt"])
+
+
+def test_status_counts_lost_points(here: Place) -> None:
+    world = two_documents(here)
+    assert world.status().missing == 0
+    lose(here, world, document=2)
+    assert world.status().missing == 1
+
+    class Silent(MemoryIndex):
+        def count(self, scope: Scope) -> int:
+            raise IndexUnavailable("It does not answer.")
+
+    here.index.__class__ = Silent
+    assert world.status().missing is None
+
+
+def test_repair_writes_lost_points_again(here: Place) -> None:
+    world = two_documents(here)
+    before = here.points(world)
+    lose(here, world)
+
+    assert world.repair().reembedded == len(before)
+    assert here.points(world) == before
+    assert world.repair().reembedded == 0
+
+
+def test_restoring_marks_chunks_without_a_vector_pending(here: Place) -> None:
+    world = two_documents(here)
+    lose(here, world)
+    here.sql("DELETE FROM vectors WHERE rowid = (SELECT min(rowid) FROM vectors)")
+
+    assert restore_points(here.store, here.index, here.scope(world)) == 1
+    assert world.status().pending == 1
+    world.repair()
+    assert (world.status().pending, world.status().missing) == (0, 0)
+
+
+def test_points_of_a_document_deleted_meanwhile_do_not_return(tmp_path: Path) -> None:
+    class Slow(MemoryIndex):
+        meanwhile: Callable[[], object] | None = None
+
+        def upsert(self, scope: Scope, points: Any) -> None:
+            if self.meanwhile:
+                meanwhile, self.meanwhile = self.meanwhile, None
+                meanwhile()
+            super().upsert(scope, points)
+
+    index = Slow()
+    here = place(tmp_path, index=index)
+    world = two_documents(here)
+    lose(here, world, document=2)
+    index.meanwhile = lambda: world.documents.delete("ledger.txt")
+    restore_points(here.store, index, here.scope(world))
+
+    assert len(here.points(world)) == 1
+    here.library.close()
+
+
+def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> None:
+    class Changing(MemoryIndex):
+        meanwhile: Callable[[], object] | None = None
+
+        def count_within(self, scope: Scope) -> int:
+            if self.meanwhile:
+                meanwhile, self.meanwhile = self.meanwhile, None
+                meanwhile()
+            return super().count_within(scope)
+
+    index = Changing()
+    here = place(tmp_path, index=index)
+    world = two_documents(here)
+    index.meanwhile = lambda: world.documents.delete("ledger.txt")
+    found = world.search("otter", floor=0.99)
+
+    assert index.meanwhile is None
+    assert CODE not in [one.code for one in found.warnings]
+    here.library.close()
+
+
+def test_complete_index_is_counted_only_where_too_little_is_found(here: Place) -> None:
+    world = two_documents(here)
+
+    def counts(floor: float) -> int:
+        here.index.calls.clear()
+        world.search("otter by night", floor=floor, top_k=2)
+        return here.index.calls.count("count_within")
+
+    assert counts(0.0) == 0
+    # One of two is below this floor: counted once, then trusted for a while.
+    assert [counts(0.3), counts(0.3)] == [1, 0]
+    here.clock.time += 60
+    assert counts(0.3) == 1
+    # Nothing is found: that is never trusted.
+    assert [counts(0.99), counts(0.99)] == [1, 1]
+
+
+# Readers
+
+
+READ = 30
+BOOK = " ".join(
+    f"The keeper counts {word} in the tower. Then the {word} falls silent again."
+    for word in (
+        *("lanterns", "ropes", "gulls", "bells", "coins", "letters", "ledgers", "candles", "keys"),
+        *("maps", "oars", "nets", "sails", "knots", "stars", "waves", "boats", "anchors", "gates"),
+        *("books", "lamps", "clocks", "stones", "planks", "barrels", "apples", "shells", "doors"),
+    )
+)
+
+
+def reading(here: Place) -> tuple[World, Reader]:
+    world = here.library.create_world("world")
+    book, other = here.write("book.txt", BOOK), here.write("other.txt", BOOK + " " + OTTER)
+    world.ingest([book, other], kind=DocumentKind.BOOK)
+    reader = world.reader("ada")
+    reader.set("book.txt", sid=READ)
+    return world, reader
+
+
+def lose_where(here: Place, world: World, chosen: Callable[[PointPlace], bool]) -> int:
+    points = here.points(world).values()
+    lost = [one.chunk_id for one in points if one.place and chosen(one.place)]
+    here.index.delete(here.scope(world), lost)
+    return len(lost)
+
+
+@proves("search.non-interference")
+def test_reader_does_not_notice_points_that_are_not_theirs(here: Place) -> None:
+    world, reader = reading(here)
+    asked = [(mode, query) for mode in MODES for query in ("lanterns", "keeper", "candles")]
+    before = [frozen(reader.retrieve(query, mode=mode)) for mode, query in asked]
+    assert lose_where(here, world, lambda at: at.document != 1 or at.pos_reach > READ)
+
+    assert [frozen(reader.retrieve(query, mode=mode)) for mode, query in asked] == before
+    assert CODE not in "".join(before)
+
+
+def test_reader_is_told_of_lost_points_of_the_read_part(here: Place) -> None:
+    world, reader = reading(here)
+    for mode in ("auto", "meaning"):
+        for ask in (reader.retrieve, reader.answer):
+            assert lose_where(here, world, lambda at: at.document == 1 and at.pos_reach <= READ)
+            try:
+                told = to_json(ask("lanterns", mode=mode))
+            except IndexIncomplete as error:
+                told = error.code
+            assert CODE in told, (mode, ask)
+            settle(here)
+            assert CODE not in to_json(ask("lanterns", mode=mode))
+
+
+# Real indexes
+
+
+def edge_index(folder: Path) -> Iterator[VectorIndex]:
+    index = EdgeIndex(folder / "index", reserve=0)
+    yield index
+    index.retire()
+
+
+def server_index(folder: Path) -> Iterator[VectorIndex]:
+    del folder
+    with QdrantLoopback() as server:
+        index = QdrantServerIndex(ServerOptions(server.url), SystemClock())
+        yield index
+        index.close()
+
+
+@pytest.mark.parametrize("make", [edge_index, server_index])
+def test_emptied_collection_is_an_error_until_it_is_filled(
+    tmp_path: Path, make: Callable[[Path], Iterator[VectorIndex]]
+) -> None:
+    for index in make(tmp_path):
+        here = place(tmp_path, index=index)
+        Held(here)
+        world = two_documents(here)
+        before = here.points(world)
+        index.reset(here.scope(world))
+        with pytest.raises(IndexIncomplete, match="lacks 2 of 2 chunks"):
+            world.search("otter by night")
+        settle(here)
+
+        assert here.points(world) == before
+        assert world.search("otter by night").results
+        here.library.close()
