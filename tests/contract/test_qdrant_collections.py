@@ -9,8 +9,9 @@ from qdrant_client import models
 from tests.contract.index_contract import COSINE, EAST, new_scope, vector
 from tests.contract.test_qdrant_requests import opened_once, prepared, searched
 from tests.promises import proves
-from tests.support.providers.loopback import Answer
+from tests.support.providers.loopback import Answer, Raw
 from tests.support.qdrant_loopback import QdrantLoopback
+from tests.support.rows import each_row
 from tests.support.worlds import HandClock
 from truespan.errors import IndexUnavailable
 from truespan.index.server import ServerOptions
@@ -277,3 +278,43 @@ def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
 
     assert under_way == 1
     assert [one.optimizers_config.deleted_threshold for one in changed] == [0.0, 0.2]
+
+
+@each_row("stuck", ["yellow", "grey"])
+def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
+    """Each deletion of a run asks for it, in whatever process; the server is killed twice."""
+    clock = HandClock()
+    clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
+    start = clock.time
+    with QdrantLoopback() as server:
+        server.status = stuck
+        for deletion in range(8):
+            index = QdrantServerIndex(ServerOptions(server.url), clock)
+            scope = prepared(index)
+            server.fault = (lambda _: Raw()) if deletion in (2, 4) else None
+            with pytest.raises(IndexUnavailable):
+                index.erase(scope.profile)
+            server.fault = None
+            index.close()
+        server.status = "green"
+        index = QdrantServerIndex(ServerOptions(server.url), clock)
+        index.erase(prepared(index).profile)
+        index.close()
+        settings = [one.optimizers_config for one in server.changed[f"truespan_{COSINE.id}"]]
+
+    assert clock.time - start < 120
+    assert settings[-1] == models.OptimizersConfigDiff(
+        deleted_threshold=0.2, vacuum_min_vector_number=1000
+    )
+
+
+def test_erasing_does_not_wait_for_a_collection_that_failed(server) -> None:
+    index = QdrantServerIndex(ServerOptions(server.url), clock := HandClock())
+    scope = prepared(index)
+    server.status = "red"
+
+    with pytest.raises(IndexUnavailable, match="failed to carry out a write"):
+        index.erase(scope.profile)
+    index.close()
+
+    assert clock.slept == []

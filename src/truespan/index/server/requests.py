@@ -63,6 +63,8 @@ _USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_nu
 _FINISHED = models.CollectionStatus.GREEN
 _BEFORE_ERASING = "truespan_before_erasing"
 """Where the metadata of a collection keep the operator's settings while others are in force."""
+_SINCE = "since"
+"""The member of that note with the time when the rewrite was begun."""
 _OWNER = "truespan_library"
 """Where the metadata of a collection keep the id of the library that created it."""
 _LOOK_AGAIN_SECONDS = 0.5
@@ -341,11 +343,7 @@ class Server:
         name = self._name(collection.name)
         with self._errors("describe itself"):
             found = self._describe(name)
-        if found.status is models.CollectionStatus.RED:
-            raise IndexUnavailable(
-                "The index server failed to carry out a write and has not recovered.",
-                advice="Check its log, then run the same command again.",
-            )
+        _require_healthy(found)
 
     def collections(self) -> list[str]:
         prefix = self._options.prefix
@@ -401,32 +399,39 @@ class Server:
     def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]:
         """Have the server rewrite the segments that hold deleted points, and wait for it.
 
+        A rewrite is waited for once: further calls while it lasts, from whatever process, look at
+        it and do not wait again.
+
         Raises:
-            IndexUnavailable: it takes too long; the server continues, and the next call waits on.
+            IndexUnavailable: it takes too long, and the server continues; or it has failed.
         """
         del reserve
         name = self._name(collection.name)
-        deadline = self._clock.monotonic() + _REWRITE_SECONDS
         with self._errors(REWRITE):
             if not self._client.collection_exists(name):
                 return ticket, True
             found = self._client.get_collection(name)
-            begun = -math.inf
+            begun, asked = -math.inf, False
             if found.config.optimizer_config.deleted_threshold != _EAGER.deleted_threshold:
                 self._begin_rewrite(name, found)
                 begun = self._clock.monotonic()
+            deadline = self._clock.monotonic() + self._waiting_left(found)
             while (found := self._client.get_collection(name)).status is not _FINISHED:
                 now = self._clock.monotonic()
-                if now >= deadline:
-                    raise IndexUnavailable(
-                        "The index server is still rewriting its segments.",
-                        advice="Run the same command again later.",
-                    )
-                if found.status is models.CollectionStatus.GREY and now - begun >= _RESTART_SECONDS:
+                _require_healthy(found)
+                is_grey = found.status is models.CollectionStatus.GREY
+                may_begin = now - begun >= _RESTART_SECONDS and (now < deadline or not asked)
+                if is_grey and may_begin:
                     # It was restarted and waits for a write. Where a rewrite is running, the same
                     # request would begin it anew.
                     self._client.update_collection(name, optimizers_config=_EAGER)
-                    begun = now
+                    begun, asked = now, True
+                    deadline = max(deadline, now + _RESTART_SECONDS)
+                elif now >= deadline:
+                    raise IndexUnavailable(
+                        "The index server is still rewriting its segments.",
+                        advice="Run 'truespan repair' later.",
+                    )
                 self._clock.sleep(_LOOK_AGAIN_SECONDS)
             self._end_rewrite(name, found)
         return ticket, True
@@ -435,14 +440,31 @@ class Server:
         """Have every segment with deleted points rewritten, and note the settings until now."""
         before = found.config.optimizer_config
         usual = {key: getattr(before, key) for key in _EAGER.model_dump(exclude_none=True)}
+        usual[_SINCE] = self._clock.now()
         self._client.update_collection(
             name, optimizers_config=_EAGER, metadata={_BEFORE_ERASING: usual}
         )
 
+    def _waiting_left(self, found: models.CollectionInfo) -> float:
+        """Return how many seconds a rewrite may still be waited for.
+
+        A server that was killed may take up its rewrite much later or never, and every deletion of
+        a run would wait for it anew.
+        """
+        noted = (found.config.metadata or {}).get(_BEFORE_ERASING)
+        since = noted.get(_SINCE) if isinstance(noted, dict) else None
+        if found.config.optimizer_config.deleted_threshold != _EAGER.deleted_threshold:
+            since = None
+        waited = self._clock.now() - since if isinstance(since, int | float) else 0.0
+        return min(max(_REWRITE_SECONDS - waited, 0.0), _REWRITE_SECONDS)
+
     def _end_rewrite(self, name: str, found: models.CollectionInfo) -> None:
         """Put back the settings of the time before; the note goes, since null removes it."""
         noted = (found.config.metadata or {}).get(_BEFORE_ERASING)
-        usual = models.OptimizersConfigDiff(**noted) if isinstance(noted, dict) else _USUAL
+        usual = _USUAL
+        if isinstance(noted, dict):
+            noted = {key: value for key, value in noted.items() if key != _SINCE}
+            usual = models.OptimizersConfigDiff(**noted)
         self._client.update_collection(
             name, optimizers_config=usual, metadata={_BEFORE_ERASING: None}
         )
@@ -501,6 +523,14 @@ def _check_shape(info: models.CollectionInfo, collection: Collection) -> None:
     found = Collection(collection.name, vectors.size, vectors.distance.value.lower())
     if found != collection:
         raise IndexSchemaMismatch(str(collection), str(found))
+
+
+def _require_healthy(found: models.CollectionInfo) -> None:
+    if found.status is models.CollectionStatus.RED:
+        raise IndexUnavailable(
+            "The index server failed to carry out a write and has not recovered.",
+            advice="Check its log, then run the same command again.",
+        )
 
 
 def _require_done(result: models.UpdateResult) -> None:
