@@ -299,3 +299,17 @@ def test_the_doctor_says_whether_the_server_answers_and_tries_its_boundaries(
     for plan in (refused, away):
         assert [item.finding for item in plan.all_items()] == [Finding.UNREACHABLE_INDEX]
         assert check_of(plan).verdict is Verdict.PROBLEM
+
+
+@proves("errors.provider-or-index")
+def test_doctor_names_a_collection_that_failed(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        filled(library, tmp_path)
+        [name] = server.made
+        server.status = "red"
+        [check] = [one for one in library.doctor(machine=True).checks if one.name == "index server"]
+
+    assert check.verdict is Verdict.PROBLEM
+    assert f"failed to carry out a write in {name} (status red)" in check.says

@@ -109,7 +109,7 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     made.library.close()
 
 
-@proves("errors.provider-or-index")
+@proves("index.lost-points")
 def test_questions_to_an_empty_index_are_errors(here: Place) -> None:
     world = two_documents(here)
     for mode in MODES:
@@ -123,6 +123,7 @@ def test_questions_to_an_empty_index_are_errors(here: Place) -> None:
     assert len(here.embedder.documents) == len(here.points(world))
 
 
+@proves("index.lost-points")
 def test_results_that_remain_carry_a_warning(here: Place) -> None:
     world = two_documents(here)
     lose(here, world, document=2)
@@ -137,6 +138,7 @@ def test_results_that_remain_carry_a_warning(here: Place) -> None:
     assert CODE not in [one.code for one in again.warnings]
 
 
+@proves("index.lost-points")
 def test_filtered_questions_look_at_their_documents_only(here: Place) -> None:
     world = two_documents(here)
     lose(here, world, document=2)
@@ -147,6 +149,7 @@ def test_filtered_questions_look_at_their_documents_only(here: Place) -> None:
         world.search("otter ledger", floor=0.0, documents=["ledger.txt"])
 
 
+@proves("index.lost-points")
 def test_status_counts_lost_points(here: Place) -> None:
     world = two_documents(here)
     assert world.status().missing == 0
@@ -161,6 +164,7 @@ def test_status_counts_lost_points(here: Place) -> None:
     assert world.status().missing is None
 
 
+@proves("index.lost-points")
 def test_repair_writes_lost_points_again(here: Place) -> None:
     world = two_documents(here)
     before = here.points(world)
@@ -171,6 +175,7 @@ def test_repair_writes_lost_points_again(here: Place) -> None:
     assert world.repair().reembedded == 0
 
 
+@proves("index.lost-points")
 def test_restoring_marks_chunks_without_a_vector_pending(here: Place) -> None:
     world = two_documents(here)
     lose(here, world)
@@ -182,6 +187,7 @@ def test_restoring_marks_chunks_without_a_vector_pending(here: Place) -> None:
     assert (world.status().pending, world.status().missing) == (0, 0)
 
 
+@proves("index.lost-points")
 def test_points_of_a_document_deleted_meanwhile_do_not_return(tmp_path: Path) -> None:
     class Slow(MemoryIndex):
         meanwhile: Callable[[], object] | None = None
@@ -203,6 +209,7 @@ def test_points_of_a_document_deleted_meanwhile_do_not_return(tmp_path: Path) ->
     here.library.close()
 
 
+@proves("index.lost-points")
 def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> None:
     class Changing(MemoryIndex):
         meanwhile: Callable[[], object] | None = None
@@ -224,6 +231,7 @@ def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> N
     here.library.close()
 
 
+@proves("index.lost-points")
 def test_complete_index_is_counted_only_where_too_little_is_found(here: Place) -> None:
     world = two_documents(here)
 
@@ -282,6 +290,7 @@ def test_reader_does_not_notice_points_that_are_not_theirs(here: Place) -> None:
     assert CODE not in "".join(before)
 
 
+@proves("index.lost-points")
 def test_reader_is_told_of_lost_points_of_the_read_part(here: Place) -> None:
     world, reader = reading(here)
     for mode in ("auto", "meaning"):
@@ -313,6 +322,7 @@ def server_index(folder: Path) -> Iterator[VectorIndex]:
         index.close()
 
 
+@proves("index.lost-points")
 @pytest.mark.parametrize("make", [edge_index, server_index])
 def test_emptied_collection_is_an_error_until_it_is_filled(
     tmp_path: Path, make: Callable[[Path], Iterator[VectorIndex]]

@@ -280,7 +280,7 @@ class Pipeline(Struct, frozen=True):
             self.deps.start_repair(scope)
             if attempt.is_empty:
                 raise lost
-            attempt.warnings.append(Notice(lost.code, f"{lost.message} {lost.advice}"))
+            attempt.warnings.append(Notice("index_incomplete", f"{lost.message} {lost.advice}"))
 
     def _find_lost_points(self, attempt: Attempt) -> IndexIncomplete | None:
         """Compare the index with the store if the index returned less than it could have."""

@@ -62,6 +62,10 @@ def _check_index(settings: Settings, index: VectorIndex) -> Check:
     if found.verdict is not Verdict.OK or not isinstance(index, QdrantServerIndex):
         return found
     says = f"Qdrant {index.version()} {found.says}"
+    if failed := index.failed_collections():
+        says += f"; it failed to carry out a write in {', '.join(failed)} (status red)"
+        remedy = "Check the log and the disk of the server; then run 'truespan doctor' again."
+        return replace(found, verdict=Verdict.PROBLEM, says=says, remedy=remedy)
     if index.is_supported():
         return replace(found, says=says)
     remedy = f"Truespan is tested with Qdrant {SUPPORTED}; use one of these versions."

@@ -65,6 +65,11 @@ class QdrantServerIndex(QdrantIndex):
         numbers = [int(part) for part in re.findall(r"[0-9]+", self.version())[:2]]
         return OLDEST <= tuple(numbers) <= NEWEST
 
+    def failed_collections(self) -> list[str]:
+        """Return the names on the server of the library's collections that failed at a write."""
+        with self._calls() as server:
+            return server.failed_collections()
+
     def ownership(self, profile: str) -> Ownership:
         with self._calls() as server:
             return server.ownership(profile)

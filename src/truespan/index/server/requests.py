@@ -352,6 +352,13 @@ class Server:
         own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return sorted(profile for profile in own if _PROFILE.fullmatch(profile))
 
+    def failed_collections(self) -> list[str]:
+        """Return the names on the server of the library's collections that failed at a write."""
+        names = [self._name(profile) for profile in self.collections()]
+        with self._errors("describe itself"):
+            found = [(name, self._client.get_collection(name).status) for name in names]
+        return [name for name, status in found if status is models.CollectionStatus.RED]
+
     def ownership(self, profile: str) -> Ownership:
         """Return whose a collection is; one that does not exist yet will be this library's."""
         name = self._name(profile)
