@@ -8,6 +8,7 @@ from copy import copy
 from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 from uuid import UUID
 
 from truespan.components import Components
@@ -100,7 +101,8 @@ class Library:
             InvalidSettings: the name is blank or too long, or there are no such defaults.
         """
         chosen = self._components.world_defaults if defaults is None else check_defaults(defaults)
-        plain = name.strip() if isinstance(name, str) else ""
+        # One form of accented letters, so that equal names are one name on every system.
+        plain = normalize("NFC", name.strip()) if isinstance(name, str) else ""
         is_id = False
         with suppress(ValueError):
             is_id = bool(UUID(plain))

@@ -83,6 +83,15 @@ class StoreContract:
         assert here.store.find_world(OWNER, "two") is None
         assert here.store.find_world(OWNER, made.id.upper()) is None
 
+    def test_world_name_is_found_in_both_unicode_forms(self, here: Place) -> None:
+        composed, decomposed = "caf\u00e9", "cafe\u0301"
+        world = here.library.create_world(decomposed)
+
+        assert world.name == composed
+        assert here.library.world(decomposed).id == here.library.world(composed).id == world.id
+        with pytest.raises(WorldExists):
+            here.library.create_world(composed)
+
     def test_a_name_that_was_looked_up_before_leads_to_the_world_that_has_it_now(
         self, here: Place
     ) -> None:

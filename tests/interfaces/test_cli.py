@@ -325,3 +325,28 @@ def test_rows_of_a_table_are_lines_on_a_terminal_and_one_line_in_a_pipe(
     lines = [line.strip() for line in shown.splitlines()]
     at = lines.index("What a meal may cost.")
     assert lines[at + 1 : at + 4] == ["meal | limit", "lunch | 25", "dinner | 60"]
+
+
+def test_local_path_names_its_document(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = terminal.write("keys.txt", KEYS)
+    terminal("init", "--world", "w")
+    terminal("ingest", str(terminal.files), "-w", "w")
+    monkeypatch.chdir(terminal.files)
+
+    for name in ("keys.txt", "./keys.txt", "../files/keys.txt", path, "./files/./keys.txt"):
+        code, out, err = terminal("show", name, "-w", "w")
+        assert (code, err) == (0, ""), name
+        assert "keys.txt" in out
+    assert terminal("show", "/keys.txt", "-w", "w")[0] == 2
+    assert terminal("delete", path, "-w", "w")[0] == 0
+
+
+def test_new_labels_of_unchanged_text_are_reported(terminal: Terminal) -> None:
+    path = terminal.write("keys.txt", KEYS)
+    terminal("init", "--world", "w")
+    terminal("ingest", path, "-w", "w")
+
+    code, out, _ = terminal("ingest", path, "-w", "w", "--version", "2.0")
+    assert (code, "1 unchanged (1 with new labels)" in out) == (0, True)
+    code, report = terminal.json("ingest", path, "-w", "w", "--version", "2.0")
+    assert (report["unchanged"], report["relabelled"]) == (1, [])

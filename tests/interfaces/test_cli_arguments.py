@@ -118,3 +118,10 @@ def test_a_process_given_broken_bytes_ends_with_one_line() -> None:
 
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1
+
+
+def test_search_takes_a_count_of_any_length(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", "x", "-k", HUGE, "--json", "-w", "w", "-L", str(library)]) == 0
+    assert f'"requested_k": {HUGE}' in capsys.readouterr().out

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
+from tests.support.rows import each_row
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.settings import default_library, read_settings
-from truespan.settings.catalogue import Settings
+from truespan.settings.catalogue import TYPES, Settings, base_type
+from truespan.settings.tables import convert_setting
 from truespan.wiring import open_library
 
 
@@ -146,3 +148,19 @@ def test_a_library_is_only_made_when_asked_for(tmp_path: Path) -> None:
 def test_the_default_library_is_the_users_unless_named() -> None:
     assert default_library({"TRUESPAN_LIBRARY": "/x"}) == Path("/x")
     assert default_library({"XDG_DATA_HOME": "/data"}) == Path("/data/truespan")
+
+
+NUMBERS = [name for name in TYPES if base_type(name) in (int, float)]
+
+
+@each_row("value", ["abc", "nan", "inf", "0,5", "1_0", " ", "true", "1e400", "--1"])
+def test_number_setting_refuses_other_text(value: str) -> None:
+    accepted = []
+    for name in NUMBERS:
+        try:
+            convert_setting(name, value, "a test")
+        except InvalidConfiguration:
+            continue
+        accepted.append(name)
+
+    assert accepted == []

@@ -5,6 +5,8 @@ Modules with commands evaluate their annotations: Typer would otherwise evaluate
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,7 +22,7 @@ from typer.main import get_group
 
 from truespan.cli.terminal import echo
 from truespan.errors import InvalidSettings
-from truespan.strict_json import parse_number, parse_whole_number
+from truespan.strict_json import parse_number
 
 if TYPE_CHECKING:
     from truespan.library import Library
@@ -331,12 +333,17 @@ NoFollow = Annotated[bool, Option("--no-follow", help="Exit once the job is queu
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 
+_WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,39})")
+"""Larger than any limit of an option, which is checked where it applies."""
+
+
 def whole_number(text: str | int) -> int:
     """Return the whole number of an option. Python alone would also read `1_000` and `+5`."""
-    number = text if isinstance(text, int) else parse_whole_number(text)
-    if number is None:
-        raise BadParameter(f"{str(text)[:40]!r} is no whole number in decimal digits, such as 5.")
-    return number
+    if isinstance(text, int):
+        return text
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise BadParameter(f"{text[:40]!r} is no whole number in decimal digits, such as 5.")
+    return int(text)
 
 
 GenerationNumber = Annotated[
@@ -422,6 +429,19 @@ def open_world(
     """Open a library and give the world that a command means."""
     with open_at(library) as opened:
         yield named_world(opened, world, domain, generation)
+
+
+def refer_to_document(world: World, reference: str) -> str:
+    """Return a reference that names the same document in every interface.
+
+    On this machine a document may also be named by the absolute path of its file, or by a path from
+    the current folder that begins with a dot.
+    """
+    if not reference.startswith(("/", "./", "../")):
+        return reference
+    path = os.path.abspath(reference)
+    found = [document.doc_id for document in world.documents.list() if document.path == path]
+    return found[0] if len(found) == 1 else reference
 
 
 def chosen_worlds(library: Library, world: str | None) -> list[World]:

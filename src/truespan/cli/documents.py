@@ -106,6 +106,7 @@ def show(
             record = documents.chunk(reference)
             echo(to_json(chunk_data(record)) if as_json else show_chunk(record))
             return
+        reference = cli.refer_to_document(chosen, reference)
         document = documents.get(reference)
         if text:
             whole = documents.text(reference)
@@ -405,7 +406,8 @@ def label(
             advice="Add --meta key=value, --tag, --source-url, --language or --version.",
         )
     with cli.open_world(library, world) as chosen:
-        changed = chosen.documents.update(document, **changes)
+        named = cli.refer_to_document(chosen, document)
+        changed = chosen.documents.update(named, **changes)
     echo(to_json({"document": document_data(changed)}) if as_json else show_labels(changed))
 
 

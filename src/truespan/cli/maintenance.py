@@ -129,6 +129,8 @@ def delete(
     written = new_file(receipt) if receipt is not None and deletes else nullcontext()
     with written as file, cli.open_at(library) as opened:
         chosen = opened.world(world)
+        if reference is not None:
+            reference = cli.refer_to_document(chosen, reference)
         status = chosen.status()
         counts = {"documents": status.documents, "chunks": status.chunks}
         has = (

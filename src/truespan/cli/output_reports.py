@@ -45,7 +45,7 @@ _OUTSIDE = {
 
 def show_ingest(report: IngestReport) -> str:
     lines = [
-        f"{len(report.ingested)} ingested, {report.unchanged} unchanged, "
+        f"{len(report.ingested)} ingested, {_count_unchanged(report)}, "
         f"{len(report.failures)} failed; {pluralize(report.embedded, 'text')} embedded, "
         f"{pluralize(report.reused, 'vector')} reused."
     ]
@@ -65,6 +65,11 @@ def show_ingest(report: IngestReport) -> str:
     return "\n".join(lines)
 
 
+def _count_unchanged(report: IngestReport) -> str:
+    changed = len(report.relabelled)
+    return f"{report.unchanged} unchanged" + (f" ({changed} with new labels)" if changed else "")
+
+
 def show_watched(report: IngestReport) -> str:
     """Return what a job of a watch did, in one line."""
 
@@ -75,7 +80,7 @@ def show_watched(report: IngestReport) -> str:
 
     parts = [
         *name("ingested", report.ingested),
-        *([f"{report.unchanged} unchanged"] if report.unchanged else ()),
+        *([_count_unchanged(report)] if report.unchanged else ()),
         *name("moved", [f"{moved.before} to {moved.after}" for moved in report.moved]),
         *name("removed", report.removed),
         *name("failed", [failure.message for failure in report.failures]),

@@ -228,7 +228,7 @@ def set_position(
     from truespan.cli.output import show_positions
 
     with cli.open_world(library, world) as chosen:
-        found = chosen.reader(reader)
+        found, book = chosen.reader(reader), cli.refer_to_document(chosen, book)
         place = found.set(book, sid=sentence, through_chapter=through_chapter, passage=passage)
     echo(to_json(place) if as_json else show_positions([place]))
 

@@ -401,6 +401,8 @@ class _Run:
                 shown_path=source.shown_path,
             )
             self._note_labels(declared.language or known.language, declared.version)
+            self.report.relabelled.append(known.name)
+            self._log.line("info", f"{known.doc_id} has new labels")
 
     def _add_unchanged(self, group: _Group, source: Source, known: Document) -> None:
         """Count a document whose text is unchanged; resume it if incomplete."""

@@ -160,6 +160,9 @@ class IngestReport(Struct):
 
     ingested: list[str] = field(default_factory=list)
     unchanged: int = 0
+    relabelled: list[str] = field(default_factory=list)
+    """Documents whose text is unchanged and whose labels are new: version, tags, metadata, URL,
+    language or path. They count as unchanged too."""
     resumed: int = 0
     failures: list[Failure] = field(default_factory=list)
     chunks: int = 0

@@ -87,6 +87,8 @@ class AddedDocuments(Struct, frozen=True):
     unchanged: int
     refused: tuple[RefusedFile, ...]
     warnings: tuple[Notice, ...]
+    relabelled: tuple[str, ...] = ()
+    """Unchanged documents whose labels are new."""
 
 
 class SetPositionArguments(Arguments, frozen=True, kw_only=True):
@@ -350,6 +352,7 @@ def _describe_report(world: World, report: IngestReport) -> AddedDocuments:
             AddedDocument(document.doc_id, document.title, document.name) for document in added
         ),
         unchanged=report.unchanged,
+        relabelled=tuple(report.relabelled),
         refused=tuple(
             RefusedFile(failure.name, failure.code, failure.message) for failure in report.failures
         ),
@@ -365,6 +368,7 @@ def _render_added(_: CallerContext, result: AddedDocuments) -> list[str]:
     ]
     if result.unchanged:
         lines.append(f"Unchanged since they were added: {result.unchanged}.")
+    lines += [f"New labels, unchanged text: {one_line(name)}." for name in result.relabelled]
     lines += [f"Refused: {file.message}" for file in result.refused]
     lines += [f"Warning: {notice.message}" for notice in result.warnings]
     return ["\n".join(lines or ["Nothing was found to add."])]

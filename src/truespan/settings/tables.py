@@ -118,7 +118,9 @@ def _parse(value: Any, kind: type, title: str | None) -> Any:
         return word in _ON if word in (*_ON, *_OFF) else value
     if isinstance(value, str) and kind in (int, float):
         # As in a file: Python alone would also read `1_000` and `+5`.
-        return parse_whole_number(value) if kind is int else parse_number(value)
+        number = parse_whole_number(value) if kind is int else parse_number(value)
+        # Other text stays text. As None it would leave an optional setting unset.
+        return value if number is None else number
     return value
 
 

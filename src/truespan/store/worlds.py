@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from typing import Final
+from unicodedata import normalize
 from uuid import uuid4
 
 from msgspec.structs import asdict
@@ -130,7 +131,8 @@ class Worlds(Part):
         self, authority: Authority, reference: str, selector: GenerationSelector = None
     ) -> World | None:
         """Return the world with this id or name, with the generation that is selected. The
-        authority is checked before anything of the world is read."""
+        authority is checked before anything of the world is read. A name with accents is found in
+        either form of Unicode."""
         is_id = is_world_id(reference)
         known = reference if is_id else self._ids_by_name.get(reference)
         if known is not None and not isinstance(selector, str):
@@ -140,12 +142,15 @@ class Worlds(Part):
                 return found
         with self._db.read_every_world() as session:
             named = session.one(
-                # An id wins over a name.
+                # An id wins over a name, and the name as it is written over its normal form.
                 f"""SELECT {_NAMED}
-                   FROM directory d WHERE IS_WORLD(d, :id) OR d.name = :reference
-                   ORDER BY coalesce(IS_WORLD(d, :id), false) DESC LIMIT 1""",
+                   FROM directory d
+                   WHERE IS_WORLD(d, :id) OR d.name IN (:reference, :normal)
+                   ORDER BY coalesce(IS_WORLD(d, :id), false) DESC, d.name = :reference DESC
+                   LIMIT 1""",
                 id=reference if is_id else None,
                 reference=reference,
+                normal=normalize("NFC", reference),
             )
             if named is None or not authority.sees(WorldId(named[0])):
                 return None

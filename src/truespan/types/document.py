@@ -291,9 +291,10 @@ class References(Generic[T]):
 
     def find(self, reference: str) -> list[T]:
         """Return the documents that a reference names; several if it is ambiguous."""
-        for known in (*self._exact, self._ends):
-            if reference in known:
-                return known[reference]
+        for name in (reference, _without_dots(reference)):
+            for known in (*self._exact, self._ends):
+                if name in known:
+                    return known[name]
         return []
 
     def find_one(self, reference: str) -> T | None:
@@ -307,6 +308,13 @@ class References(Generic[T]):
             labels = map(self._label, found)
             raise DocumentAmbiguous(reference, [(number, path) for number, _, path, _ in labels])
         return found[0] if found else None
+
+
+def _without_dots(path: str) -> str:
+    """Return a relative path without `.` and empty parts, as documents are called."""
+    if path.startswith("/"):
+        return path
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def document_references(documents: Iterable[Document]) -> References[Document]:
