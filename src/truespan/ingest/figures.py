@@ -28,7 +28,7 @@ from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 
 _LONGEST_PART = 600
 """Characters of each part of a description."""
-_MARKERS = re.compile(r"(?<!\s)\s*\[FIGURE:[^\]\s]+\]")
+_MARKERS = re.compile(r"(?<!\s)\s*\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 """With the white space before it, which is looked at once: a long run would take quadratic time."""
 
 

@@ -24,7 +24,7 @@ _SAMPLE = 2_000
 _SHORT = 400
 """Characters of a text in which words are found one by one in less time."""
 _LEAST_LENGTH = 4
-_MARKERS = re.compile(r"\[FIGURE:[^\]\s]+\]")
+_MARKERS = re.compile(r"\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
 _ASCII_WORD = re.compile(_WORD.pattern, re.ASCII)
 """Finds the same in a text of ASCII, in half the time."""

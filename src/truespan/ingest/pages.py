@@ -60,7 +60,7 @@ MOST_SITEMAPS = 50
 MOST_SITEMAP_BYTES = 50 << 20
 _LOC = re.compile(
     r"<(?:(?!image|video|news)[A-Za-z0-9_-]{1,20}:)?loc\s{0,9}>([^<]{0,9000})"
-    r"(?:<!\[CDATA\[([^\]]{0,9000})\]\]>)?"
+    r"(?:<!\[CDATA\[([^\]<]{0,9000})\]\]>)?"
 )
 
 

@@ -24,7 +24,7 @@ CHARTS = (f"{C}chart", f"{CX}chart")
 
 _SPARSE = 4
 """A table may have this many cells for each value; of a chart with more, each series is a row."""
-_QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
+_QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\[\]]*\]')
 _ZERO = date(1899, 12, 30)
 _LAST_DAY = 2_958_465
 

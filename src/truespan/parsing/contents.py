@@ -67,9 +67,12 @@ _WIDE_GAP = 3
 """Blank lines that set off what follows a list from its entries."""
 _LONG, _LONG_LINE = 240, 60
 
-_LEADER = re.compile(r"(?:[.·•_…‥]\s?){3,}\s*(?:[0-9]{1,4}|[ivxlcIVXLC]{1,7})$")
+# Both from the beginning of a run: a long one would be tried at each sign.
+_LEADER = re.compile(
+    r"(?<![.·•_…‥])(?<![.·•_…‥]\s)(?:[.·•_…‥]\s?+){3,}+\s*+(?:[0-9]{1,4}|[ivxlcIVXLC]{1,7})$"
+)
 _PAGE_SIGNS = frozenset("0123456789ivxlcIVXLC")
-_PAGE = re.compile(r"[\s.·…_-]*\b[0-9]{1,4}$")
+_PAGE = re.compile(r"(?<![\s.·…_-])[\s.·…_-]*+\b[0-9]{1,4}$")
 _NUMBER = re.compile(r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){0,3}|[IVXLC]{1,7}|[ivxlc]{1,7})[.):]?\s+\S")
 _ITEM = re.compile(r"\s*(?:[-*+•]|[0-9]{1,9}[.)])\s+")
 _ASIDE = re.compile(r"\([^()]*\)|\[[^][]*\]")

@@ -99,7 +99,9 @@ _PDF = re.compile(rb"%PDF-\d")
 _PDF_HEAD = 1024
 """Readers of PDF look for its mark within this many bytes, as some mail programs pad it."""
 _HTML = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])",
+    # A comment ends at its first mark. Otherwise many comments could be divided in many ways.
+    rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!--(?:(?!-->).)*+-->\s*+)*+"
+    rb"<(?:!doctype\s+html|html[\s>])",
     re.IGNORECASE | re.DOTALL,
 )
 _HTML_HEAD = 4096

@@ -18,7 +18,7 @@ _SKIPPED = frozenset({_PROPERTIES, f"{A}rPr", f"{A}endParaRPr", f"{M}ctrlPr"})
 _BULLETS = frozenset({f"{A}buNone", f"{A}buChar", f"{A}buAutoNum", f"{A}buBlip"})
 _LEVELS = 9
 _INDENT = "  "
-_LAYOUT_BREAK = re.compile(r"[ \t]*[\r\n]\s*")
+_LAYOUT_BREAK = re.compile(r"(?<![ \t])[ \t]*+[\r\n]\s*+")
 _ESCAPE = re.compile("_x00([01][0-9A-Fa-f])_")
 _ESCAPED = {0x09: "\t", 0x0A: "\n", 0x0B: "\n", 0x0D: "\n"}
 

@@ -487,7 +487,8 @@ _WROTE = (
     "|kirjoitti|написал|пишет|写道|wrote the following|написав"
 )
 _ATTRIBUTION = re.compile(
-    rf"(?:(?:{_WROTE})[^\n:]{{0,80}}|[^\n]*(?:@|[0-9]:[0-9]{{2}})[^\n]*)\s*[:：]\s*\Z",
+    rf"(?:(?:{_WROTE})[^\n:]{{0,80}}|(?m:^)(?=[^\n]*?(?:@|[0-9]:[0-9]{{2}}))[^\n]*)"
+    r"(?<!\s)\s*+[:：]\s*+\Z",
     re.IGNORECASE,
 )
 """How the line above a quote ends: who wrote it, or when."""

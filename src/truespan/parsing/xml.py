@@ -30,8 +30,8 @@ _PAGE_DOCTYPE = re.compile(
 )
 _DECLARATION = re.compile(r"\A\s*<\?xml\b.*?\?>", re.DOTALL)
 _DECLARED = (
-    re.compile(rb"\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_-]{1,40})[\"']"),
-    re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE),
+    re.compile(rb"(?<!\s)\s*+<\?xml[^<>]*?encoding\s*+=\s*+[\"']([A-Za-z0-9_-]{1,40})[\"']"),
+    re.compile(rb"<meta[^<>]*?charset\s*+=\s*+[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE),
 )
 _DECLARATION_AREA = 4096
 _CODECS = re.compile(

@@ -120,7 +120,8 @@ def _has_random_part(key: str) -> bool:
 _PEM_LENGTH = 20_000
 _PEM_BEGIN = re.compile("-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile("-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_LINES = re.compile(r"(?:^[0-9A-Za-z+/=]{16,80}[ \t]{0,4}\n){1,400}\Z", re.MULTILINE)
+_PEM_LINE = re.compile(r"[0-9A-Za-z+/=]{16,80}[ \t]{0,4}\n")
+_MAX_PEM_LINES = 400
 
 
 def _private_keys(view: str) -> Iterator[Finding]:
@@ -138,9 +139,20 @@ def _private_keys(view: str) -> Iterator[Finding]:
     for end in _PEM_END.finditer(view, done):
         first = max(end.start() - _PEM_LENGTH, done)
         done = end.end()
-        lines = _PEM_LINES.search(view[first : end.start()])
-        if lines:
-            yield Finding(first + lines.start(), end.end(), API_KEY, "api_key.private_key")
+        start = _first_key_line(view, first, end.start())
+        if start < end.start():
+            yield Finding(start, end.end(), API_KEY, "api_key.private_key")
+
+
+def _first_key_line(view: str, first: int, end: int) -> int:
+    """Return where the lines of a key begin that end at `end`; `end` if there are none."""
+    start = end
+    for _ in range(_MAX_PEM_LINES):
+        before = max(view.rfind("\n", first, max(start - 1, first)) + 1, first)
+        if not _PEM_LINE.fullmatch(view, before, start):
+            break
+        start = before
+    return start
 
 
 _WORDS_BEFORE = (

@@ -333,7 +333,7 @@ def conditions_to_json(conditions: Iterable[Condition]) -> dict[str, Any]:
 
 
 _ASSIGNMENT = re.compile(r"([^=]+)=(.*)", re.DOTALL)
-_COMPARISON = re.compile(r"([^=<>!]+?)\s*(==|=|>=|<=|>|<)(.*)", re.DOTALL)
+_COMPARISON = re.compile(r"([^=<>!]+)(==|=|>=|<=|>|<)(.*)", re.DOTALL)
 _SYMBOLS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 

@@ -224,7 +224,7 @@ class PlacedSentence(Struct, frozen=True):
 _NOUN = re.compile(r"[a-z]{1,20}")
 _ROW = re.compile(r"row ([A-Z]{1,3}):([A-Z]{1,3})")
 _RANGE = re.compile(
-    r"([a-z]+)s (\d+)-(\d+)|([a-z]+) (\d+)|([A-Z]{1,3})(\d+)(?::([A-Z]{1,3})(\d+))?"
+    r"(?<![a-z])(?:([a-z]+)s (\d+)-(\d+)|([a-z]+) (\d+))|([A-Z]{1,3})(\d+)(?::([A-Z]{1,3})(\d+))?"
 )
 """One of the ranges of a label, as `name_pages` writes them."""
 _MOST_RANGES = 3

@@ -40,18 +40,22 @@ _TYPE = re.compile(
 _TRANSPARENT = re.compile(r"\b(?:(?:namespace|package)(?:\s+[\w.:\\]+)?|extern)\s*\Z")
 _IMPLEMENTATION = re.compile(r"\bimpl\s+(?:[^\s]{1,200}\s+for\s+)?&?(?P<name>[\w:]+)")
 _KEYWORD_FUNCTION = re.compile(
-    r"\b(?:function\s*\*?|func|fn|fun|def|sub|macro_rules!)\s+"
-    r"(?:\(\s*(?:\w+\s+)?\*?\s*(?P<owner>\w+)(?:\[[^\]]{0,200}\])?\s*\)\s*|<[^>]{0,200}>\s*)?"
+    r"\b(?:function(?:\s*\*)?|func|fn|fun|def|sub|macro_rules!)\s++"
+    r"(?:\(\s*+(?:\w++\s++)?(?:\*\s*+)?(?P<owner>\w+)(?:\[[^\]]{0,200}\])?\s*\)\s*|<[^>]{0,200}>\s*)?"
     rf"(?:{_NAME}<[^>]{{0,200}}>\.)?(?P<name>{_NAME}(?:[.:]{_NAME})*+|`[^`]{{1,100}}`)"
 )
 _INITIALISER = re.compile(r"\b(?P<name>init|deinit|constructor)[?!]?\s*\(")
 _ASSIGNED = re.compile(
-    rf"(?P<name>{_NAME}(?:\.{_NAME})*+)\s*(?::[^=()]{{0,200}})?(?:[:=]|<-)\s*(?:async\s+)?"
+    # From the beginning of a name: a long one would be tried at each letter. So below.
+    rf"(?<![\w$])(?<![\w$]\.)(?P<name>{_NAME}(?:\.{_NAME})*+)\s*(?::[^=()]{{0,200}})?(?:[:=]|<-)"
+    r"\s*(?:async\s+)?"
     rf"(?:function\b|\\\(|\(\)|{_NAME}\s*=>)"
 )
-_BEFORE_BRACKET = re.compile(rf"(?P<name>~?{_NAME}(?:::~?{_NAME})*+)\s*\(")
+_BEFORE_BRACKET = re.compile(
+    rf"(?<![\w$])(?<![\w$]::)(?<![\w$]::~)(?P<name>~?{_NAME}(?:::~?{_NAME})*+)\s*\("
+)
 _METHOD = re.compile(
-    rf"(?P<name>\#?{_NAME})\s*(?:<[^<>]{{0,200}}>)?\s*\(\)\s*(?::[^=]{{0,200}})?\Z"
+    rf"(?<![\w$])(?P<name>\#?{_NAME})\s*+(?:<[^<>]{{0,200}}>\s*+)?\(\)\s*+(?::[^=]{{0,200}})?\Z"
 )
 _CONTROL = frozenset(
     """if for while switch catch with return sizeof synchronized using lock fixed else do try

@@ -20,7 +20,7 @@ _BACKTICK = r"`[^`\\]*+(?:\\(?:.|\n)[^`\\]*+)*+`?"
 _TRIPLE = r'"""[^"\\]*+(?:(?:\\(?:.|\n)|"(?!""))[^"\\]*+)*+(?:""")?'
 _TRIPLE_SINGLE = r"'''[^'\\]*+(?:(?:\\(?:.|\n)|'(?!''))[^'\\]*+)*+(?:''')?"
 _HERE_DOCUMENT = (
-    r"<<[-~]?[\"']?(?P<here>[A-Z_][A-Z_0-9]+)[\"']?[^\n]*+(?:\n|\Z)"
+    r"<<[-~]?[\"']?(?P<here>[A-Z_][A-Z_0-9]++)[\"']?[^\n]*+(?:\n|\Z)"
     r"(?:(?![ \t]*+(?P=here)[ \t]*+;?(?:\n|\Z))(?:\n|[^\n]++(?:\n|\Z)))*+"
 )
 _DIRECTIVE = r"(?m:^)[ \t]*+\#[^\\\n]*+(?:\\(?:.|\n)[^\\\n]*+)*+"
@@ -86,7 +86,8 @@ _LUA = _by_indentation(
     _RAW_OF_LUA, _DASHES, _DOUBLE, _SINGLE,
 )  # fmt: skip
 _SHELL = _by_indentation(
-    r"[ \t]*(?:function\s+([\w:.-]+)|([\w:.-]+)[ \t]*\([ \t]*\))[ \t]*(?:\(\))?\s*(?:[{(]|$)",
+    r"[ \t]*+(?:function\s++([\w:.-]+)|([\w:.-]+)[ \t]*+\([ \t]*+\))"
+    r"[ \t]*+(?:\(\))?\s*+(?:[{(]|$)",
     _HERE_DOCUMENT, r"(?<![^\s;(])\#[^\n]*+", _DOUBLE, r"'[^'\n]*+'?",
 )  # fmt: skip
 _SQL = _by_indentation(
@@ -95,7 +96,9 @@ _SQL = _by_indentation(
     r"(?:(?:body|concurrently|if\s+not\s+exists|if\s+exists)\s+){0,2}([\w.\"`\[\]]+)",
     _DASHES, _STARS, _RAW_OF_SQL, r"'[^']*+(?:''[^']*+)*+'?",
 )  # fmt: skip
-_INI = _by_indentation(r"\[+[ \t]*([^\[\]\n]+?)[ \t]*\]+[ \t]*(?:[;#].*)?$", flat=True)
+_INI = _by_indentation(
+    r"\[++[ \t]*+([^\[\]\s](?:[^\[\]\n]*[^\[\]\s])?)[ \t]*+\]++[ \t]*+(?:[;#].*)?$", flat=True
+)
 _YAML = _by_indentation(r"([\w./-]+)[ \t]*:(?=\s|$)", r"(?:(?<=\s)|(?m:^))\#[^\n]*+", flat=True)
 
 _C = _by_brackets(

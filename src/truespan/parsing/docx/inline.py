@@ -143,7 +143,7 @@ _SPECIAL_CHARACTERS = {
     f"{W}noBreakHyphen": "\u2011",
     f"{W}softHyphen": "\u00ad",
 }
-_BROKEN_LINE = re.compile(r"[ \t]*[\r\n]\s*")
+_BROKEN_LINE = re.compile(r"(?<![ \t])[ \t]*+[\r\n]\s*+")
 
 
 def _read_choice(data: etree._Element) -> str:

@@ -197,10 +197,12 @@ def _extension_of(media_type: str, name: str = "") -> str | None:
 
 
 _HEAD = 4096
-_CHARSET = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([\w:.-]{2,40})", re.IGNORECASE)
+_CHARSET = re.compile(
+    rb"<meta\s[^<>]{0,500}?charset\s*+=\s*+[\"']?\s*+([\w:.-]{2,40})", re.IGNORECASE
+)
 _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]{0,500}?encoding\s*=\s*[\"']([\w:.-]{2,40})[\"']")
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_XHTML = re.compile(rb"\s*<\?xml\s|.{0,2000}?<html\s[^>]*xmlns\s*=", re.DOTALL | re.IGNORECASE)
+_XHTML = re.compile(rb"\s*<\?xml\s|.{0,2000}?<html\s[^<>]*xmlns\s*=", re.DOTALL | re.IGNORECASE)
 _EMPTY_TAG = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
 _MANY = 100
 _PREFIXES = {

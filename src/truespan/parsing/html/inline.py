@@ -227,7 +227,7 @@ _TYPE_TAGS = {
     **dict.fromkeys(("footnote", "endnote", "rearnote"), "footnote"),
 }
 _KEEPS_ITS_TAG = frozenset({"ul", "ol", "li", "menu", "table"})
-_PAGE_LABEL = re.compile(r"\s*(?:(?:page|p|pg)\b\.?)?\s*(\d{1,6})\s*\.?\s*", re.IGNORECASE)
+_PAGE_LABEL = re.compile(r"\s*+(?:(?:page|p|pg)\b\.?\s*+)?(\d{1,6})\s*+(?:\.\s*+)?", re.IGNORECASE)
 _SOURCES = {
     "img": ("src", "data-src"),
     "input": ("src",),

@@ -343,7 +343,7 @@ _DATE = re.compile(
     r"(?:D:)?(?P<year>\d{4})(?P<month>\d\d)?(?P<day>\d\d)?"
     r"(?P<time>\d{6}|\d{4})?\s*(?P<zone>Z|[+-]\d\d'?(?:\d\d)?'?)?"
 )
-_BETWEEN_AUTHORS = re.compile(r"\s*(?:;|\band\b|&|\n)\s*")
+_BETWEEN_AUTHORS = re.compile(r"(?<!\s)\s*(?:;|\band\b|&|\n)\s*+")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 
 

@@ -135,7 +135,7 @@ _USUAL_NAME = re.compile(
 """The names that programs give, which say nothing."""
 _YEAR = re.compile(r"(?:19|20|21)[0-9]{2}")
 _QUANTITY = re.compile(r"[^\w%]*[0-9][0-9.,:'\s/%E+-]*[^\w]{0,3}%?|#[A-Z/0!?]+|TRUE|FALSE")
-_LINE_BREAK = re.compile(r"\s*[\n\r\v\f\u2028\u2029]\s*")
+_LINE_BREAK = re.compile(r"(?<!\s)\s*[\n\r\v\f\u2028\u2029]\s*+")
 _SENTENCE = re.compile(r"[.!?:;,。！？…]$")
 
 

@@ -44,14 +44,16 @@ C = f"{{{_FORMATS}/drawingml/2006/chart}}"
 
 _CELL = re.compile(
     # The usual form first, because most cells have it.
-    r'(<c r="([A-Z]{1,3})[0-9]{1,7}"([^>]*)>(?:<v>([^<]*)</v></c>|(?<=/>)'
+    r'(<c r="([A-Z]{1,3})[0-9]{1,7}"([^<>]*)>(?:<v>([^<]*)</v></c>|(?<=/>)'
     r"|(?:<f[^<]*(?:</f>|(?<=/>)))?"
-    r"(?:<v/>|(?:<v(?: [^>]*)?>|<is><t(?: [^>]*)?>)([^<]*)</(?:v|t></is)>)?</c>))"
+    r"(?:<v/>|(?:<v(?: [^<>]*)?>|<is><t(?: [^<>]*)?>)([^<]*)</(?:v|t></is)>)?</c>))"
 )
 _STYLE, _TYPE = re.compile(r'\ss="([0-9]+)"'), re.compile(r'\st="([a-zA-Z]+)"')
-_ROW = re.compile(r'<row r="([0-9]{1,7})"([^>]*)>')
+_ROW = re.compile(r'<row r="([0-9]{1,7})"([^<>]*)>')
 _WINDOW = 1 << 22
-_STRING = re.compile(r"(<si>(?:<t(?: [^>]*)?>([^<]*)</t></si>|(.*?)</si>)|<si/>)", re.DOTALL)
+_STRING = re.compile(
+    r"(<si>(?:<t(?: [^<>]*)?>([^<]*)</t></si>|((?:[^<]++|<(?!/?si>))*+)</si>)|<si/>)"
+)
 _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 _HIDDEN = re.compile(r' hidden="(?:1|true)"')
 _THREADED = "[Threaded comment]"
