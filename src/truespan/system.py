@@ -1,15 +1,35 @@
-"""The machine: its time, and which processes are alive on it."""
+"""The machine: its time, which processes are alive on it, and the end of this one."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
+import sys
+import threading
 import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 from truespan.errors import resource_error
+
+
+def end_process(code: int) -> NoReturn:
+    """End the process with an exit code, also while threads run that cannot be interrupted.
+
+    A thread whose native code returns while the interpreter is finalised aborts the process, with
+    an exit code of its own: a step of a job that embeds texts, say. So nothing is finalised then.
+    """
+    if threading.active_count() == 1:
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        # Nobody may be reading any more.
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 class SystemClock:

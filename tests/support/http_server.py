@@ -76,7 +76,7 @@ def served(
         try:
             yield Served(_address(process, said), process)
             process.terminate()
-            code = process.wait(30)
+            code = _wait(process, said)
             assert code == 0, f"The server ended with {code}. {_last_output(process, said)}"
         finally:
             process.kill()
@@ -97,6 +97,17 @@ def _address(process: subprocess.Popen[str], said: Path) -> str:
         except json.JSONDecodeError:
             continue
     raise AssertionError(f"It does not serve: {said.read_text('utf-8')}")
+
+
+def _wait(process: subprocess.Popen[str], said: Path) -> int:
+    try:
+        return process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(30)
+        raise AssertionError(
+            f"The server did not end within 30 s. {_last_output(process, said)}"
+        ) from None
 
 
 def _last_output(process: subprocess.Popen[str], said: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 
 from truespan.errors import (
@@ -16,7 +17,12 @@ from truespan.errors import (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with the code of the table in `truespan.serialize`."""
-    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"]))
+    code = run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
+    if threading.active_count() == 1:
+        sys.exit(code)
+    from truespan.system import end_process
+
+    end_process(code)
 
 
 def run(arguments: list[str]) -> int:

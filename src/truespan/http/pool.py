@@ -182,8 +182,7 @@ class Pool:
                 inbox = self._idle.pop()
             else:
                 inbox = SimpleQueue[Any]()
-                # Daemon threads end with the process; `Application.is_idle` says whether any still
-                # works.
+                # Daemon threads end with the process, also while they work; see `end_process`.
                 name = f"{self._name}-{len(self._begun) + 1}"
                 thread = threading.Thread(target=self._serve, args=(inbox,), name=name, daemon=True)
                 try:

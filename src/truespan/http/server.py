@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
-import os
 import re
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
@@ -35,6 +33,7 @@ from truespan.http.replies import PROBLEM, problem_reply
 from truespan.library import Library
 from truespan.settings import read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
+from truespan.system import end_process
 from truespan.types.token import TokenState
 
 T = TypeVar("T")
@@ -320,14 +319,9 @@ def _serve_here(
     ending = asyncio.Event()
     application = make_app(library, service.options, ending)
     library.resume_waiting()
-    with watch_folders(library, service.options.world, service.watched) as thread:
+    with watch_folders(library, service.options.world, service.watched):
         _Server(uvicorn_config(application), ending, on_started).run(sockets=[listener])
-    if not application.is_idle() or (thread is not None and thread.is_alive()):
-        # A call is still running and cannot be interrupted. What was committed stays.
-        library.close()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    # A call may still run that cannot be interrupted. What was committed stays.
     return 0
 
 
@@ -467,6 +461,7 @@ def _serve_in_worker(service: Service, listener: socket.socket, started: Any) ->
         with truespan.open(service.folder, metrics=True, logs=True) as library:
             threading.Thread(target=stop_with_parent, daemon=True).start()
             _serve_here(service, listener, library, started.release)
+        end_process(0)
     except errors.TruespanError as error:
         raise SystemExit(f"truespan: {error}") from None
     except KeyboardInterrupt:
