@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.contract.index_contract import EAST, leaning, point, vector
+from tests.interfaces.http_client import until
 from tests.promises import proves
 from tests.support.index_process import SCOPE, end_process, opened, process_of
-from truespan.errors import IndexRefused
+from truespan.errors import IndexRefused, IndexUnavailable
+from truespan.files.disk import FileLock
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.edge.messages import VERSION, Hello, encode
+from truespan.index.edge.start import StartWait
 from truespan.types.scope import Scope
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX signals")
@@ -224,3 +227,40 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(folder: Path):
 
     assert count == 3
     assert process_of(folder) == address.pid
+
+
+@proves("store.second-process")
+def test_start_that_takes_long_is_waited_for_while_it_goes_on(folder: Path):
+    index = EdgeIndex(folder, reserve=0, idle_seconds=60, start_timeout=0.2)
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda _: index.collections(), range(4))) == [[]] * 4
+    index.close()
+
+    log = (folder / channel.LOG).read_text()
+    assert log.count(" start\n") == 1
+
+
+@proves("store.second-process")
+def test_start_that_is_held_up_ends_with_a_reason(folder: Path):
+    folder.mkdir()
+    index = EdgeIndex(folder, reserve=0, idle_seconds=60, start_timeout=0.1)
+    with FileLock(folder / channel.LOCK):
+        for _ in range(2):
+            with pytest.raises(
+                IndexUnavailable, match=r"The index process \(\d+\) (did|was)"
+            ) as found:
+                index.collections()
+            assert found.value.retryable
+    # The same process goes on, and is waited for.
+    index.collections()
+    index.close()
+    assert (folder / channel.LOG).read_text().count(" start\n") == 1
+
+
+@proves("store.second-process")
+def test_process_that_does_nothing_is_given_up():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as idle:
+        waiting = StartWait(0.2)
+        until(lambda: waiting.check(idle.pid) is not None)
+        assert "did nothing" in str(waiting.check(idle.pid))
+        idle.communicate(b"\n")

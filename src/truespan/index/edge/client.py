@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
+from truespan.cancel import check_cancelled
 from truespan.errors import (
     IndexRefused,
     IndexUnavailable,
@@ -43,6 +44,7 @@ from truespan.index.edge.messages import (
     error_from,
     result_decoder,
 )
+from truespan.index.edge.start import StartWait
 from truespan.index.filters import hits_of
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
@@ -79,6 +81,8 @@ class EdgeLink:
         self._request_timeout = request_timeout
         self._lock = threading.Lock()
         self._starting = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        """The process that was started last, until there is a connection to one."""
         self._free: list[Connection] = []
         self._owner = os.getpid()
         self.server = 0
@@ -182,36 +186,24 @@ class EdgeLink:
         """Return a free connection, or a new one; start a process if none answers."""
         if (free := self._take_free()) is not None:
             return free
-        deadline = time.monotonic() + self._start_timeout
-        process: subprocess.Popen[bytes] | None = None
-        pause = _FIRST_PAUSE
         with self._starting:
+            if self._process is not None and self._process.poll() is not None:
+                self._process = None
+            waiting, pause = StartWait(self._start_timeout), _FIRST_PAUSE
             while True:
                 connection, other_key = self._connect()
                 if connection is not None:
+                    self._process = None
                     return connection
-                if process is None:
-                    process = self._start()
-                elif process.poll() is not None:
-                    if process.returncode == channel.EXIT_FULL:
-                        raise StorageFull
-                    if process.returncode == channel.EXIT_DESCRIPTORS:
-                        raise TooManyOpenFiles
-                    if process.returncode != 0:
-                        raise IndexUnavailable(
-                            "The index process ended at its start with status "
-                            f"{process.returncode}.",
-                            advice=f"The reason is in '{channel.LOG}' in the index folder.",
-                        )
-                    if other_key:
-                        raise IndexRefused(
-                            "The index process of this folder was started with another key.",
-                            advice="Wait until it is idle and ends, then try again.",
-                        )
-                    process = self._start()
-                if time.monotonic() > deadline:
+                # One that an earlier call started and did not wait for is waited for.
+                self._process = self._process or self._start()
+                if self._process.poll() is not None:
+                    code, self._process = self._process.returncode, None
+                    _require_good_end(code, other_key=other_key)
+                elif failure := waiting.check(self._process.pid):
                     self._require_room()
-                    raise IndexUnavailable("The index process did not start in time.")
+                    raise failure
+                check_cancelled()
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -275,6 +267,24 @@ class EdgeLink:
         # Without a wait it would stay in the process table after its end.
         threading.Thread(target=process.wait, daemon=True).start()
         return process
+
+
+def _require_good_end(code: int, *, other_key: bool) -> None:
+    """Raise an error unless a process ended at its start because another one serves the folder."""
+    if code == channel.EXIT_FULL:
+        raise StorageFull
+    if code == channel.EXIT_DESCRIPTORS:
+        raise TooManyOpenFiles
+    if code != 0:
+        raise IndexUnavailable(
+            f"The index process ended at its start with status {code}.",
+            advice=f"The reason is in '{channel.LOG}' in the index folder.",
+        )
+    if other_key:
+        raise IndexRefused(
+            "The index process of this folder was started with another key.",
+            advice="Wait until it is idle and ends, then try again.",
+        )
 
 
 class EdgeIndex(QdrantIndex):

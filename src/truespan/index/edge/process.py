@@ -52,7 +52,7 @@ from truespan.index.edge.shard import Collections, EnginePanicked
 
 _IDLE_SECONDS = 300.0
 _FIRST_CLIENT_SECONDS = 10.0
-_HANDSHAKE_SECONDS = 5.0
+_HANDSHAKE_SECONDS = 30.0
 _FAREWELL_SECONDS = 5.0
 _TAKEOVER_SECONDS = 20.0
 _LONGEST_WAIT = 3600.0
