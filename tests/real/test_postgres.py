@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -15,13 +16,17 @@ import truespan
 from tests.real.conftest import address
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import StoreUnavailable
+from truespan.jobs.schema import QUEUE_ROLE
 from truespan.library import Library
+from truespan.store.postgres_server import SHARED_ROLE, WORLD_ROLE
 from truespan.wiring import open_library
 
 
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An empty database with a role of the application; both are removed at the end."""
+    """An empty database with a role of the application. Both are removed at the end, and so are the
+    roles that preparing it creates: they belong to the whole server, and another owner could not
+    use them."""
     url = address("DATABASE_URL")
     name, password = f"truespan_test_{uuid4().hex[:8]}", uuid4().hex
     parts = urlsplit(url)
@@ -29,7 +34,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     own = urlunsplit(parts._replace(path=f"/{name}"))
     app = urlunsplit(parts._replace(netloc=f"{name}:{password}@{host}", path=f"/{name}"))
     with psycopg.connect(url, autocommit=True) as admin:
-        role = sql.Identifier(name)
+        role, before = sql.Identifier(name), roles_of(admin)
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, password))
         admin.execute(sql.SQL("CREATE DATABASE {}").format(role))
         try:
@@ -39,6 +44,16 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         finally:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(role))
             admin.execute(sql.SQL("DROP ROLE {}").format(role))
+            for created in roles_of(admin) - before:
+                admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(created)))
+            assert roles_of(admin) == before
+
+
+def roles_of(admin: psycopg.Connection[Any]) -> set[str]:
+    """Return the roles on a server that preparing a store creates, as far as they exist."""
+    names = [WORLD_ROLE, SHARED_ROLE, QUEUE_ROLE]
+    rows = admin.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", (names,))
+    return {name for (name,) in rows}
 
 
 def opened(folder: Path) -> Library:
