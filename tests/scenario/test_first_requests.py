@@ -26,7 +26,7 @@ class Provider(Struct, frozen=True):
     """A server on the loopback, and the embedder that asks it for a model."""
 
     serve: Callable[..., Any]
-    kind: Callable[..., Any]
+    kind: type[Any]
     model: str
     other: str
 
