@@ -96,10 +96,12 @@ def test_what_two_sources_share_is_told_once() -> None:
     )
 
 
-def test_a_source_that_says_nothing_new_keeps_its_words() -> None:
+def test_prompt_refers_to_earlier_sources_for_repeated_text() -> None:
     whole, part = source("One two three."), source("two", start=4)
 
-    assert unrepeated_spans([whole, part]) == [[(0, 14)], [(0, 3)]]
+    assert unrepeated_spans([whole, part]) == [[(0, 14)], []]
+    _, asked = told(whole, part)
+    assert "Text:\n[...] All of this text is in earlier sources.\n" in asked
 
 
 def test_a_source_around_another_is_told_in_two_pieces() -> None:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from tests.laws.examples import examples
 from tests.laws.test_budget import CANDIDATES
 from tests.support.worlds import MemoryIndex, Place, place
-from truespan.retrieval.pack import CoveredText, Packer, pack
+from truespan.retrieval.pack import Packer, pack
+from truespan.retrieval.repeats import CoveredText
 from truespan.store.sqlite import SqliteDatabase
 from truespan.types.chunk import Vector
 from truespan.types.scope import Scope

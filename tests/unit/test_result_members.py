@@ -5,7 +5,9 @@ from __future__ import annotations
 from msgspec.structs import asdict, replace
 
 from tests.contract.index_contract import new_scope
+from tests.unit.sources import source
 from truespan.retrieval.pack import _retrieved_chunk, _source_note
+from truespan.retrieval.repeats import place_of
 from truespan.retrieval.search import _passage
 from truespan.retrieval.stages import reveal
 from truespan.types.bundle import Receipt
@@ -57,6 +59,7 @@ DOCUMENT = DocumentLabel(
 )
 SCOPE = new_scope(generation=31)
 FUSED, RERANK, MATCH = FusedScore(0.7, 0.8), RerankScore("model", 0.9, 2, 1), Match(11, 1, 3)
+OTHERS = (place_of(source("copy")),)
 FOUND = Verified(CHUNK, DOCUMENT, "text", 0.123456789, FUSED)
 LABELS = {
     "source_url": "url",
@@ -67,7 +70,7 @@ LABELS = {
     "tags": ("tag",),
     "metadata": {"key": 1},
 }
-SHOWN = replace(reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH)
+SHOWN = replace(reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH, also_at=OTHERS)
 PARENT_ID = chunk_id(SCOPE.world, 31, 21, 22, 17)
 
 
@@ -99,6 +102,7 @@ def test_each_member_of_a_visible_chunk_is_its_own() -> None:
         "rerank": None,
         "match": None,
         "embedded_hash": None,
+        "also_at": (),
     }
     assert asdict(SHOWN.labels) == LABELS
 
@@ -132,6 +136,7 @@ def test_each_member_of_a_passage_is_its_own() -> None:
         "fused": FUSED,
         "rerank": RERANK,
         "match": MATCH,
+        "also_at": OTHERS,
         **LABELS,
     }
 
@@ -156,6 +161,7 @@ def test_each_member_of_a_note_is_its_own() -> None:
         "rerank": RERANK,
         "chunk_type": ChunkKind.FIGURE,
         "match": MATCH,
+        "also_at": OTHERS,
         **LABELS,
     }
 
@@ -171,4 +177,23 @@ def test_each_member_of_a_retrieved_chunk_is_its_own() -> None:
         "chunk_id": "id of the chunk",
         "relevance_score": 0.123457,
         "token_count": 5,
+    }
+
+
+def test_each_member_of_another_place_is_its_own() -> None:
+    assert asdict(place_of(SHOWN)) == {
+        "chunk_id": "id of the chunk",
+        "document": 21,
+        "source": "name",
+        "title": "title",
+        "chapter": "chapter",
+        "section": "section",
+        "first_sid": 11,
+        "last_sid": 12,
+        "start": 100,
+        "end": 104,
+        "source_url": "url",
+        "path": "path",
+        "page": 6,
+        "location": "pages 6-7",
     }

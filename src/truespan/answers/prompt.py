@@ -19,8 +19,8 @@ from msgspec import Struct, field
 from truespan.answers.fence import find_fence
 from truespan.answers.follow_up import render_exchange
 from truespan.answers.reply import NO_CONTEXT
-from truespan.retrieval.pack import CoveredText
 from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.repeats import CoveredText, ShownText, trim_span
 from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
@@ -30,33 +30,17 @@ from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
 from truespan.types.tables import format_tables
+from truespan.types.text import name_sources
 from truespan.types.trust import Visible
 
 
 def unrepeated_spans(sources: Sequence[Visible]) -> list[list[tuple[int, int]]]:
-    """Return the spans of each source's text that no earlier source covers, trimmed.
-
-    A source without anything new keeps its whole text: its number must refer to something.
-    """
-    covered, spans = CoveredText(), []
+    """Return the spans of each source's text that no earlier source has, trimmed."""
+    shown, spans = ShownText(), list[list[tuple[int, int]]]()
     for source in sources:
-        whole = _trimmed(source.text, 0, len(source.text))
-        if source.kind is not ChunkKind.TEXT:
-            spans.append([whole])
-            continue
-        fresh = [
-            _trimmed(source.text, start - source.start, end - source.start)
-            for start, end in covered.uncovered(source.document, source.start, source.end)
-        ]
-        spans.append([span for span in fresh if span[0] < span[1]] or [whole])
-        covered.add(source.document, source.start, source.end)
+        is_text = source.kind is ChunkKind.TEXT
+        spans.append(shown.show(source) if is_text else [trim_span(source.text)])
     return spans
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    piece = text[start:end]
-    begin = start + len(piece) - len(piece.lstrip())
-    return begin, max(begin, start + len(piece.rstrip()))
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -150,6 +134,7 @@ _LONGEST_LABEL = 120
 _LONGEST_SOURCE = 300
 _LEFT_OUT = "[...]"
 """Replaces words of a source that an earlier source already contains."""
+_REPEATED = "[...] All of this text is in earlier sources."
 
 _RULES = """\
 You answer a question from numbered sources and from nothing else.
@@ -232,4 +217,8 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]], *, tables: bool) ->
     pieces = [source.text[start:end] for start, end in spans]
     text = f"\n{_LEFT_OUT}\n".join(map(format_tables, pieces) if tables else pieces)
     origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]
-    return f"Place: {place}\nSource: {origin}\nText:\n{text}"
+    if source.also_at:
+        origin += (
+            f"\nAlso in: {name_sources(at.source_url for at in source.also_at)[:_LONGEST_SOURCE]}"
+        )
+    return f"Place: {place}\nSource: {origin}\nText:\n{text or _REPEATED}"

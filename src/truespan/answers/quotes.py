@@ -20,7 +20,7 @@ from truespan.types.answer import Quote
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
 from truespan.types.tables import unformat_rows
-from truespan.types.text import name_place
+from truespan.types.text import name_place, name_sources
 from truespan.types.trust import Visible
 
 LEAST_SINGLE_WORDS = 3
@@ -406,7 +406,12 @@ def quote_sources(sources: Sequence[Visible]) -> str:
             lines = source.text[start:end].splitlines()
             paragraphs.append("\n".join(f"> {line}".rstrip() for line in lines))
         place = name_place((source.title, source.chapter, source.section), source.location)
-        paragraphs.append(f"[{number}] {place} ({source.labels.source_url})")
+        others = (
+            f"; also in {name_sources(at.source_url for at in source.also_at)}"
+            if source.also_at
+            else ""
+        )
+        paragraphs.append(f"[{number}] {place} ({source.labels.source_url}{others})")
     return "\n\n".join(paragraphs)
 
 

@@ -16,7 +16,14 @@ from truespan.serialize import allowed_names, record_data, to_json
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece, UsageRecord
-from truespan.types.bundle import ContextBundle, Notice, RerankReport, SearchResult
+from truespan.types.bundle import (
+    ContextBundle,
+    Notice,
+    Passage,
+    RerankReport,
+    SearchResult,
+    SourceNote,
+)
 from truespan.types.chunk import ChunkKind, ChunkRecord, ChunkState
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
@@ -28,7 +35,7 @@ from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
 from truespan.types.source import display_path
 from truespan.types.support import Support, SupportReason
-from truespan.types.text import name_page, name_place
+from truespan.types.text import name_page, name_place, name_sources
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
 
@@ -98,7 +105,7 @@ def print_search(result: SearchResult) -> None:
             passage.text,
             f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
             f"{_name_sentences(passage)}, revision {passage.receipt.revision}, "
-            f"chunk {passage.chunk_id}",
+            f"chunk {passage.chunk_id}{_name_others(passage)}",
         )
         for passage in result.results
     )
@@ -139,7 +146,7 @@ def print_bundle(bundle: ContextBundle) -> None:
             name_place((note.title, chunk.chapter, chunk.section), note.location),
             chunk.content,
             f"{note.text_hash[:12]}  {note.source_url}, {_name_sentences(note)}, "
-            f"{chunk.token_count} tokens",
+            f"{chunk.token_count} tokens{_name_others(note)}",
         )
         for chunk, note in zip(bundle.retrieved_chunks, metadata.sources, strict=True)
     )
@@ -325,7 +332,13 @@ def cite(citation: Citation) -> str:
     # Turns of earlier versions have the page alone.
     location = name_page(citation.location, citation.page)
     place = name_place((citation.title, citation.chapter, citation.section), location)
-    return f"[{citation.number}] {place} ({citation.source_url}, {_name_sentences(citation)})"
+    source = f"{citation.source_url}, {_name_sentences(citation)}{_name_others(citation)}"
+    return f"[{citation.number}] {place} ({source})"
+
+
+def _name_others(part: Passage | SourceNote | Citation) -> str:
+    """Return the documents that have the same text, to be put after the source of a passage."""
+    return f"; also in {name_sources(at.source_url for at in part.also_at)}" if part.also_at else ""
 
 
 def _name_span(chunk: Any) -> str:

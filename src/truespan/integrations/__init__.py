@@ -16,6 +16,8 @@ from inspect import signature
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from truespan.errors import InvalidSettings
 from truespan.serialize import failure_of
 from truespan.types.bundle import (
@@ -152,5 +154,6 @@ def _citable(
         "version": place.version,
         "tags": list(place.tags),
         "metadata": place.metadata,
+        "also_at": [to_builtins(other) for other in place.also_at],
     }
     return Citable(text, chunk.chunk_id, score, cited)

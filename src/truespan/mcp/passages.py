@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.retrieval.repeats import EqualTexts
 from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
 from truespan.types.graphemes import shorten
 from truespan.types.tables import format_tables
-from truespan.types.text import join_locations
+from truespan.types.text import join_locations, name_sources
 
 LONGEST_LABEL = 120
 LONGEST_SENTENCE = 1000
@@ -39,6 +40,8 @@ class TextPassage(Struct, frozen=True):
     start: int
     end: int
     text: str
+    also_in: tuple[str, ...] = ()
+    """The sources of other places that have the same text."""
 
 
 def passages_of_bundle(bundle: ContextBundle, *, in_reading_order: bool) -> list[TextPassage]:
@@ -67,12 +70,13 @@ def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassag
         start=found.start,
         end=found.end,
         text=text,
+        also_in=tuple(other.source_url for other in found.also_at),
     )
 
 
 def join_overlapping(passages: Iterable[TextPassage]) -> list[TextPassage]:
     """Return passages in their order, those that overlap as one, at the place of the first."""
-    ranked = list(enumerate(passages))
+    ranked = list(enumerate(_merge(passages)))
     # The description of a figure is not the text at its place.
     joined = [entry for entry in ranked if not _is_text(entry[1])]
     texts = [entry for entry in ranked if _is_text(entry[1])]
@@ -90,6 +94,24 @@ def join_overlapping(passages: Iterable[TextPassage]) -> list[TextPassage]:
     return [passage for _, passage in sorted(joined, key=lambda entry: entry[0])]
 
 
+def _merge(passages: Iterable[TextPassage]) -> list[TextPassage]:
+    """Return passages without those that have the text of an earlier one, which gets their place.
+
+    With the defaults `contract`, each of them is a result of its own.
+    """
+    texts, merged = EqualTexts[int](), list[TextPassage]()
+    for passage in passages:
+        number = texts.add(passage.text, len(merged))
+        if number == len(merged):
+            merged.append(passage)
+        else:
+            known = merged[number]
+            merged[number] = replace(
+                known, also_in=(*known.also_in, passage.source, *passage.also_in)
+            )
+    return merged
+
+
 def _is_text(passage: TextPassage) -> bool:
     return len(passage.text) == passage.end - passage.start
 
@@ -102,6 +124,7 @@ def _join(before: TextPassage, after: TextPassage) -> TextPassage:
         last_sid=max(before.last_sid, after.last_sid),
         end=max(before.end, after.end),
         text=before.text + after.text[before.end - after.start :],
+        also_in=(*before.also_in, *after.also_in),
     )
 
 
@@ -137,7 +160,8 @@ def describe_passage(passage: TextPassage, *, name_source: bool) -> str:
     first, last = passage.first_sid, passage.last_sid
     sentences = f"sentence {first}" if first == last else f"sentences {first}-{last}"
     location = f", {passage.location}" if passage.location else ""
-    return f"{title}{place}{location}, {sentences}"
+    others = f"; also in {one_line(name_sources(passage.also_in))}" if passage.also_in else ""
+    return f"{title}{place}{location}, {sentences}{others}"
 
 
 def _range(names: Sequence[str], separator: str) -> str:

@@ -280,6 +280,9 @@ class _FusedSearch(Struct, frozen=True):
         verified: list[Verified] = []
         start, end = 0, k
         while True:
+            # Copies have the same blend, and are results together.
+            while 0 < end < len(ordered) and ordered[end].blend == ordered[end - 1].blend:
+                end += 1
             part = {found.hit.chunk_id: found for found in ordered[start:end]}
             for found in self._verify([candidate.hit for candidate in part.values()]):
                 candidate = part[found.chunk.chunk_id]

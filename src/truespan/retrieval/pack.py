@@ -5,7 +5,6 @@ It accepts nothing but `Visible` chunks, so text that was not verified cannot en
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,8 @@ from truespan.retrieval.pipeline import (
     follows_contract,
     renders_tables,
 )
-from truespan.retrieval.query_vector import round_score
+from truespan.retrieval.query_vector import SCORE_DECIMALS, round_score
+from truespan.retrieval.repeats import CoveredText, EqualTexts, ShownText, add_place
 from truespan.retrieval.stages import MOST_ASIDE, boilerplate_test
 from truespan.types.bundle import (
     BundleMetadata,
@@ -58,56 +58,15 @@ PATIENCE = 64
 """Candidates that may be too large for the rest of the budget before it counts as full."""
 
 
-class CoveredText(Struct):
-    """Which parts of which documents are covered already, as code-point intervals.
-
-    Repetition is a matter of place, never of equal text: two equal sentences in two places both
-    count. All parts of a document are of one revision, since a response sees one state of a world.
-    """
-
-    _taken: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
-    """The starts and the ends of the intervals of each document; no two of them touch."""
-
-    def uncovered(self, document: int, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the parts of [start, end) that no earlier interval covers, in order."""
-        left: list[tuple[int, int]] = []
-        if (taken := self._taken.get(document)) is None:
-            return [(start, end)] if start < end else left
-        starts, ends = taken
-        for place in range(bisect_right(ends, start), bisect_left(starts, end)):
-            if starts[place] > start:
-                left.append((start, starts[place]))
-            start = ends[place]
-        if start < end:
-            left.append((start, end))
-        return left
-
-    def add(self, document: int, start: int, end: int) -> None:
-        if (taken := self._taken.get(document)) is None:
-            self._taken[document] = [start], [end]
-            return
-        starts, ends = taken
-        first, last = bisect_left(ends, start), bisect_right(starts, end)
-        if first < last:
-            start, end = min(start, starts[first]), max(end, ends[last - 1])
-        starts[first:last], ends[first:last] = [start], [end]
-
-
 def render(parts: Iterable[Passage | Visible], *, tables: bool = False) -> str:
-    """Join texts in their order, leaving out what overlaps an earlier one.
+    """Join texts in their order, leaving out what an earlier one has: the same place or words.
 
     With `tables`, tables are in Markdown. Each text is formatted by itself: rows of different
     documents must not become one table.
     """
-    covered = CoveredText()
-    pieces: list[str] = []
-    for part in parts:
-        for start, end in covered.uncovered(part.document, part.start, part.end):
-            piece = part.text[start - part.start : end - part.start].strip()
-            if piece:
-                pieces.append(format_tables(piece) if tables else piece)
-        covered.add(part.document, part.start, part.end)
-    return SEPARATOR.join(pieces)
+    shown = ShownText()
+    pieces = [part.text[start:end] for part in parts for start, end in shown.show(part)]
+    return SEPARATOR.join(map(format_tables, pieces) if tables else pieces)
 
 
 def count_rendered(part: Visible, *, tables: bool) -> int:
@@ -136,7 +95,8 @@ class Packer:
     `tables`, what Markdown adds to tables counts too.
 
     A chunk that is too large is skipped, and the next ones are tried; none is cut to fit. A chunk
-    that lies wholly within earlier ones is a repetition.
+    that lies wholly within earlier ones is a repetition. With `merge`, so is one with the text of a
+    chosen chunk, which gets its place.
     """
 
     def __init__(
@@ -146,9 +106,11 @@ class Packer:
         budget: float,
         boilerplate_last: bool = False,
         tables: bool = False,
+        merge: bool = False,
     ) -> None:
         self._k = k
         self._budget = budget
+        self._merge = merge
         self._is_aside = boilerplate_test() if boilerplate_last else None
         self._tables = tables
         self._ranked: Sequence[Visible] | None = None
@@ -158,9 +120,10 @@ class Packer:
         if ranked is not self._ranked:
             self._ranked, self._left = ranked, self._budget
             self._packed, self._covered = Packed(), CoveredText()
+            self._texts = EqualTexts[Visible]()
         packed, aside = self._packed, list[Visible]()
         if packed.last is not None:
-            return packed
+            return self._end(ranked, packed.last)
         for part in ranked[packed.seen :]:
             packed.seen += 1
             if self._is_aside and self._is_aside(part.text):
@@ -169,8 +132,8 @@ class Packer:
                     packed.last = part.score
                     break
             elif self._take(part):
-                packed.last, packed.missing = part.score, 0
-                return packed
+                packed.missing = 0
+                return self._end(ranked, part.score)
         packed.missing = self._k - len(packed.chosen) if packed.last is None else 0
         # Only once there is nothing else; they do not count as found, so that the search goes on.
         for part in aside:
@@ -179,13 +142,39 @@ class Packer:
                 break
         return packed
 
+    def _end(self, ranked: Sequence[Visible], last: float) -> Packed:
+        """End choosing at a score; copies of chosen chunks that follow with it are still merged."""
+        packed = self._packed
+        packed.last = last
+        if self._merge:
+            for part in ranked[packed.seen :]:
+                if round(part.score, SCORE_DECIMALS) != round(last, SCORE_DECIMALS):
+                    break
+                packed.seen += 1
+                if self._is_copy(part):
+                    packed.left_out.setdefault(DUPLICATE, []).append(part)
+        return packed
+
+    def _is_copy(self, part: Visible) -> bool:
+        """Return whether a chosen chunk has the same text; if so, give it the place of this one."""
+        if not self._merge or part.kind is ChunkKind.FIGURE:
+            return False
+        known = self._texts.add(part.text, part)
+        for place, chosen in enumerate(self._packed.chosen if known is not part else ()):
+            if (chosen.chunk_id, chosen.start) == (known.chunk_id, known.start):
+                self._packed.chosen[place] = add_place(chosen, part)
+                return True
+        return False
+
     def _take(self, part: Visible) -> bool:
         """Take a part if it fits; return whether choosing has ended."""
         packed, covered = self._packed, self._covered
         uncovered = covered.uncovered(part.document, part.start, part.end)
         if part.kind is ChunkKind.FIGURE:
             reason = EXCLUDED
-        elif not any(part.text[a - part.start : b - part.start].strip() for a, b in uncovered):
+        elif self._is_copy(part) or not any(
+            part.text[a - part.start : b - part.start].strip() for a, b in uncovered
+        ):
             reason = DUPLICATE
         elif (tokens := count_rendered(part, tables=self._tables)) > self._left:
             reason = OVER_BUDGET
@@ -208,9 +197,12 @@ def pack(
     budget: float,
     boilerplate_last: bool = False,
     tables: bool = False,
+    merge: bool = False,
 ) -> Packed:
     """Choose once from chunks by rank; see `Packer`."""
-    packer = Packer(k=k, budget=budget, boilerplate_last=boilerplate_last, tables=tables)
+    packer = Packer(
+        k=k, budget=budget, boilerplate_last=boilerplate_last, tables=tables, merge=merge
+    )
     return packer.pack(ranked)
 
 
@@ -335,7 +327,7 @@ def assemble(
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
-    contained = 0
+    contained = sum(len(part.also_at) for part in chosen)
     if scope is not None and scope.names_place:
         # What overlapping chunks have of one chapter is often the same, and is shown once.
         contained = len(packed.left_out.get(DUPLICATE, ()))
@@ -416,6 +408,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         part.rerank,
         part.kind,
         part.match,
+        part.also_at,
         source_url=labels.source_url,
         address=labels.address,
         path=labels.path,

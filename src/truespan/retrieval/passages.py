@@ -20,9 +20,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
-from truespan.retrieval.pack import BundleAttempt, CoveredText
+from truespan.retrieval.pack import BundleAttempt
 from truespan.retrieval.pipeline import renders_tables
 from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind, Vector

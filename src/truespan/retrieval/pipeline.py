@@ -453,6 +453,11 @@ def renders_tables(world: World) -> bool:
     return not follows_contract(world)
 
 
+def merges_copies(world: World) -> bool:
+    """Return whether passages with equal text are one result with several places."""
+    return not follows_contract(world)
+
+
 def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
     """Return whether licences, lists of chapters and page numbers come after all else."""
     if options.include_boilerplate is None:

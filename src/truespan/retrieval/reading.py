@@ -30,11 +30,13 @@ from truespan.retrieval.passages import (
 from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
+    merges_copies,
     ranks_boilerplate_last,
     renders_tables,
 )
 from truespan.retrieval.reading_fused import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading_words import score_read
+from truespan.retrieval.repeats import merge_copies
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
 from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, visible_chunk_id
 from truespan.retrieval.tail import TailMaker
@@ -133,6 +135,8 @@ class ReaderRetriever(Struct, frozen=True):
             def choose(parts: list[Visible], wanted: int) -> Shortlist:
                 if ranks_boilerplate_last(latest, options):
                     parts = drop_boilerplate(parts)
+                if merges_copies(latest):
+                    parts = merge_copies(parts)
                 return shortlist(parts, wanted, settings.exclude_chunk_types_from_llm)
 
             def select(visible: list[Visible]) -> Shortlist:
@@ -204,7 +208,8 @@ class ReaderRetriever(Struct, frozen=True):
 
             budget = packing_budget(options, attempt.budget)
             last, tables = ranks_boilerplate_last(latest, options), renders_tables(latest)
-            packer = Packer(k=k, budget=budget, boilerplate_last=last, tables=tables)
+            merge = merges_copies(latest)
+            packer = Packer(k=k, budget=budget, boilerplate_last=last, tables=tables, merge=merge)
 
             def select(visible: list[Visible]) -> Packed:
                 return require_candidates(packer.pack(visible), visible, candidates)

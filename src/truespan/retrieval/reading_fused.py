@@ -318,7 +318,7 @@ class FusedBookSearch(Struct, frozen=True):
         last: Candidate | None = None
         while True:
             found = ordered(done + size) if callable(ordered) else ordered
-            if not (following := _after(found, last)[:size]):
+            if not (following := _take(_after(found, last), size)):
                 return False
             visible += self._reveal(following)
             last, done = following[-1], done + len(following)
@@ -425,6 +425,17 @@ def _after(ordered: Sequence[Candidate], last: Candidate | None) -> Sequence[Can
         return ordered
     places = [part.place for part in ordered]
     return ordered[places.index(last.place) + 1 :]
+
+
+def _take(ordered: Sequence[Candidate], count: int) -> Sequence[Candidate]:
+    """Return the first candidates, and those as good as the last: copies are results together."""
+    while 0 < count < len(ordered) and _rank_of(ordered[count]) == _rank_of(ordered[count - 1]):
+        count += 1
+    return ordered[:count]
+
+
+def _rank_of(part: Candidate) -> float:
+    return part.score if part.blend is None else part.blend
 
 
 def _by_similarity(candidates: Iterable[Candidate]) -> list[Candidate]:

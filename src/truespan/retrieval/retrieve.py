@@ -26,6 +26,7 @@ from truespan.retrieval.pipeline import (
     ASK_FOR_ANY,
     METADATA_DAMAGED,
     Pipeline,
+    merges_copies,
     name_defaults,
     ranks_boilerplate_last,
     renders_tables,
@@ -213,6 +214,7 @@ class Retriever(Struct, frozen=True):
             budget=packing_budget(options, attempt.budget),
             boilerplate_last=ranks_boilerplate_last(attempt.world, options),
             tables=renders_tables(attempt.world),
+            merge=merges_copies(attempt.world),
         )
         ranked: list[Visible] = []
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 from typing import TypeAlias
 
 from msgspec import UNSET
@@ -26,10 +27,12 @@ from truespan.retrieval.pipeline import (
     Pipeline,
     count_funnel,
     follows_contract,
+    merges_copies,
     ranks_boilerplate_last,
     renders_tables,
 )
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
+from truespan.retrieval.repeats import add_place, merge_copies
 from truespan.retrieval.stages import (
     Best,
     choose_best,
@@ -48,9 +51,10 @@ from truespan.types.answer import (
     Shortlist,
     shortlist,
 )
-from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
+from truespan.types.bundle import Notice, Passage, Receipt, SearchResult, Skipped, WhyNot
 from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.decision import DecisionSettings
+from truespan.types.ids import ChunkId
 from truespan.types.request import (
     LONGEST_QUERY,
     MAX_CONTEXT_TOKENS,
@@ -93,19 +97,20 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         # More than are returned if they are reranked.
         k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
         last = ranks_boilerplate_last(latest, options)
+        text_of = _text_of(scope) if merges_copies(latest) else None
         attempt.discriminates = floor_discriminates(pipeline.store, scope, latest, request.floor)
         vector = pipeline.query_vector(scope, latest, query)
 
         def missing(verified: list[Verified], _: float) -> int:
             nonlocal best
             with trace.stage(Stage.RANKED):
-                best = choose_best(verified, k, boilerplate_last=last)
+                best = choose_best(verified, k, boilerplate_last=last, text_of=text_of)
             return best.missing
 
         attempt.fetched = pipeline.fetch(
             attempt, scope, vector, k=k, floor=request.floor, missing=missing
         )
-        visible = attempt.reorder(stage, _visible(best.found, scope))
+        visible = attempt.reorder(stage, _visible(best.found, scope, best.copies))
         if stage is not None and last:
             visible = put_boilerplate_last(visible)
         fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
@@ -140,7 +145,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             effective_k=k,
             floor=request.floor,
             funnel=counted.funnel(attempt.in_scope, len(passages)),
-            skipped=counted.skipped(),
+            skipped=(*counted.skipped(), *_count_copies(passages)),
             warnings=tuple(attempt.warnings),
             processing_time_ms=int((clock.monotonic() - began) * 1000),
             floor_discriminates=attempt.discriminates,
@@ -185,6 +190,8 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
                 ranked = rank_visible(visible)
                 if ranks_boilerplate_last(latest, options):
                     ranked = drop_boilerplate(ranked)
+                if merges_copies(latest):
+                    ranked = merge_copies(ranked)
                 return shortlist(ranked, wanted, excluded)
 
         def missing(verified: list[Verified], _: float) -> int:
@@ -333,8 +340,33 @@ def search_documents(
     return [replace(found, text="\n\n".join(part.text for part in parts)) for found, parts in shown]
 
 
-def _visible(ranked: Sequence[Verified], scope: Scope) -> list[Visible]:
-    return [part for parts in _revealed(ranked, scope) for part in parts]
+def _visible(
+    ranked: Sequence[Verified],
+    scope: Scope,
+    copies: Mapping[ChunkId, Sequence[Verified]] = MappingProxyType({}),
+) -> list[Visible]:
+    """Return the visible parts of chunks; the first of each with the places of its copies."""
+    visible = [part for parts in _revealed(ranked, scope) for part in parts]
+    if not copies:
+        return visible
+    places = {known: _visible(found, scope) for known, found in copies.items()}
+    for number, part in enumerate(visible):
+        for copy in places.pop(part.chunk_id, ()):
+            visible[number] = add_place(visible[number], copy)
+    return visible
+
+
+def _text_of(scope: Scope) -> Callable[[Verified], str]:
+    """Return what gives the visible text of a chunk."""
+    if not scope.names_place:
+        return lambda found: found.text
+    return lambda found: " ".join(part.text for part in reveal(found, scope))
+
+
+def _count_copies(passages: Sequence[Passage]) -> Iterator[Skipped]:
+    """Give how many chunks were left out because a passage has their text."""
+    if count := sum(len(passage.also_at) for passage in passages):
+        yield Skipped(WhyNot.DUPLICATE, count)
 
 
 def _revealed(verified: Sequence[Verified], scope: Scope) -> Iterator[list[Visible]]:
@@ -395,6 +427,7 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
         found.fused,
         part.rerank,
         part.match,
+        part.also_at,
         source_url=labels.source_url,
         address=labels.address,
         path=labels.path,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.repeats import EqualTexts
 from truespan.types.chunk import (
     ChunkKind,
     ChunkRecord,
@@ -220,31 +221,52 @@ def rank(found: Sequence[Verified], k: int) -> list[Verified]:
 class Best(Struct, frozen=True):
     """The best of what was found, how many more are needed, and the score where choosing ended.
 
-    `last` is None while there was nothing left to choose from.
+    `last` is None while there was nothing left to choose from. `copies` are those with the same
+    text as one of the best, by the id of that.
     """
 
     found: list[Verified]
     missing: int
     last: float | None
+    copies: dict[ChunkId, list[Verified]] = field(default_factory=dict)
 
 
-def choose_best(found: Sequence[Verified], k: int, *, boilerplate_last: bool) -> Best:
+def choose_best(
+    found: Sequence[Verified],
+    k: int,
+    *,
+    boilerplate_last: bool,
+    text_of: Callable[[Verified], str] | None = None,
+) -> Best:
     """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if too few are left.
 
-    The search for other text ends after `MOST_ASIDE` chunks of boilerplate.
+    The search for other text ends after `MOST_ASIDE` chunks of boilerplate. With `text_of`, chunks
+    whose visible text is equal count as one.
     """
     is_aside = boilerplate_test() if boilerplate_last else None
     others: list[Verified] = []
     aside: list[Verified] = []
+    texts, copies = EqualTexts[ChunkId](), dict[ChunkId, list[Verified]]()
+    last: float | None = None
     for part in rank(found, len(found)):
-        if len(others) == k or len(aside) == MOST_ASIDE:
+        is_full = len(others) == k or len(aside) == MOST_ASIDE
+        score, own = round(part.score, SCORE_DECIMALS), part.chunk.chunk_id
+        # Copies of the last one have its score.
+        if is_full and (text_of is None or score != last):
             break
-        (aside if is_aside and is_aside(part.text) else others).append(part)
+        if text_of is not None and part.chunk.kind is ChunkKind.TEXT:
+            known = texts.add(text_of(part), own)
+            if known != own:
+                copies.setdefault(known, []).append(part)
+                continue
+        if not is_full:
+            (aside if is_aside and is_aside(part.text) else others).append(part)
+            last = score
     if len(others) == k:
-        return Best(others, 0, others[-1].score if others else None)
+        return Best(others, 0, others[-1].score if others else None, copies)
     is_over = len(aside) == MOST_ASIDE
-    missing, last = (0, aside[-1].score) if is_over else (k - len(others), None)
-    return Best([*others, *aside][:k], missing, last)
+    missing, end = (0, aside[-1].score) if is_over else (k - len(others), None)
+    return Best([*others, *aside][:k], missing, end, copies)
 
 
 def put_boilerplate_last(ranked: Sequence[Visible]) -> list[Visible]:

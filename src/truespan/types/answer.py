@@ -26,7 +26,7 @@ from truespan.types.profile import Calibration, Distance, EmbeddingProfile
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.support import Support
-from truespan.types.trust import RerankScore, VerificationFailure, Visible
+from truespan.types.trust import OtherPlace, RerankScore, VerificationFailure, Visible
 
 
 class Role(StrEnum):
@@ -129,6 +129,8 @@ class Citation(Struct, frozen=True):
     source_url: str | None = None
     """The declared URL, else the path."""
     path: str | None = None
+    also_at: tuple[OtherPlace, ...] = ()
+    """Where else the same text stands."""
 
 
 class Quote(Struct, frozen=True):
@@ -165,6 +167,7 @@ class RetrievedNote(SourceLabels, frozen=True):
     image_ref: str | None = None
     parent_chunk_id: ChunkId | None = None
     parent_chunk_local_index: int | None = None
+    also_at: tuple[OtherPlace, ...] = ()
 
 
 class ConversationNote(Struct, frozen=True):

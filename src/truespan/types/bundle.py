@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.request import Defaults, Mode
-from truespan.types.trust import FusedScore, Match, RerankScore
+from truespan.types.trust import FusedScore, Match, OtherPlace, RerankScore
 
 
 class Receipt(Struct, frozen=True):
@@ -55,6 +55,9 @@ class Passage(SourceLabels, frozen=True):
     """How a reranker moved it; None if none scored it."""
     match: Match | None = None
     """What in it matches the query; None unless the request asks for it."""
+    also_at: tuple[OtherPlace, ...] = ()
+    """Where else the same text stands within the scope. With the defaults `contract`, each place is
+    a result of its own."""
     content: str | UnsetType = UNSET
     """The same as `text`. This member and the following are there in `contract` worlds only."""
     start_char: int | UnsetType = field(default=UNSET, name="startChar")
@@ -203,6 +206,7 @@ class SourceNote(SourceLabels, frozen=True):
     rerank: RerankScore | None = None
     chunk_type: ChunkKind = ChunkKind.TEXT
     match: Match | None = None
+    also_at: tuple[OtherPlace, ...] = ()
 
 
 class FigureNote(SourceLabels, frozen=True):

@@ -255,6 +255,17 @@ def name_place(labels: Iterable[str | None], location: str | None) -> str:
     return " › ".join(names) + (f", {location}" if location and not is_named else "")
 
 
+MAX_NAMED_SOURCES = 5
+"""Maximum number of other sources of a passage that a line names."""
+
+
+def name_sources(sources: Iterable[str]) -> str:
+    """Return paths or URLs in one line, each once; empty without any."""
+    names = [*dict.fromkeys(" ".join(source.split()) for source in sources)]
+    more = len(names) - MAX_NAMED_SOURCES
+    return ", ".join(names[:MAX_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
+
+
 def join_locations(labels: Iterable[str | None]) -> str | None:
     """Return the label of passages in the order of the text, given the label of each."""
     ranges: list[tuple[str, int, int]] = []

@@ -72,6 +72,25 @@ class Match(Struct, frozen=True):
     words: tuple[tuple[int, int], ...] = ()
 
 
+class OtherPlace(Struct, frozen=True):
+    """Another place where the text of a passage stands, word for word."""
+
+    chunk_id: ChunkId
+    document: int
+    source: str
+    title: str
+    chapter: str
+    section: str
+    first_sid: int
+    last_sid: int
+    start: int
+    end: int
+    source_url: str
+    path: str
+    page: int | None = None
+    location: str | None = None
+
+
 class Visible(Struct, frozen=True):
     """The part of a verified chunk that this caller may see and asked for.
 
@@ -109,6 +128,8 @@ class Visible(Struct, frozen=True):
     """Set where a request asks what in the passage matches."""
     embedded_hash: TextHash | None = None
     """If only a part of the chunk is visible: the hash of all of it, which its vector has."""
+    also_at: tuple[OtherPlace, ...] = ()
+    """Where else the same text stands, among what this caller may see and asked for."""
 
 
 class FailureKind(StrEnum):

@@ -19,6 +19,7 @@ function ofChunk(chunk, note) {
     fused: note.fused,
     rerank: note.rerank,
     match: note.match,
+    others: note.also_at,
   };
 }
 
@@ -63,6 +64,7 @@ function ofPassage(one) {
     fused: one.fused,
     rerank: one.rerank,
     match: one.match,
+    others: one.also_at,
     figure: one.chunk_type === "figure" ? one : null,
   };
 }

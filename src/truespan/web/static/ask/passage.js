@@ -33,6 +33,7 @@ function foot(one) {
     make("span", { class: "verified", title: receipt }, tick(true), texts.ask.verified, make("code", {}, one.hash.slice(0, 8))),
     showIn(one.document, one.first, one.last, words.sentences(one.first, one.last)),
     make("span", {}, one.source),
+    one.others.map((other) => make("span", { class: "also" }, texts.ask.alsoAt(words.place(other)), " ", showIn(other.document, other.first_sid, other.last_sid, words.sentences(other.first_sid, other.last_sid)))),
     make("span", {}, words.many(one.tokens, "token")),
     one.fused && make("span", {}, texts.ask.wordScore(one.fused.bm25.toFixed(2))),
     one.rerank && make("span", { title: one.rerank.model }, texts.ask.rerankedFrom(one.rerank.before)),

@@ -1,0 +1,206 @@
+"""Text that occurs twice: the same place again, or the same words in another place.
+
+Passages with equal text are one result with several places. Context that is rendered from passages
+has neither a place nor a long run of words twice.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from truespan.types.bundle import Passage
+from truespan.types.chunk import ChunkKind
+from truespan.types.tables import BAR
+from truespan.types.trust import OtherPlace, Visible
+
+T = TypeVar("T")
+
+MIN_REPEATED = 100
+"""Minimum length of the beginning or end of a passage, in characters, that is left out because an
+earlier passage contains it. Shorter runs of equal words are ordinary: phrases, headings, names."""
+_BETWEEN = "\0"
+"""Separates passages that are searched as one text; canonical text does not contain it."""
+
+
+class CoveredText(Struct):
+    """Which parts of which documents are covered already, as code-point intervals.
+
+    All parts of a document are of one revision, since a response sees one state of a world.
+    """
+
+    _taken: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+    """The starts and the ends of the intervals of each document; no two of them touch."""
+
+    def uncovered(self, document: int, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the parts of [start, end) that no earlier interval covers, in order."""
+        left: list[tuple[int, int]] = []
+        if (taken := self._taken.get(document)) is None:
+            return [(start, end)] if start < end else left
+        starts, ends = taken
+        for place in range(bisect_right(ends, start), bisect_left(starts, end)):
+            if starts[place] > start:
+                left.append((start, starts[place]))
+            start = ends[place]
+        if start < end:
+            left.append((start, end))
+        return left
+
+    def add(self, document: int, start: int, end: int) -> None:
+        if (taken := self._taken.get(document)) is None:
+            self._taken[document] = [start], [end]
+            return
+        starts, ends = taken
+        first, last = bisect_left(ends, start), bisect_right(starts, end)
+        if first < last:
+            start, end = min(start, starts[first]), max(end, ends[last - 1])
+        starts[first:last], ends[first:last] = [start], [end]
+
+
+class EqualTexts(Generic[T]):
+    """Finds what was added with the same text before; only white space may differ."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, ...], tuple[str, T]] = {}
+        self._known: dict[str, T] = {}
+
+    def add(self, text: str, value: T) -> T:
+        """Return the value that an equal text was first added with: `value` itself if it is new."""
+        # Few texts share their first and last word, and only those have to be compared.
+        ends = (*text.split(None, 1)[:1], *text.rsplit(None, 1)[-1:])
+        first = self._first.get(ends)
+        if first is None:
+            self._first[ends] = text, value
+            return value
+        self._known.setdefault(_normalise(first[0]), first[1])
+        return self._known.setdefault(_normalise(text), value)
+
+
+def _normalise(text: str) -> str:
+    return " ".join(text.split())
+
+
+class ShownText:
+    """What was shown so far, by its place and by its words."""
+
+    def __init__(self) -> None:
+        self._covered = CoveredText()
+        self._equal = EqualTexts[object]()
+        self._text = ""
+
+    def show(self, part: Passage | Visible) -> list[tuple[int, int]]:
+        """Return the spans of a passage's text that are new, in order, and count it as shown.
+
+        Its beginning and its end are left out if an earlier passage contains them: copies of a
+        document may be cut in other places.
+        """
+        text, offset = part.text, part.start
+        spans = [
+            (start - offset, end - offset)
+            for start, end in self._covered.uncovered(part.document, offset, part.end)
+        ]
+        own = object()
+        if self._equal.add(text, own) is not own:
+            spans = []
+        elif self._text:
+            spans = [self._cut(text, *span) for span in spans]
+        self._covered.add(part.document, offset, part.end)
+        self._text += _BETWEEN + text
+        trimmed = (trim_span(text, *span) for span in spans)
+        return [span for span in trimmed if span[0] < span[1]]
+
+    def _cut(self, text: str, start: int, end: int) -> tuple[int, int]:
+        """Return a span without the beginning and the end that were shown, in whole words."""
+        if end - start < MIN_REPEATED or BAR.search(text, start, end):
+            # Parts of a table have the same header, without which their rows say nothing.
+            return start, end
+        if (found := self._text.find(text[start : start + MIN_REPEATED])) >= 0:
+            shared = _count_equal(
+                end - start, lambda count: self._text.startswith(text[start : start + count], found)
+            )
+            start = _word_end(text, start, start + shared, end)
+        if end - start < MIN_REPEATED:
+            return start, end
+        if (found := self._text.find(text[end - MIN_REPEATED : end])) >= 0:
+            last = found + MIN_REPEATED
+            shared = _count_equal(
+                end - start, lambda count: self._text.endswith(text[end - count : end], 0, last)
+            )
+            end = _word_start(text, start, end - shared, end)
+        return start, end
+
+
+def _count_equal(most: int, is_equal: Callable[[int], bool]) -> int:
+    """Return the greatest count up to `most` that is equal; all smaller ones are."""
+    low, high = MIN_REPEATED, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if is_equal(middle) else (low, middle - 1)
+    return low
+
+
+def _word_end(text: str, start: int, place: int, end: int) -> int:
+    """Return the last end of a word from `start` to `place`; `start` if there is none."""
+    while start < place < end and not (text[place].isspace() or text[place - 1].isspace()):
+        place -= 1
+    return place
+
+
+def _word_start(text: str, start: int, place: int, end: int) -> int:
+    """Return the first start of a word from `place` to `end`; `end` if there is none."""
+    while start < place < end and not (text[place].isspace() or text[place - 1].isspace()):
+        place += 1
+    return place
+
+
+def trim_span(text: str, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    """Return a span of a text without the white space around it."""
+    piece = text[start:end]
+    begin = start + len(piece) - len(piece.lstrip())
+    return begin, max(begin, start + len(piece.rstrip()))
+
+
+def place_of(part: Visible) -> OtherPlace:
+    """Return where a passage stands, for another one with the same text."""
+    return OtherPlace(
+        part.chunk_id,
+        part.document,
+        part.source,
+        part.title,
+        part.chapter,
+        part.section,
+        part.first_sid,
+        part.last_sid,
+        part.start,
+        part.end,
+        part.labels.source_url,
+        part.labels.path,
+        part.page,
+        part.location,
+    )
+
+
+def add_place(part: Visible, copy: Visible) -> Visible:
+    """Return a passage with the places of another one that has the same text."""
+    return replace(part, also_at=(*part.also_at, place_of(copy), *copy.also_at))
+
+
+def merge_copies(ranked: Sequence[Visible]) -> list[Visible]:
+    """Return ranked passages, those with equal text once, with the places of all of them.
+
+    Figures stay: two with the same description may show different things.
+    """
+    texts, merged = EqualTexts[int](), list[Visible]()
+    for part in ranked:
+        place = len(merged)
+        if part.kind is ChunkKind.TEXT:
+            place = texts.add(part.text, place)
+        if place == len(merged):
+            merged.append(part)
+        else:
+            merged[place] = add_place(merged[place], part)
+    return merged

@@ -1,0 +1,158 @@
+"""The same text in several documents: shown once, with every place that the caller may see."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from tests.promises import proves
+from tests.support.reading_worlds import frozen
+from tests.support.rows import each_row
+from tests.support.worlds import Place, place
+from truespan.ingest.draft import Preparation
+from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot
+from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
+from truespan.types.request import Mode
+from truespan.world import World
+
+LAMP = "The lamp hangs in the tower above the harbour, and the keeper lights it at dusk."
+OIL = "The oil for the lamp stands in the cellar of the inn, behind the third barrel."
+QUERY = "the keeper lights the lamp in the tower at dusk"
+FILLER = "The ferry crossed the river and came back. "
+TINY = ChunkingProfile("tiny", Strategy.SENTENCES, size=1, overlap=0)
+MODES = (Mode.MEANING, Mode.WORDS, Mode.AUTO)
+METHODS = ("search", "retrieve")
+IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+
+
+def tiny_chunks(folder: Path) -> Place:
+    """Return a library in which each sentence can be a chunk."""
+    preparation = Preparation(chunkings={**STANDARD_CHUNKING, "tiny": TINY})
+    return place(folder, preparation=preparation, defaults="recommended")
+
+
+def copied(here: Place, **options: Any) -> World:
+    """Return a world with three copies of a document, one with other white space, and another."""
+    world = here.library.create_world("copies", defaults=options.pop("defaults", "recommended"))
+    texts = {
+        "one.txt": LAMP,
+        "two.txt": LAMP,
+        "three.txt": LAMP.replace("harbour, and", "harbour,\nand"),
+        "other.txt": OIL,
+    }
+    for name, text in texts.items():
+        world.ingest(here.write(name, text), **options)
+    return world
+
+
+def names(found: Any) -> list[list[str]]:
+    """Return the file names of each result, with those of its other places."""
+    return [sorted([note.source, *(at.source for at in note.also_at)]) for note in found]
+
+
+def notes(found: SearchResult | ContextBundle) -> Any:
+    return found.results if isinstance(found, SearchResult) else found.metadata.sources
+
+
+def repeats(found: SearchResult | ContextBundle) -> list[int]:
+    skipped = found.skipped if isinstance(found, SearchResult) else found.metadata.skipped
+    return [entry.count for entry in skipped if entry.code == "duplicate_passage"]
+
+
+@proves("bundle.copies")
+@each_row("method, mode, top_k", product(METHODS, MODES, (1, 2)))
+def test_equal_passages_are_shown_once_with_all_places(
+    tmp_path: Path, method: str, mode: Mode, top_k: int
+) -> None:
+    world = copied(place(tmp_path / f"{method}-{mode}-{top_k}"))
+
+    found = getattr(world, method)(QUERY, mode=mode, top_k=top_k)
+
+    # Other white space may have made another similarity, so that the third copy ranks later.
+    [first, *others] = names(notes(found))
+    assert first == ["one.txt", "three.txt", "two.txt"]
+    assert others == [["other.txt"]][: top_k - 1]
+    assert repeats(found) == [2]
+    assert found.context.count("the keeper lights it") == 1
+    assert not isinstance(found, ContextBundle) or found.status is BundleStatus.SUCCESS
+
+
+@each_row("method", METHODS)
+def test_contract_world_lists_copies_and_renders_them_once(tmp_path: Path, method: str) -> None:
+    world = copied(place(tmp_path / method), defaults="contract")
+
+    found = getattr(world, method)(QUERY, top_k=4)
+
+    assert sorted(names(notes(found))) == [["one.txt"], ["other.txt"], ["three.txt"], ["two.txt"]]
+    assert repeats(found) == []
+    assert found.context.count("the keeper lights it") == 1
+
+
+@proves("bundle.copies")
+def test_copies_take_no_room_of_the_budget(tmp_path: Path) -> None:
+    world = copied(place(tmp_path))
+    costs = [chunk.token_count for chunk in world.retrieve(QUERY, top_k=4).retrieved_chunks]
+
+    found = world.retrieve(QUERY, top_k=4, max_tokens=sum(costs))
+
+    assert len(costs) == 2
+    assert [chunk.token_count for chunk in found.retrieved_chunks] == costs
+
+
+def test_why_not_of_a_copy_is_a_duplicate(tmp_path: Path) -> None:
+    world = copied(place(tmp_path))
+    (first, _) = world.retrieve(QUERY, top_k=2).metadata.sources
+
+    assert len(first.also_at) == 2
+    for other in first.also_at:
+        assert world.why_not(other.chunk_id, QUERY, top_k=2).code is WhyNot.DUPLICATE
+
+
+@proves("bundle.copies")
+@each_row("method", METHODS)
+def test_copies_out_of_scope_change_nothing(tmp_path: Path, method: str) -> None:
+    here = place(tmp_path / method, defaults="recommended")
+    world = here.library.create_world("copies")
+    for name, tags in (("one.txt", ["shown"]), ("two.txt", ["shown"]), ("three.txt", ["hidden"])):
+        world.ingest(here.write(name, LAMP), tags=tags)
+
+    found = getattr(world, method)(QUERY, tags=["shown"])
+
+    assert names(notes(found)) == [["one.txt", "two.txt"]]
+    assert repeats(found) == [1]
+
+
+@proves("bundle.copies")
+@each_row("mode", MODES)
+def test_unread_copies_change_nothing_for_a_reader(tmp_path: Path, mode: Mode) -> None:
+    read = f"{LAMP} {OIL} {FILLER}{LAMP} "
+    bundles: list[str] = []
+    for number, unread in enumerate((FILLER, f"{LAMP} {OIL} {LAMP} {LAMP}")):
+        here = tiny_chunks(tmp_path / f"{mode}-{number}")
+        world = here.library.create_world("book")
+        world.ingest(here.write("book.txt", read + unread), kind="book", chunking="tiny")
+        reader = world.reader("ada")
+        reader.set("book.txt", sid=3)
+        bundle = reader.retrieve(QUERY, mode=mode)
+        assert [(at.first_sid, at.last_sid) for at in notes(bundle)[0].also_at] == [(3, 3)]
+        assert repeats(bundle) == [1]
+        bundles.append(IDS.sub("id", frozen(bundle)))
+    assert bundles[0] == bundles[1]
+
+
+@each_row("defaults", ["recommended", "contract"])
+def test_shifted_copies_repeat_no_long_run_of_words(tmp_path: Path, defaults: str) -> None:
+    here = place(tmp_path / defaults, defaults=defaults)
+    lines = [f"Paragraph {n} says that lamp {n * 7} burned {n} hours." for n in range(80)]
+    world = here.library.create_world("shifted")
+    for name, start in (("one.txt", ""), ("two.txt", "A copy with a heading of its own. ")):
+        world.ingest(here.write(name, start + " ".join(lines)))
+
+    found = world.search("how many hours burned the lamp", top_k=20)
+
+    assert len(found.results) > 3
+    runs = [" ".join(lines[n : n + 4]) for n in range(0, 80, 4)]
+    assert max(found.context.count(run) for run in runs) == 1
+    assert sum(map(len, lines)) < len(found.context) < 1.1 * len(" ".join(lines))
