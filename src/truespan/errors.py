@@ -23,8 +23,8 @@
     │   ├── KeyReused, KeyBusy     idempotency keys; a busy one is retryable
     │   └── SourceRefused          a file that cannot become a document
     │       ├── SourceMissing, SourceOutside, SourceUnreadable, SourceUnsupported, SourceNotText
-    │       ├── SourceEmpty, SourceTooLarge, SourceEncrypted, SourceScanned, SourceBroken
-    │       ├── SourceUnsafe, SourceTooCostly, AssetsTaken, LoaderCrashed, PageRefused
+    │       ├── SourceEmpty, SourceCopied, SourceTooLarge, SourceEncrypted, SourceScanned
+    │       ├── SourceBroken, SourceUnsafe, SourceTooCostly, AssetsTaken, LoaderCrashed, PageRefused
     │       ├── PageUnavailable    its server did not answer as it should; retryable
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
@@ -537,6 +537,17 @@ class PageUnavailable(SourceRefused):
 class SourceEmpty(SourceRefused):
     code = "source_empty"
     reason = "contains no text"
+
+
+class SourceCopied(SourceRefused):
+    code = "source_copied"
+    reason = "has the same content as another document"
+    advice = "Remove it, or ingest it with copies='keep' (--copies keep)."
+
+    def __init__(self, name: str, original: str = "", *, advice: str | None = None) -> None:
+        if original:
+            self.reason = f"has the same content as {original}"
+        super().__init__(name, advice=advice)
 
 
 class SourceTooLarge(SourceRefused):

@@ -10,11 +10,13 @@ from typing import Any
 from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.rows import each_row
-from tests.support.worlds import Place, place
+from tests.support.worlds import Place, place, query
 from truespan.ingest.draft import Preparation
 from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot
+from truespan.types.job import DocumentState
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
 from truespan.types.request import Mode
+from truespan.types.source import Copies
 from truespan.world import World
 
 LAMP = "The lamp hangs in the tower above the harbour, and the keeper lights it at dusk."
@@ -156,3 +158,84 @@ def test_shifted_copies_repeat_no_long_run_of_words(tmp_path: Path, defaults: st
     runs = [" ".join(lines[n : n + 4]) for n in range(0, 80, 4)]
     assert max(found.context.count(run) for run in runs) == 1
     assert sum(map(len, lines)) < len(found.context) < 1.1 * len(" ".join(lines))
+
+
+def ingest_copies(here: Place, **options: Any) -> tuple[World, Any]:
+    world = here.library.create_world("files")
+    world.ingest(here.write("one.txt", LAMP))
+    return world, world.ingest(
+        [here.write("two.txt", LAMP), here.write("book.txt", LAMP), here.write("own.txt", OIL)],
+        **options,
+    )
+
+
+@proves("ingest.copies")
+def test_ingestion_says_which_files_are_copies(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world, report = ingest_copies(here)
+    changed = world.ingest(here.write("own.txt", LAMP))
+
+    assert len(world.documents.list()) == 4
+    assert report.warnings == [
+        "files/two.txt: same content as files/one.txt.",
+        "files/book.txt: same content as files/one.txt.",
+    ]
+    assert changed.ingested == ["own.txt"]
+    assert world.ingest(here.write("two.txt", LAMP)).warnings == []
+
+
+@proves("ingest.copies")
+def test_copies_of_another_kind_or_chunking_are_found(tmp_path: Path) -> None:
+    _, report = ingest_copies(place(tmp_path), kind="book", chunking="tokens")
+
+    assert len(report.warnings) == 2
+
+
+@proves("ingest.copies")
+def test_linked_copies_make_no_document(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world, report = ingest_copies(here, copies="link")
+
+    assert [document.name for document in world.documents.list()] == ["one.txt", "own.txt"]
+    assert (report.ingested, report.unchanged) == (["own.txt"], 2)
+    assert "files/two.txt: same content as files/one.txt." in report.warnings
+    rows = {row.name: (row.state, row.code) for row in world.jobs.documents(report.job)}
+    assert rows["two.txt"] == (DocumentState.UNCHANGED, "source_copied")
+    world.documents.delete("one.txt")
+    assert world.ingest(here.write("two.txt", LAMP), copies="link").ingested == ["two.txt"]
+
+
+@proves("ingest.copies")
+def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
+    preparation = Preparation(copies=Copies.REFUSE)
+    here = place(tmp_path, preparation=preparation)
+    world, report = ingest_copies(here)
+
+    assert report.ingested == ["own.txt"]
+    assert {(failure.name, failure.code) for failure in report.failures} == {
+        ("two.txt", "source_copied"),
+        ("book.txt", "source_copied"),
+    }
+    assert "same content as files/one.txt" in report.failures[0].message
+    plan = world.plan_ingest(here.write("three.txt", LAMP), copies="link")
+    assert [row.fate.value for row in plan.rows] == ["unchanged"]
+    assert world.ingest(here.write("two.txt", LAMP), copies="keep").ingested == ["two.txt"]
+
+
+@proves("ingest.copies")
+def test_files_of_other_worlds_are_no_copies(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    here.library.create_world("other").ingest(here.write("one.txt", LAMP))
+
+    report = here.library.create_world("own").ingest(here.write("two.txt", LAMP), copies="refuse")
+
+    assert (report.ingested, report.warnings) == (["two.txt"], [])
+
+
+def test_damaged_record_of_a_document_refuses_no_file(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("files")
+    world.ingest(here.write("one.txt", LAMP))
+    query(here.store, "UPDATE revisions SET title = 'changed'")
+
+    assert world.ingest(here.write("two.txt", LAMP), copies="refuse").ingested == ["two.txt"]

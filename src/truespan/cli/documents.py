@@ -233,6 +233,10 @@ def ingest(
         bool | None,
         Option("--mail-quotes/--no-mail-quotes", help="Read what e-mails quote of others."),
     ] = None,
+    copies: Annotated[
+        str | None,
+        Option(help="Files with the content of another document: keep, refuse or link."),
+    ] = None,
     running_heads: Annotated[
         bool | None,
         Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
@@ -290,6 +294,7 @@ def ingest(
         "hidden_sheets": hidden_sheets,
         "mail_quotes": mail_quotes,
         "running_heads": running_heads,
+        "copies": copies,
         "prune": prune,
         "allow_empty": allow_empty,
     }

@@ -260,6 +260,13 @@ class Declaration(Arguments, frozen=True, kw_only=True):
     mail_quotes: Annotated[bool, Meta(description="Read the messages that mail quotes.")] | None = (
         None
     )
+    copies: (
+        Annotated[
+            Literal["keep", "refuse", "link"],
+            Meta(description="What becomes of a file with the content of another document."),
+        ]
+        | None
+    ) = None
     running_heads: Annotated[bool, Meta(description="Keep running heads of PDF files.")] | None = (
         None
     )

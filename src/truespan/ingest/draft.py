@@ -37,6 +37,7 @@ from truespan.types.profile import (
 from truespan.types.request import Defaults
 from truespan.types.source import (
     PARSE_DEFAULTS,
+    Copies,
     DocumentKind,
     DocumentOptions,
     ParseOptions,
@@ -82,6 +83,8 @@ class Preparation(Struct, frozen=True):
     """Whether the earlier messages that an e-mail quotes are read."""
     running_heads: bool = False
     """Whether running heads and page numbers of a PDF stay in its text."""
+    copies: Copies = Copies.KEEP
+    """What becomes of a new file with the content of another document."""
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
     can_recognise: bool = False

@@ -25,10 +25,12 @@ from msgspec.structs import replace
 from truespan.errors import (
     AssetsTaken,
     InvalidSettings,
+    SourceCopied,
     SourceMissing,
     SourceRefused,
     TruespanError,
 )
+from truespan.ingest.copies import CopyFinder, name_copies
 from truespan.ingest.draft import DEFAULT_VERSION, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
@@ -62,6 +64,7 @@ from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
 from truespan.types.scope import Scope
 from truespan.types.source import (
     UNDECLARED,
+    Copies,
     DocumentKind,
     DocumentOptions,
     Entry,
@@ -126,6 +129,9 @@ class _DraftMaker:
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
         self._read_sidecar = deps.sources.read_sidecar
+        self._copies = CopyFinder(deps.store, scope)
+        self.originals: dict[str, str] = {}
+        """The paths of the documents whose content new sources have, by the ids of the sources."""
         self._recipes: dict[tuple[DocumentOptions, Traits, int], tuple[ParseOptions, str]] = {}
         self._recorded_recipes: dict[tuple[object, ...], str] = {}
 
@@ -171,6 +177,8 @@ class _DraftMaker:
             kind = known.kind if known is not None and traits.plain else traits.kind
             declared = replace(declared, kind=kind)
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
+        if known is None and self._is_linked(source, source_hash):
+            return source, None
         options, recipe = self._prepare(declared, traits, line)
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined and not known.damaged:
@@ -202,11 +210,26 @@ class _DraftMaker:
             chunking=scope.generation.chunking,
             trace=deps.trace,
         )
+        self._copies.add(source_hash, source.shown_path)
         if page is not None:
             draft = replace(draft, validators=Validators(page.etag, page.last_modified))
         if said := LIKENESS_REMARKS.get(likeness):
             draft = replace(draft, notes=(*draft.notes, said), remarks=(*draft.remarks, said))
         return source, draft
+
+    def _is_linked(self, source: Source, source_hash: str) -> bool:
+        """Return whether a new source needs no document, since another one has its content.
+
+        Raises SourceCopied if copies are refused.
+        """
+        original = self._copies.find(source_hash)
+        if original is None:
+            return False
+        copies = source.declared.copies or self._preparation.copies
+        if copies is Copies.REFUSE:
+            raise SourceCopied(source.name, original)
+        self.originals[source.doc_id] = original
+        return copies is Copies.LINK
 
     def _prepare(
         self, declared: DocumentOptions, traits: Traits, line: int
@@ -316,6 +339,7 @@ class _Run:
         self._documents = self._chunks = 0
         self._size_done = self._group_done = 0.0
         self._hidden: Counter[str] = Counter()
+        self._copies: list[tuple[str, str]] = []
         self._remarks: list[str] = []
         self.report = IngestReport()
 
@@ -340,6 +364,8 @@ class _Run:
         self._derive_metadata()
         self._tell_hidden()
         self._tell_remarks()
+        for line in name_copies(self._copies):
+            self._warn(line, SourceCopied.code)
         counts = self._indexer.counts
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
         return self.report
@@ -347,7 +373,12 @@ class _Run:
     def _add(self, group: _Group, source: Source, known: Document | None) -> None:
         """Add a source to the group, unless it is unchanged and complete."""
         declared, draft = self._drafts.make(source, known)
-        if draft is None and known is not None:
+        original = self._drafts.originals.pop(source.doc_id, None)
+        if original is not None:
+            self._copies.append((source.shown_path or source.name, original))
+        if draft is None and known is None:
+            self._add_linked(source, original)
+        elif draft is None and known is not None:
             if declared is not None:
                 self._relabel(declared, known)
             self._add_unchanged(group, source, known)
@@ -375,6 +406,15 @@ class _Run:
                 found = ", ".join(f"{entry.label} {entry.count}" for entry in draft.audit)
                 self._log.line("info", f"{draft.doc_id} SANITIZE_AUDIT {found}")
             self._show(source.name)
+
+    def _add_linked(self, source: Source, original: str | None) -> None:
+        """Count a source that another document has the content of."""
+        state, reason = DocumentState.UNCHANGED, f"Same content as {original}."
+        self._log.document(
+            JobDocument(source.doc_id, source.name, state, SourceCopied.code, reason)
+        )
+        self.report.unchanged += 1
+        self._finish_source(source)
 
     def _relabel(self, source: Source, known: Document) -> None:
         """Update the labels of a document whose text is unchanged."""

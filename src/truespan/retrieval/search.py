@@ -366,7 +366,7 @@ def _text_of(scope: Scope) -> Callable[[Verified], str]:
 def _count_copies(passages: Sequence[Passage]) -> Iterator[Skipped]:
     """Give how many chunks were left out because a passage has their text."""
     if count := sum(len(passage.also_at) for passage in passages):
-        yield Skipped(WhyNot.DUPLICATE, count)
+        yield Skipped(WhyNot.DUPLICATE.value, count)
 
 
 def _revealed(verified: Sequence[Verified], scope: Scope) -> Iterator[list[Visible]]:

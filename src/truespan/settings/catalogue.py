@@ -106,6 +106,8 @@ class Settings(Struct, frozen=True):
     """Whether to read the earlier messages that e-mails quote."""
     running_heads: bool = False
     """Whether to keep running heads and page numbers of PDF files in their text."""
+    copies: Literal["keep", "refuse", "link"] = "keep"
+    """What to do with a new file whose content another document of the world has."""
 
     docx_extract_images: bool = False
     """Whether to keep the images of documents."""

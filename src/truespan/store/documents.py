@@ -143,6 +143,18 @@ class Documents(Part):
         )
         return dict(rows)
 
+    def content_owners(self, scope: Scope, source_hash: str) -> list[str]:
+        """Return the doc ids of some documents with this content, not yet believed."""
+        rows = self._db.at(scope).all(
+            """SELECT d.doc_id FROM revisions r CROSS JOIN documents d
+               WHERE d.key = r.document AND r.source_hash = :source_hash
+                 AND r.state IN ('active', 'staged')
+                 AND d.world_id = :world AND d.deleted_at IS NULL
+               ORDER BY d.number LIMIT 8""",
+            source_hash=source_hash,
+        )
+        return [doc_id for (doc_id,) in rows]
+
     @retry_on_conflict
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> dict[RevisionRef, list[PendingChunk]]:
         """Write revisions with all their rows, invisible to readers, in one commit. Return what

@@ -40,6 +40,17 @@ class DocumentKind(StrEnum):
     BOOK = "book"
 
 
+class Copies(StrEnum):
+    """What becomes of a new file with the content of another document of the world."""
+
+    KEEP = "keep"
+    """It is a document of its own, and the report says of which it is a copy."""
+    REFUSE = "refuse"
+    """It is refused."""
+    LINK = "link"
+    """No document is made of it; the report names the one that has its content."""
+
+
 class RecordFields(Struct, frozen=True):
     """Which fields of a record, in a table or a JSON file, make a document of it."""
 
@@ -87,6 +98,8 @@ class DocumentArguments(TypedDict, total=False):
     """Whether the earlier messages that an e-mail quotes are read."""
     running_heads: bool | None
     """Whether running heads and page numbers of a PDF stay in its text."""
+    copies: str | None
+    """What becomes of a new file with the content of another document: `keep`, `refuse`, `link`."""
 
 
 class LabelArguments(TypedDict, total=False):
@@ -131,6 +144,7 @@ class DocumentOptions(Struct, frozen=True):
     hidden_sheets: bool | None = None
     mail_quotes: bool | None = None
     running_heads: bool | None = None
+    copies: Copies | None = None
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
@@ -233,6 +247,13 @@ def _check_kind(value: Any) -> DocumentKind:
         raise FieldError("must be 'document' or 'book'") from None
 
 
+def _check_copies(value: Any) -> Copies:
+    try:
+        return Copies(check_type(str, value))
+    except ValueError:
+        raise FieldError("must be 'keep', 'refuse' or 'link'") from None
+
+
 def _check_tags(value: Any) -> tuple[str, ...]:
     tags: list[Any] = check_type(list, value)
     if len(tags) > MOST_TAGS:
@@ -329,6 +350,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "hidden_sheets": _check_choice,
     "mail_quotes": _check_choice,
     "running_heads": _check_choice,
+    "copies": _check_copies,
 }
 """The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 

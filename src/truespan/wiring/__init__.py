@@ -307,6 +307,7 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
         from truespan.ingest.draft import Preparation
         from truespan.ingest.embed import OnTokenLimit
         from truespan.parsing import can_recognise
+        from truespan.types.source import Copies
 
         return Preparation(
             figures=FigureFlags(
@@ -318,6 +319,7 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
             hidden_sheets=settings.hidden_sheets,
             mail_quotes=settings.mail_quotes,
             running_heads=settings.running_heads,
+            copies=Copies(settings.copies),
             sanitizer=_sanitizer(folder, settings),
             chunkings=settings.chunkings,
             on_token_limit=OnTokenLimit(settings.on_token_limit),
