@@ -29,6 +29,7 @@ from truespan.types.profile import support_floor
 from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Scope, World
 from truespan.types.telemetry import Request
+from truespan.types.text import SentenceRange, place_sentences
 from truespan.types.trust import Visible
 
 NOT_RECORDED = Notice(
@@ -100,7 +101,7 @@ class Answerer(Struct, frozen=True):
             defaults=world.defaults,
             models=components.chat,
             clock=components.clock,
-            sids_of=lambda *span: self._sentences_of(scope, *span),
+            locate=lambda *span: self._sentences_of(scope, *span),
             record=self._usage_recorder(world, question.standalone),
             trace=trace,
             comparison=self._comparison(scope),
@@ -146,16 +147,19 @@ class Answerer(Struct, frozen=True):
 
     def _sentences_of(
         self, scope: Scope | None, chunk: Visible, last: int, start: int, end: int
-    ) -> tuple[int, int]:
-        """Return the first and last sentence of a character range, searching up to `last`."""
+    ) -> SentenceRange:
+        """Return the sentences of a character range, searching up to `last`."""
         revision = chunk.revision if chunk.revision is not None else scope and scope.revision
         if scope is None or revision is None:
-            return chunk.first_sid, chunk.last_sid
+            return SentenceRange(chunk.first_sid, chunk.last_sid)
         ref = RevisionRef(chunk.document, revision)
         sentences = self.components.store.sentences(scope, ref, chunk.first_sid, last)
-        inside = [item.sid for item in sentences if item.start < end and item.end > start]
-        # If the revision is gone by now, only the chunk's own sentences are known.
-        return (inside[0], inside[-1]) if inside else (chunk.first_sid, chunk.last_sid)
+        inside = [item for item in sentences if item.start < end and item.end > start]
+        if not inside:
+            # The revision is gone by now, so that only the chunk's own sentences are known.
+            return SentenceRange(chunk.first_sid, chunk.last_sid)
+        place = place_sentences(inside, chunk.title)
+        return SentenceRange(inside[0].sid, inside[-1].sid, place)
 
     def _usage_recorder(self, world: World, query: str) -> RecordUsage:
         """Return what records an answered request in the usage log.

@@ -321,6 +321,7 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("retrieval.md", bundle.RetrievedChunk),
         ("retrieval.md", bundle.BundleMetadata),
         ("retrieval.md", bundle.SourceNote),
+        ("retrieval.md", bundle.OtherPlace),
         ("retrieval.md", bundle.Located),
         ("retrieval.md", bundle.FigureNote),
         ("reading.md", ReadingPosition),

@@ -40,6 +40,8 @@ CITED = {
     "world",
     "generation",
     "text_hash",
+    "best_sentence",
+    "also_at",
 }
 _CHAPTER = "# Chapter {0}\n\nIn chapter {0} the spare key was asked for. Person{0} had the key.\n"
 

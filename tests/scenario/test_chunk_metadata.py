@@ -137,7 +137,7 @@ def test_what_is_shown_of_a_chunk_says_where_it_lies(here: Place) -> None:
     assert (part.location, part.page) == ("page 2", 2)
     assert wider.location == "pages 1-2"
     assert answer.citations[0].location == "pages 1-3"
-    assert ", pages 1-3 (" in answer.answer
+    assert ", pages 1-3; best match: page 2 (" in answer.answer
     assert (note.location, note.page) == ("pages 1-2", 1)
     shown = [sentence.location for sentence in reader.sentences().sentences]
     assert shown == ["page 1", "page 1", "page 2", "page 2"]

@@ -221,7 +221,7 @@ def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(tmp_path
         world = here.library.create_world(defaults, defaults=defaults)
         text = "The key hangs in the gatehouse."
         plain = world.ingest(here.write(f"{defaults}/plain.txt", text), language="en-GB")
-        path = here.write(f"{defaults}/late.txt", text)
+        path = here.write(f"{defaults}/late.txt", f"Later: {text}")
         late = world.ingest(path, language="en", version="2.0")
         again = world.ingest(path, language="en", version="2.0")
         relabelled = world.ingest(path, language="en", version="3.0")

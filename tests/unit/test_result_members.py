@@ -21,6 +21,7 @@ from truespan.types.chunk import (
 from truespan.types.ids import ChunkId, TextHash, chunk_id
 from truespan.types.request import Defaults
 from truespan.types.scope import World
+from truespan.types.text import SentencePlace
 from truespan.types.trust import FusedScore, Match, RerankScore, Verified
 
 PARENT = ParentChunk(17, 901, 902, 903, TextHash("hash of the parent"))
@@ -42,6 +43,7 @@ CHUNK = StoredChunk(
     page=6,
     location="pages 6-7",
     figure=FigureMark("figure", "image", PARENT),
+    sentence_ends=b"ends",
 )
 DOCUMENT = DocumentLabel(
     number=21,
@@ -59,6 +61,7 @@ DOCUMENT = DocumentLabel(
 )
 SCOPE = new_scope(generation=31)
 FUSED, RERANK, MATCH = FusedScore(0.7, 0.8), RerankScore("model", 0.9, 2, 1), Match(11, 1, 3)
+BEST = SentencePlace(14, "best chapter", "best section", 7, "page 7")
 OTHERS = (place_of(source("copy")),)
 FOUND = Verified(CHUNK, DOCUMENT, "text", 0.123456789, FUSED)
 LABELS = {
@@ -70,7 +73,9 @@ LABELS = {
     "tags": ("tag",),
     "metadata": {"key": 1},
 }
-SHOWN = replace(reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH, also_at=OTHERS)
+SHOWN = replace(
+    reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH, best_sentence=BEST, also_at=OTHERS
+)
 PARENT_ID = chunk_id(SCOPE.world, 31, 21, 22, 17)
 
 
@@ -102,13 +107,15 @@ def test_each_member_of_a_visible_chunk_is_its_own() -> None:
         "rerank": None,
         "match": None,
         "embedded_hash": None,
+        "sentence_ends": b"ends",
+        "best_sentence": None,
         "also_at": (),
     }
     assert asdict(SHOWN.labels) == LABELS
 
 
 def test_each_member_of_a_passage_is_its_own() -> None:
-    assert asdict(_passage(SHOWN, FOUND, SCOPE)) == {
+    assert asdict(_passage(SHOWN, FOUND, SCOPE, contract=True)) == {
         "chunk_id": "id of the chunk",
         "score": 0.123457,
         "document": 21,
@@ -136,6 +143,11 @@ def test_each_member_of_a_passage_is_its_own() -> None:
         "fused": FUSED,
         "rerank": RERANK,
         "match": MATCH,
+        "content": "text",
+        "start_char": 100,
+        "end_char": 104,
+        "space_id": SCOPE.world,
+        "best_sentence": BEST,
         "also_at": OTHERS,
         **LABELS,
     }
@@ -161,6 +173,7 @@ def test_each_member_of_a_note_is_its_own() -> None:
         "rerank": RERANK,
         "chunk_type": ChunkKind.FIGURE,
         "match": MATCH,
+        "best_sentence": BEST,
         "also_at": OTHERS,
         **LABELS,
     }

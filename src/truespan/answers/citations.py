@@ -87,6 +87,7 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
         chunk_id=source.chunk_id,
         source_url=source.labels.source_url,
         path=source.labels.path,
+        best_sentence=source.best_sentence,
         also_at=source.also_at,
     )
 

@@ -30,7 +30,7 @@ from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
 from truespan.types.tables import format_tables
-from truespan.types.text import name_sources
+from truespan.types.text import name_best, name_sources
 from truespan.types.trust import Visible
 
 
@@ -214,6 +214,8 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]], *, tables: bool) ->
     labels = dict.fromkeys((source.title, source.chapter, source.section))
     place = " > ".join(shorten(" ".join(label.split()), _LONGEST_LABEL) for label in labels)
     place += f", {source.location}" if source.location else ""
+    best = name_best(source.chapter, source.section, source.location, source.best_sentence)
+    place += shorten(best, 2 * _LONGEST_LABEL)
     pieces = [source.text[start:end] for start, end in spans]
     text = f"\n{_LEFT_OUT}\n".join(map(format_tables, pieces) if tables else pieces)
     origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]

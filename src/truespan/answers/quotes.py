@@ -20,7 +20,7 @@ from truespan.types.answer import Quote
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
 from truespan.types.tables import unformat_rows
-from truespan.types.text import name_place, name_sources
+from truespan.types.text import SentenceRange, name_best, name_place, name_sources
 from truespan.types.trust import Visible
 
 LEAST_SINGLE_WORDS = 3
@@ -117,8 +117,8 @@ def _blank(answer: str, pattern: re.Pattern[str]) -> str:
     return pattern.sub(lambda found: "\n" * len(found[0]), answer)
 
 
-SidsOf: TypeAlias = Callable[[Visible, int, int, int], tuple[int, int]]
-"""Returns the first and last sentence of a span of a chunk, searching up to a given sentence."""
+Locate: TypeAlias = Callable[[Visible, int, int, int], SentenceRange]
+"""Returns the sentences of a span of a chunk, searching up to a given sentence."""
 
 _LEFT_OUT = ("[...]", "[…]", "[...", "[…", "...]", "…]", "...", "…")
 """Marks of omission at the ends of a quote."""
@@ -137,19 +137,19 @@ class Quotes(Struct, frozen=True):
 NO_QUOTES = Quotes()
 
 
-def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Quotes:
+def check_quotes(answer: str, sources: Sequence[Visible], locate: Locate) -> Quotes:
     """Look for every quote of an answer in its sources."""
     runs = _runs(sources)
     found: list[Quote] = []
     literal: list[tuple[int, int]] = []
     failed: list[tuple[int, int]] = []
     for start, end, text in quotes_in(answer):
-        quote = _check_quote(text, runs, sids_of)
+        quote = _check_quote(text, runs, locate)
         if quote.verified:
             literal.append((start, end))
         elif (shorter := _without_citations(text)) != text:
             # Some models put the source number inside the marks; check the words without it.
-            quote = _check_quote(shorter, runs, sids_of)
+            quote = _check_quote(shorter, runs, locate)
         found.append(quote)
         if not quote.verified:
             failed.append((start, end))
@@ -210,34 +210,34 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
     return runs + [_Run([figure], 0, figure.text, *fold(figure.text)) for figure in figures]
 
 
-def _check_quote(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
-    quote = _find_quote(text, runs, sids_of)
+def _check_quote(text: str, runs: Sequence[_Run], locate: Locate) -> Quote:
+    quote = _find_quote(text, runs, locate)
     if not quote.verified and "|" in text:
         # A model gets tables in Markdown.
-        found = _find_quote(unformat_rows(text), runs, sids_of)
+        found = _find_quote(unformat_rows(text), runs, locate)
         quote = replace(found, text=quote.text) if found.verified else quote
     return quote
 
 
-def _find_quote(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
+def _find_quote(text: str, runs: Sequence[_Run], locate: Locate) -> Quote:
     shown = " ".join(text.split())
     wanted, _ = fold(_trim(text))
     for run in runs:
         span = run.find(wanted) if wanted else None
         if span is not None:
             last_sid = max(part.last_sid for part in run.sources)
-            return _verified(shown, run.source_of(*span), last_sid, span, sids_of)
+            return _verified(shown, run.source_of(*span), last_sid, span, locate)
     return Quote(shown, False)
 
 
 def _verified(
-    text: str, source: Visible, last_sid: int, span: tuple[int, int], sids_of: SidsOf
+    text: str, source: Visible, last_sid: int, span: tuple[int, int], locate: Locate
 ) -> Quote:
     if source.kind is ChunkKind.TEXT:
-        sids = sids_of(source, last_sid, *span)
+        sentences = locate(source, last_sid, *span)
     else:
-        sids = source.first_sid, source.last_sid
-    return Quote(text, True, source.chunk_id, source.document, *sids)
+        sentences = SentenceRange(source.first_sid, source.last_sid)
+    return Quote(text, True, source.chunk_id, source.document, *sentences)
 
 
 def _without_citations(text: str) -> str:
@@ -406,6 +406,7 @@ def quote_sources(sources: Sequence[Visible]) -> str:
             lines = source.text[start:end].splitlines()
             paragraphs.append("\n".join(f"> {line}".rstrip() for line in lines))
         place = name_place((source.title, source.chapter, source.section), source.location)
+        place += name_best(source.chapter, source.section, source.location, source.best_sentence)
         others = (
             f"; also in {name_sources(at.source_url for at in source.also_at)}"
             if source.also_at
@@ -415,7 +416,7 @@ def quote_sources(sources: Sequence[Visible]) -> str:
     return "\n\n".join(paragraphs)
 
 
-def quotes_of(sources: Sequence[Visible], sids_of: SidsOf) -> tuple[Quote, ...]:
+def quotes_of(sources: Sequence[Visible], locate: Locate) -> tuple[Quote, ...]:
     """Return the quotes of such an answer. They are verified text, so all of them are verified."""
     return tuple(
         _verified(
@@ -423,7 +424,7 @@ def quotes_of(sources: Sequence[Visible], sids_of: SidsOf) -> tuple[Quote, ...]:
             source,
             source.last_sid,
             (source.start + start, source.start + end),
-            sids_of,
+            locate,
         )
         for source, spans in zip(sources, unrepeated_spans(sources), strict=True)
         for start, end in spans

@@ -14,9 +14,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from truespan.answers.citations import citation, find_citations
+from truespan.answers.claim_places import place_claims
 from truespan.answers.decide import count_words, decide
 from truespan.answers.prompt import grounded_messages, unaided_messages
-from truespan.answers.quotes import SidsOf, check_quotes, quote_sources, quotes_of
+from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.refusal import excerpt, explain_refusal, find_near_misses
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
 from truespan.answers.support import Comparison, check_support
@@ -86,7 +87,7 @@ class Responder(Struct, frozen=True):
     defaults: Defaults
     models: ChatModels
     clock: Clock
-    sids_of: SidsOf
+    locate: Locate
     record: RecordUsage
     trace: RequestTrace = NULL_OBSERVER
     comparison: Comparison | None = None
@@ -239,8 +240,8 @@ class Responder(Struct, frozen=True):
         if decision.step is Step.QUOTE:
             numbers = range(1, len(sources) + 1)
             every = tuple(citation(number, sources) for number in numbers)
-            return every, quotes_of(sources, self.sids_of), None, ()
-        quotes = check_quotes(text, sources, self.sids_of)
+            return every, quotes_of(sources, self.locate), None, ()
+        quotes = check_quotes(text, sources, self.locate)
         citations = find_citations(text, sources, quotes.literal)
         warnings = [*citations.warnings, *quotes.warnings]
         asked = f"{self.question.asked} {self.question.standalone}"
@@ -250,6 +251,7 @@ class Responder(Struct, frozen=True):
             # The answer is complete. No failure of the embedding model may withhold it.
             support = check_support(text, sources, quotes, question=asked)
             warnings.append(_BY_WORDS)
+        support = place_claims(text, support, sources, self.locate)
         if sources and support.claims and all(part.chunk_id is None for part in citations.found):
             warnings.append(_UNCITED)
         if quotes.found and not any(quote.verified for quote in quotes.found):

@@ -35,7 +35,7 @@ from truespan.types.request import Defaults
 from truespan.types.scope import Verb, World
 from truespan.types.source import display_path
 from truespan.types.support import Support, SupportReason
-from truespan.types.text import name_page, name_place, name_sources
+from truespan.types.text import name_best, name_page, name_place, name_sources
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.trust import FusedScore, RerankScore
 
@@ -101,7 +101,8 @@ def print_search(result: SearchResult) -> None:
         (
             passage.score,
             _explain_rank(passage.fused, passage.rerank),
-            name_place((passage.title, passage.chapter, passage.section), passage.location),
+            name_place((passage.title, passage.chapter, passage.section), passage.location)
+            + name_best(passage.chapter, passage.section, passage.location, passage.best_sentence),
             passage.text,
             f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
             f"{_name_sentences(passage)}, revision {passage.receipt.revision}, "
@@ -143,7 +144,8 @@ def print_bundle(bundle: ContextBundle) -> None:
         (
             chunk.relevance_score,
             _explain_rank(note.fused, note.rerank),
-            name_place((note.title, chunk.chapter, chunk.section), note.location),
+            name_place((note.title, chunk.chapter, chunk.section), note.location)
+            + name_best(chunk.chapter, chunk.section, note.location, note.best_sentence),
             chunk.content,
             f"{note.text_hash[:12]}  {note.source_url}, {_name_sentences(note)}, "
             f"{chunk.token_count} tokens{_name_others(note)}",
@@ -332,6 +334,7 @@ def cite(citation: Citation) -> str:
     # Turns of earlier versions have the page alone.
     location = name_page(citation.location, citation.page)
     place = name_place((citation.title, citation.chapter, citation.section), location)
+    place += name_best(citation.chapter, citation.section, location, citation.best_sentence)
     source = f"{citation.source_url}, {_name_sentences(citation)}{_name_others(citation)}"
     return f"[{citation.number}] {place} ({source})"
 

@@ -154,6 +154,7 @@ def _citable(
         "version": place.version,
         "tags": list(place.tags),
         "metadata": place.metadata,
+        "best_sentence": to_builtins(place.best_sentence),
         "also_at": [to_builtins(other) for other in place.also_at],
     }
     return Citable(text, chunk.chunk_id, score, cited)

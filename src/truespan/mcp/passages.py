@@ -18,7 +18,7 @@ from truespan.retrieval.repeats import EqualTexts
 from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
 from truespan.types.graphemes import shorten
 from truespan.types.tables import format_tables
-from truespan.types.text import join_locations, name_sources
+from truespan.types.text import join_locations, name_best, name_sources
 
 LONGEST_LABEL = 120
 LONGEST_SENTENCE = 1000
@@ -40,6 +40,8 @@ class TextPassage(Struct, frozen=True):
     start: int
     end: int
     text: str
+    best: str = ""
+    """Where its best sentence is, as far as that says more."""
     also_in: tuple[str, ...] = ()
     """The sources of other places that have the same text."""
 
@@ -70,6 +72,7 @@ def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassag
         start=found.start,
         end=found.end,
         text=text,
+        best=name_best(chapter, None, found.location, found.best_sentence),
         also_in=tuple(other.source_url for other in found.also_at),
     )
 
@@ -124,6 +127,7 @@ def _join(before: TextPassage, after: TextPassage) -> TextPassage:
         last_sid=max(before.last_sid, after.last_sid),
         end=max(before.end, after.end),
         text=before.text + after.text[before.end - after.start :],
+        best=before.best or after.best,
         also_in=(*before.also_in, *after.also_in),
     )
 
@@ -161,7 +165,7 @@ def describe_passage(passage: TextPassage, *, name_source: bool) -> str:
     sentences = f"sentence {first}" if first == last else f"sentences {first}-{last}"
     location = f", {passage.location}" if passage.location else ""
     others = f"; also in {one_line(name_sources(passage.also_in))}" if passage.also_in else ""
-    return f"{title}{place}{location}, {sentences}{others}"
+    return f"{title}{place}{location}, {sentences}{one_line(passage.best)}{others}"
 
 
 def _range(names: Sequence[str], separator: str) -> str:

@@ -280,8 +280,8 @@ class _FusedSearch(Struct, frozen=True):
         verified: list[Verified] = []
         start, end = 0, k
         while True:
-            # Copies have the same blend, and are results together.
-            while 0 < end < len(ordered) and ordered[end].blend == ordered[end - 1].blend:
+            # Copies have the same scores, and are results together.
+            while 0 < end < len(ordered) and _scores(ordered[end]) == _scores(ordered[end - 1]):
                 end += 1
             part = {found.hit.chunk_id: found for found in ordered[start:end]}
             for found in self._verify([candidate.hit for candidate in part.values()]):
@@ -356,6 +356,10 @@ def _occurs(query: WordQuery, record: ChunkRecord | None) -> bool:
     if record is None or record.chunk is None or not (record.intact and record.labels_intact):
         return True
     return query.occurs_in(record.chunk.data.decode(), record.document.language)
+
+
+def _scores(part: Candidate) -> tuple[float, float]:
+    return part.bm25, _rounded(part.hit.score)
 
 
 def _rounded(score: float) -> float:

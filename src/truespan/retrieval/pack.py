@@ -408,6 +408,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         part.rerank,
         part.kind,
         part.match,
+        part.best_sentence,
         part.also_at,
         source_url=labels.source_url,
         address=labels.address,

@@ -8,11 +8,8 @@ no sentence past the position is read, and only sentences that were read have a 
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
 from hashlib import sha256
 from math import inf
 
@@ -33,11 +30,12 @@ from truespan.types.request import Granularity, Mode, PassageOptions
 from truespan.types.scope import Scope
 from truespan.types.tables import added_characters, added_tokens
 from truespan.types.text import (
-    CanonicalText,
     NamedPlace,
     PlacedSentence,
+    SentencePlace,
     fold_name,
     fold_names,
+    is_exact,
     join_locations,
     locate_sentences,
 )
@@ -55,9 +53,6 @@ LEAST_PASSAGES = 10
 WORDS_WEIGHT = 0.7
 """What words count for in the choice of sentences, of one, where similarity counts as well; chosen
 on questions of `bench/questions`."""
-STEMMED_AS = "en"
-"""Words of queries and sentences are stemmed alike. A detected language would depend on text that a
-reader may not know."""
 DAMAGED = Notice(
     "sentences_damaged",
     "Sentences of a passage or around it could not be verified and were left out; "
@@ -129,7 +124,35 @@ class PassageFitter(Struct, frozen=True):
             dropped = len(chosen) - len(found)
         self.warnings.extend(name_dropped(dropped, tokens))
         found = self._widen(found, budget) if self.options.neighbours else found
-        return self._highlight(found) if self.options.highlight else found
+        return self.locate(self._highlight(found) if self.options.highlight else found)
+
+    def locate(self, parts: Sequence[Visible], *, every: bool = False) -> list[Visible]:
+        """Return passages with the places of their best sentences, by words of the query.
+
+        Without `every`, only passages that lie on several pages, slides, lines or rows have one:
+        the place of the others is as exact already, except for their section.
+        """
+        wanted = [
+            number
+            for number, part in enumerate(parts if self.query else ())
+            if (every or not is_exact(part.location))
+            and part.best_sentence is None
+            and part.kind is ChunkKind.TEXT
+            and part.first_sid != part.last_sid
+        ]
+        if not wanted or not self.query:
+            return list(parts)
+        from truespan.retrieval.best_sentence import locate_best
+
+        try:
+            return locate_best(self.deps, self.scope, self.query, parts, wanted)
+        except StoreDamaged:
+            self._warn_of_damage()
+            return list(parts)
+
+    def _warn_of_damage(self) -> None:
+        if DAMAGED not in self.warnings:
+            self.warnings.append(DAMAGED)
 
     def _highlight(self, parts: Sequence[Visible]) -> list[Visible]:
         """Return passages with the sentence of each that matches best, and the words that match.
@@ -137,8 +160,10 @@ class PassageFitter(Struct, frozen=True):
         The sentence is chosen by words where any of a passage match, otherwise by similarity. What
         cannot be verified is not marked.
         """
+        from truespan.retrieval.best_sentence import content_words, score_words
+
         query = self.query if self.mode is not Mode.MEANING else None
-        wanted = _content_words(query) if query else frozenset[str]()
+        wanted = content_words(query) if query else frozenset[str]()
         inside = [self._sentences_in(part) for part in parts]
         chosen: dict[int, Visible] = {}
         unmatched: list[int] = []
@@ -164,7 +189,11 @@ class PassageFitter(Struct, frozen=True):
                 if near:
                     chosen[place] = known[near.index(max(near))]
         return [
-            replace(part, match=_match(part, chosen.get(place), wanted))
+            replace(
+                part,
+                match=_match(part, chosen.get(place), wanted),
+                best_sentence=_place_of(chosen.get(place)),
+            )
             for place, part in enumerate(parts)
         ]
 
@@ -217,6 +246,8 @@ class PassageFitter(Struct, frozen=True):
 
         `score` becomes the similarity of the sentence itself, wherever that was computed.
         """
+        from truespan.retrieval.best_sentence import score_words
+
         by_words = [0.0] * len(candidates)
         if self.query is not None and self.mode is not Mode.MEANING:
             by_words = score_words(self.query, [part.text for part in candidates])
@@ -311,6 +342,7 @@ class PassageFitter(Struct, frozen=True):
             text=text,
             text_hash=hash_text(text),
             tokens=tokens,
+            sentence_ends=b"",
         )
         if start == part.start:
             return wider
@@ -343,8 +375,7 @@ class PassageFitter(Struct, frozen=True):
             if found.between(start, end) != part.text[start - part.start : end - part.start]:
                 raise StoreDamaged("A passage does not match its sentences.")
         except StoreDamaged:
-            if DAMAGED not in self.warnings:
-                self.warnings.append(DAMAGED)
+            self._warn_of_damage()
             return None
         return found
 
@@ -406,7 +437,6 @@ def _read_stretch(
         raise StoreDamaged("The text of the document is missing.")
     # Bytes that cannot be decoded are replaced, and the text then no longer matches its digest.
     text = passage.text.decode(errors="replace")
-    layout = CanonicalText(text, passage.starts, passage.places, pages=passage.pages)
     before = start
     for sentence in stored:
         content = text[sentence.start - start : sentence.end - start]
@@ -414,20 +444,7 @@ def _read_stretch(
         if sha256(content.encode()).digest() != sentence.digest or between.strip():
             raise StoreDamaged("A sentence of the document does not match its hash.")
         before = sentence.end
-    return Stretch(
-        text,
-        tuple(
-            PlacedSentence(
-                sentence.sid,
-                sentence.start,
-                sentence.end,
-                sentence.tokens,
-                layout.place_at(sentence.start),
-                layout.page_start(sentence.start),
-            )
-            for sentence in stored
-        ),
-    )
+    return Stretch(text, tuple(stored))
 
 
 def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) -> Visible:
@@ -447,7 +464,16 @@ def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) ->
         tokens=sentence.tokens,
         page=sentence.page,
         location=locate_sentences([sentence]),
+        sentence_ends=b"",
     )
+
+
+def _place_of(sentence: Visible | None) -> SentencePlace | None:
+    """Return the place of a sentence that is a result of its own."""
+    if sentence is None:
+        return None
+    names = sentence.chapter, sentence.section
+    return SentencePlace(sentence.first_sid, *names, sentence.page, sentence.location)
 
 
 def _is_heading(part: Visible) -> bool:
@@ -476,6 +502,7 @@ def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> M
 
 def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield where a text has words with these terms."""
+    from truespan.retrieval.best_sentence import STEMMED_AS
     from truespan.retrieval.terms import terms
 
     for run in _WORD.finditer(text):
@@ -490,35 +517,3 @@ def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
             if place >= end and not wanted.isdisjoint(terms(text[place : place + 2], STEMMED_AS)):
                 end = place + 2
                 yield place, end
-
-
-def _content_words(query: str) -> frozenset[str]:
-    """Return the terms of a query without stop words, if it has others."""
-    from truespan.retrieval.terms import terms
-
-    words = frozenset(terms(query, STEMMED_AS))
-    return words.difference(_stop_words()) or words
-
-
-def score_words(query: str, texts: Sequence[str]) -> list[float]:
-    """Return how much of a query each text covers: its words, weighted by how few texts have them.
-
-    Unlike in BM25 the length does not count. Short sentences would win, and seldom answer.
-    """
-    from truespan.retrieval.terms import terms
-
-    words = _content_words(query)
-    found = [words.intersection(terms(text, STEMMED_AS)) for text in texts]
-    count = Counter(word for matches in found for word in matches)
-    rarity = {
-        word: math.log(1 + (len(texts) - many + 0.5) / (many + 0.5)) for word, many in count.items()
-    }
-    return [math.fsum(rarity[word] for word in sorted(matches)) for matches in found]
-
-
-@cache
-def _stop_words() -> frozenset[str]:
-    from truespan.retrieval.stop_words import STOP_WORDS
-    from truespan.retrieval.terms import stemmer_of, terms
-
-    return frozenset(terms(" ".join(STOP_WORDS[stemmer_of(STEMMED_AS)]), STEMMED_AS))

@@ -428,14 +428,15 @@ def _after(ordered: Sequence[Candidate], last: Candidate | None) -> Sequence[Can
 
 
 def _take(ordered: Sequence[Candidate], count: int) -> Sequence[Candidate]:
-    """Return the first candidates, and those as good as the last: copies are results together."""
-    while 0 < count < len(ordered) and _rank_of(ordered[count]) == _rank_of(ordered[count - 1]):
+    """Return the first candidates, and those with the scores of the last: copies are results
+    together."""
+    while 0 < count < len(ordered) and _scores(ordered[count]) == _scores(ordered[count - 1]):
         count += 1
     return ordered[:count]
 
 
-def _rank_of(part: Candidate) -> float:
-    return part.score if part.blend is None else part.blend
+def _scores(part: Candidate) -> tuple[float, float]:
+    return part.bm25, _rounded(part.score)
 
 
 def _by_similarity(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -19,7 +19,6 @@ from truespan.retrieval.passages import (
     PassageFitter,
     name_dropped,
     packing_count,
-    score_words,
 )
 from truespan.retrieval.pipeline import (
     METADATA_DAMAGED,
@@ -269,12 +268,16 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         warnings += tuple(name_dropped(len(attempt.chunks) - len(chunks), tokens))
 
     def fit(sources: Sequence[Visible], most: int, characters: int) -> Fitted:
-        if fitter is None or fitter.options.is_plain:
+        if fitter is None:
             return Fitted(tuple(sources))
+        if fitter.options.is_plain:
+            located = fitter.locate(sources, every=True)
+            return Fitted(tuple(located), tuple(fitter.warnings))
         # The sources themselves were chosen by their characters; neighbours need room beside them.
         least = sum(count_rendered(part, tables=tables) for part in sources)
         budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters, tables)
-        return Fitted(tuple(fitter.fit(sources, most, budget)), tuple(fitter.warnings))
+        fitted = fitter.locate(fitter.fit(sources, most, budget), every=True)
+        return Fitted(tuple(fitted), tuple(fitter.warnings))
 
     closest = attempt.closest
     found = attempt.scope, chunks, warnings, failures, closest, attempt.coverage, fit
@@ -378,6 +381,8 @@ def _best_part(parts: list[Visible], query: str) -> Visible:
     """Return the part of a chunk with the most words of a query; of equal ones, the first."""
     if len(parts) == 1:
         return parts[0]
+    from truespan.retrieval.best_sentence import score_words
+
     scores = score_words(query, [part.text for part in parts])
     return parts[scores.index(max(scores))]
 
@@ -427,6 +432,7 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
         found.fused,
         part.rerank,
         part.match,
+        part.best_sentence,
         part.also_at,
         source_url=labels.source_url,
         address=labels.address,

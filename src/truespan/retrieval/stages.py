@@ -134,6 +134,7 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
         chunk.figure,
         parent_identity,
         found.fused,
+        sentence_ends=chunk.sentence_ends,
     )
     if not scope.names_place:
         return [whole]
@@ -167,6 +168,7 @@ def _trim(whole: Visible, sentences: Sequence[PlacedSentence], scope: Scope) -> 
                 page=whole.page if first.sid == whole.first_sid else first.page,
                 location=_locate(whole, run),
                 embedded_hash=whole.text_hash,
+                sentence_ends=b"",
             )
         parts.append(part)
     return parts

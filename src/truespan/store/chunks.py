@@ -598,7 +598,7 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
     (
         _, changes, _, _, deleted_at, state, recorded, data,
         position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash,
-        row_hash, overlap, _, chapter, section, page, figure, dedupe, location,
+        row_hash, overlap, ends, chapter, section, page, figure, dedupe, location,
     ) = row[:_REVISION]
     # fmt: on
     cells = row[_CELL:_REVISION]
@@ -626,6 +626,7 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
             figure_mark(figure) if figure and intact else None,
             dedupe,
             vector=vector,
+            sentence_ends=ends,
         )
     is_live = labels.is_active and deleted_at is None
     return ChunkRecord(

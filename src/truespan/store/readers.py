@@ -35,6 +35,7 @@ from truespan.store.rows import (
     read_page,
     read_places,
     read_sentences,
+    read_sentences_at,
     revision_key,
 )
 from truespan.store.session import BRIEF_WAIT, Part, Session, retry_on_conflict
@@ -170,6 +171,12 @@ class Readers(Part):
             return read_sentences(self._db.at(scope), scope.world, revision, first, last)
         with self._db.read(scope) as session:
             return read_page(session, scope.world, revision, first, last)
+
+    def sentences_at(
+        self, scope: Scope, revision: RevisionRef, sids: Sequence[int]
+    ) -> list[StoredSentence]:
+        """Return the sentences of a revision with these numbers, in no particular order."""
+        return read_sentences_at(self._db.at(scope), scope.world, revision, sids)
 
     def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
         """Return the last sentence that begins at or before `offset`; -1 before the first."""

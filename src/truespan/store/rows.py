@@ -214,6 +214,24 @@ def read_sentences(
         first=first,
         last=last,
     )
+    return _verify_sentences(world, ref, rows)
+
+
+def read_sentences_at(
+    statements: Statements, world: WorldId, ref: RevisionRef, sids: Sequence[int]
+) -> list[StoredSentence]:
+    """Return the same for single sentences, by their numbers."""
+    rows = statements.all(
+        f"{_SENTENCES} WHERE e.revision = {REVISION} AND e.sid IN LIST(:sids)",
+        **numbers_of(ref),
+        sids=[*sids],
+    )
+    return _verify_sentences(world, ref, rows)
+
+
+def _verify_sentences(
+    world: WorldId, ref: RevisionRef, rows: Iterable[Row]
+) -> list[StoredSentence]:
     return [
         _verify_sentence(
             *(world, ref, cells, recorded, Place(chapter, section)),
@@ -266,7 +284,8 @@ def _verify_sentence(
             f"A sentence of document {ref.document} does not match its checksum.",
             advice="Run 'truespan doctor'.",
         )
-    return StoredSentence(*cells)
+    sid, start, end, tokens, digest = cells
+    return StoredSentence(sid, start, end, tokens, place, page, digest)
 
 
 def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] | None:

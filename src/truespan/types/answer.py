@@ -26,6 +26,7 @@ from truespan.types.profile import Calibration, Distance, EmbeddingProfile
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.support import Support
+from truespan.types.text import SentencePlace
 from truespan.types.trust import OtherPlace, RerankScore, VerificationFailure, Visible
 
 
@@ -129,6 +130,8 @@ class Citation(Struct, frozen=True):
     source_url: str | None = None
     """The declared URL, else the path."""
     path: str | None = None
+    best_sentence: SentencePlace | None = None
+    """The place of the sentence of it that matches the question best; None if none does."""
     also_at: tuple[OtherPlace, ...] = ()
     """Where else the same text stands."""
 
@@ -142,6 +145,8 @@ class Quote(Struct, frozen=True):
     document: int | None = None
     first_sid: int | None = None
     last_sid: int | None = None
+    place: SentencePlace | None = None
+    """The chapter, section, page and location of these sentences."""
 
 
 class RetrievedNote(SourceLabels, frozen=True):

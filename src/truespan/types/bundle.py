@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.request import Defaults, Mode
+from truespan.types.text import SentencePlace
 from truespan.types.trust import FusedScore, Match, OtherPlace, RerankScore
 
 
@@ -55,6 +56,8 @@ class Passage(SourceLabels, frozen=True):
     """How a reranker moved it; None if none scored it."""
     match: Match | None = None
     """What in it matches the query; None unless the request asks for it."""
+    best_sentence: SentencePlace | None = None
+    """The place of the sentence that matches best; None where its own is as exact, or none does."""
     also_at: tuple[OtherPlace, ...] = ()
     """Where else the same text stands within the scope. With the defaults `contract`, each place is
     a result of its own."""
@@ -206,6 +209,7 @@ class SourceNote(SourceLabels, frozen=True):
     rerank: RerankScore | None = None
     chunk_type: ChunkKind = ChunkKind.TEXT
     match: Match | None = None
+    best_sentence: SentencePlace | None = None
     also_at: tuple[OtherPlace, ...] = ()
 
 

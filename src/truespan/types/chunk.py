@@ -224,6 +224,8 @@ class StoredChunk(Struct, frozen=True):
     first and its last one may begin before it or end after it."""
     vector: Vector | None = None
     """The stored vector of its text, if that was read too and is intact."""
+    sentence_ends: bytes = b""
+    """Where its sentences end in its text, as its row has them."""
 
 
 class DocumentLabel(Struct, frozen=True):

@@ -21,7 +21,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
 from truespan.types.request import check_whole
-from truespan.types.text import PageStart, Place
+from truespan.types.text import PageStart, Place, PlacedSentence
 
 NOTHING_READ = -1
 
@@ -69,13 +69,10 @@ class ReadingPosition(Struct, frozen=True):
     """Of its file, from the folder that was ingested on; the name of an upload."""
 
 
-class StoredSentence(Struct, frozen=True):
-    """A sentence as it was read from the store, with what it must match."""
+class StoredSentence(PlacedSentence, frozen=True):
+    """A sentence as it was read from the store, checked with its place, and what its text must
+    match."""
 
-    sid: int
-    start: int
-    end: int
-    tokens: int
     digest: bytes
 
 

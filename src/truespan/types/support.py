@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from truespan.types.text import SentencePlace
+
 
 class SupportReason(StrEnum):
     """Why a sentence of an answer is not supported."""
@@ -32,6 +34,8 @@ class SentenceSupport(Struct, frozen=True):
     source: int | None
     """The number of the passage that fits best; None if none fits at all."""
     missing: tuple[str, ...]
+    place: SentencePlace | None = None
+    """The place of the sentence of that passage with most of its words; None if none has any."""
 
 
 class Support(Struct, frozen=True):

@@ -221,12 +221,33 @@ class PlacedSentence(Struct, frozen=True):
         return self.page_start.page_number if self.page_start else None
 
 
+class SentencePlace(Struct, frozen=True):
+    """The place of a sentence, or of sentences in a row: of the first one, and all their pages."""
+
+    sid: int
+    chapter: str
+    section: str
+    page: int | None = None
+    location: str | None = None
+    """The pages, slides, lines, cells or rows, such as `slide 7`; None if nothing is counted."""
+
+
+class SentenceRange(NamedTuple):
+    """The first and last sentence of a span of text, and their place if it is known."""
+
+    first_sid: int
+    last_sid: int
+    place: SentencePlace | None = None
+
+
 _NOUN = re.compile(r"[a-z]{1,20}")
 _ROW = re.compile(r"row ([A-Z]{1,3}):([A-Z]{1,3})")
 _RANGE = re.compile(
     r"(?<![a-z])(?:([a-z]+)s (\d+)-(\d+)|([a-z]+) (\d+))|([A-Z]{1,3})(\d+)(?::([A-Z]{1,3})(\d+))?"
 )
 """One of the ranges of a label, as `name_pages` writes them."""
+_EXACT = re.compile(r"[a-z ]+ \d+|[A-Z]{1,3}(\d+)(?::[A-Z]{1,3}\1)?")
+"""A label of one page, slide, line, cell or row."""
 _MOST_RANGES = 3
 """How many ranges a label names, where the numbers of pages do not ascend."""
 
@@ -245,6 +266,23 @@ def name_pages(starts: Iterable[PageStart]) -> str | None:
 def name_page(location: str | None, page: int | None) -> str | None:
     """Return the label of a passage; if it has none, as in earlier versions, that of its page."""
     return f"page {page}" if location is None and page is not None else location
+
+
+def is_exact(location: str | None) -> bool:
+    """Return whether a label names a single page, slide, line, cell or row, or there is none."""
+    return location is None or _EXACT.fullmatch(location) is not None
+
+
+def name_best(
+    chapter: str | None, section: str | None, location: str | None, best: SentencePlace | None
+) -> str:
+    """Return what to put after the place of a passage: where its best sentence is, as far as that
+    says more."""
+    if best is None:
+        return ""
+    pairs = (best.chapter, chapter), (best.section, section), (best.location, location)
+    names = dict.fromkeys(" ".join(name.split()) for name, own in pairs if name and name != own)
+    return f"; best match: {', '.join(names)}" if names else ""
 
 
 def name_place(labels: Iterable[str | None], location: str | None) -> str:
@@ -410,6 +448,12 @@ def locate_sentences(sentences: Sequence[PlacedSentence]) -> str | None:
         return None
     starts, places = zip(*((found.start, found.place) for found in sentences), strict=True)
     return CanonicalText("", starts, places, pages=pages).location(starts[0], sentences[-1].end)
+
+
+def place_sentences(sentences: Sequence[PlacedSentence], title: str) -> SentencePlace:
+    """Return the place of sentences in a row, in a document of this title."""
+    first, location = sentences[0], locate_sentences(sentences)
+    return SentencePlace(first.sid, *NamedPlace.of(first.place, title), first.page, location)
 
 
 class Sentence(NamedTuple):

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from truespan.types.chunk import ChunkKind, DocumentLabel, FigureMark, SourceLabels, StoredChunk
 from truespan.types.ids import ChunkId, TextHash
+from truespan.types.text import SentencePlace
 
 
 class Hit(Struct, frozen=True):
@@ -128,6 +129,11 @@ class Visible(Struct, frozen=True):
     """Set where a request asks what in the passage matches."""
     embedded_hash: TextHash | None = None
     """If only a part of the chunk is visible: the hash of all of it, which its vector has."""
+    sentence_ends: bytes = b""
+    """Where its sentences end in its text, as `NewChunk` has them in the rows; empty if that is not
+    known, as for a part of a chunk."""
+    best_sentence: SentencePlace | None = None
+    """The place of the sentence that matches best; None where its own is as exact, or none does."""
     also_at: tuple[OtherPlace, ...] = ()
     """Where else the same text stands, among what this caller may see and asked for."""
 

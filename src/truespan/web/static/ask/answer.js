@@ -44,7 +44,7 @@ function sources(citations) {
     make("h3", {}, texts.ask.sources),
     make("ol", { class: "sources" }, citations.map((one) =>
       make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
-        ? [words.place(one), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`), one.also_at.map((other) => make("small", {}, ` ${texts.ask.alsoAt(words.place(other))}`))]
+        ? [words.place(one), words.best(one) && make("small", {}, ` (${words.best(one)})`), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`), one.also_at.map((other) => make("small", {}, ` ${texts.ask.alsoAt(words.place(other))}`))]
         : make("span", { class: "bad" }, tick(false), texts.ask.noSource(one.number))))),
   ];
 }
@@ -70,7 +70,7 @@ function quotes(list) {
     make("h3", {}, texts.ask.quotes),
     make("ul", { class: "quotes" }, list.map((one) =>
       make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), quoted(beginning(one.text)), " ", one.verified
-        ? [make("span", { class: "verified" }, texts.ask.verbatim), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
+        ? [make("span", { class: "verified" }, texts.ask.verbatim), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), one.place?.location && make("small", {}, ` ${one.place.location}`)]
         : texts.ask.notVerbatim))),
   ];
 }

@@ -6,7 +6,7 @@ import * as words from "../common/words.js";
 
 function sourceLine(one) {
   if (!one.chunk_id) return texts.ask.noSource(one.number);
-  return `[${one.number}] ${words.place(one)} (${words.sentences(one.first_sid, one.last_sid)}, ${one.source_url})`;
+  return `[${one.number}] ${[words.place(one), words.best(one)].filter(Boolean).join("; ")} (${words.sentences(one.first_sid, one.last_sid)}, ${one.source_url})`;
 }
 
 /** Return an answer as text: what was written, its sources, and what could not be confirmed. */

@@ -19,6 +19,7 @@ function ofChunk(chunk, note) {
     fused: note.fused,
     rerank: note.rerank,
     match: note.match,
+    best_sentence: note.best_sentence,
     others: note.also_at,
   };
 }
@@ -64,6 +65,7 @@ function ofPassage(one) {
     fused: one.fused,
     rerank: one.rerank,
     match: one.match,
+    best_sentence: one.best_sentence,
     others: one.also_at,
     figure: one.chunk_type === "figure" ? one : null,
   };

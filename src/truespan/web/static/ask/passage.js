@@ -20,7 +20,7 @@ function head(one, rank) {
     "header",
     { class: "card-head" },
     make("span", { class: "score", title: texts.ask.similarity }, bar(one.score), words.score(one.score)),
-    make("span", { class: "where" }, words.place(one)),
+    make("span", { class: "where" }, words.place(one), words.best(one) && make("small", {}, ` ${words.best(one)}`)),
     rank && make("span", { class: "rank", title: texts.ask.rank }, `#${rank}`),
   );
 }

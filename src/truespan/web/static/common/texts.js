@@ -380,6 +380,7 @@ export const texts = {
     verified: "verified",
     wordScore: (score) => `words ${score}`,
     rerankedFrom: (rank) => `reranked, was ${rank}`,
+    bestAt: (place) => `best match: ${place}`,
     alsoAt: (place) => `also in ${place}`,
     reveal: "Reveal",
     revealSentences: (sentences) => `Reveal ${sentences}, which are past the position`,

@@ -40,6 +40,14 @@ export function place(one, names = [one.title, one.chapter, one.section]) {
   return [shown.join(" › "), !told && where].filter(Boolean).join(", ");
 }
 
+/** Return where the best sentence of a passage is, as far as that says more than its place. */
+export function best(one) {
+  const found = one.best_sentence;
+  const pairs = found ? [[found.chapter, one.chapter], [found.section, one.section], [found.location, one.location]] : [];
+  const names = trail(...pairs.map(([name, own]) => name !== own && name));
+  return names.length ? texts.ask.bestAt(names.join(", ")) : "";
+}
+
 /** Return labels without empty ones and repetitions. */
 export function trail(...labels) {
   return labels.filter((label, at) => label && label !== labels[at - 1]);

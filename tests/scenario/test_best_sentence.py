@@ -1,0 +1,228 @@
+"""Passages say on which page, slide or row their best sentence is, beside their own place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.support.answer_worlds import Scripted, study
+from tests.support.pdf_maker import Page, column, make_pdf
+from tests.support.pptx_maker import pptx, shape, title
+from tests.support.reading_worlds import frozen
+from tests.support.rows import each_row
+from tests.support.sheet_maker import rows, sheet, xlsx
+from tests.support.worlds import Place, place, query
+from truespan.integrations import search as citable_search
+from truespan.mcp.passages import passages_of_search, render_passages
+from truespan.types.request import Mode
+from truespan.types.text import SentencePlace, is_exact
+from truespan.world import World
+
+TOPICS = (
+    "apples (score 0.900000)",
+    "bridges",
+    "candles",
+    "dragons",
+    "engines",
+    "ferries",
+    "gardens",
+    "harbours",
+)
+DECK = pptx(*(title(f"About {topic}") + shape(f"We sell {topic} here.") for topic in TOPICS))
+PDF = make_pdf([Page(column([f"This page tells of {topic} alone."])) for topic in TOPICS])
+BOOK = xlsx(
+    {
+        "Tariffs": sheet(
+            rows([["Topic", "Price"], *([topic, f"{n}.50"] for n, topic in enumerate(TOPICS))])
+        )
+    }
+)
+FILES = {"deck.pptx": DECK, "pages.pdf": PDF, "prices.xlsx": BOOK}
+PLACES = {
+    "deck.pptx": ("slides 1-8", "slide 6", "About ferries"),
+    "pages.pdf": ("pages 1-8", "page 6", "pages.pdf"),
+    "prices.xlsx": ("A1:B9", "A7:B7", "Tariffs"),
+}
+QUERIES = {
+    "deck.pptx": "we sell ferries here",
+    "pages.pdf": "this page tells of ferries alone",
+    "prices.xlsx": "price 50 of ferries",
+}
+MODES = (Mode.MEANING, Mode.AUTO, Mode.WORDS)
+
+
+def with_file(here: Place, name: str, **options: Any) -> World:
+    path = here.folder / "files" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(FILES[name])
+    world = here.library.create_world("world")
+    assert world.ingest(path, **options).ingested == [name]
+    return world
+
+
+@proves("result.best-sentence")
+@each_row("name, mode", [(name, mode) for name in FILES for mode in MODES])
+def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, mode: Mode) -> None:
+    world = with_file(place(tmp_path / f"{name}-{mode}"), name)
+    whole, exact, section = PLACES[name]
+
+    query = QUERIES[name]
+    [passage] = world.search(query, mode=mode, top_k=1).results
+    [note] = world.retrieve(query, mode=mode, top_k=1).metadata.sources
+    [marked] = world.search(query, mode=mode, top_k=1, highlight=True).results
+
+    assert passage.location == note.location == whole
+    best = passage.best_sentence
+    assert best is not None
+    assert note.best_sentence == best
+    assert (best.location, best.section) == (exact, section)
+    assert best.page == (6 if name == "pages.pdf" else None)
+    assert passage.first_sid <= best.sid <= passage.last_sid
+    if mode is not Mode.MEANING:
+        assert marked.best_sentence is not None
+        assert marked.best_sentence.location == exact
+    [sentence] = world.search(query, granularity="sentence", top_k=1, mode=mode).results
+    if mode is not Mode.MEANING:
+        assert sentence.location == exact
+    assert sentence.best_sentence is None
+
+
+@proves("result.best-sentence")
+@each_row("name", FILES)
+def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, name: str) -> None:
+    world = with_file(place(tmp_path / name), name)
+
+    [passage] = world.search("zeppelin", mode="meaning", floor=0.0).results
+
+    assert passage.best_sentence is None
+
+
+@proves("result.best-sentence")
+def test_interfaces_show_the_place_of_the_best_sentence(tmp_path: Path) -> None:
+    world = with_file(place(tmp_path), "deck.pptx")
+    found = world.search("what about ferries", top_k=1)
+
+    [cited] = citable_search(world, top_k=1).run("what about ferries")
+
+    assert cited.cited["best_sentence"]["location"] == "slide 6"
+    header = render_passages(passages_of_search(found)).split("\n")[0]
+    assert header.endswith("; best match: About ferries, slide 6")
+
+
+@proves("result.best-sentence")
+@each_row("name", FILES)
+def test_answers_place_citations_quotes_and_claims(tmp_path: Path, name: str) -> None:
+    model = Scripted('Some say "ferries" [1]. We know of ferries [1].')
+    desk = study(tmp_path / name, primary=model)
+    path = desk.here.folder / "files" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(FILES[name])
+    desk.world.ingest(path)
+    exact = PLACES[name][1]
+
+    answer = desk.world.answer("What do we know about ferries?")
+
+    assert f"best match: {'About ferries, ' if name == 'deck.pptx' else ''}" in model.prompt
+    assert exact in model.prompt
+    [citation] = answer.citations
+    assert citation.best_sentence is not None
+    assert citation.best_sentence.location == exact
+    [quote] = answer.quotes
+    assert quote.place is not None
+    assert quote.place.location == exact
+    assert answer.support is not None
+    assert [claim.place and claim.place.location for claim in answer.support.sentences] == [
+        exact
+    ] * 2
+
+
+@proves("result.best-sentence")
+@each_row("mode", MODES)
+def test_unread_text_does_not_move_the_best_sentence(tmp_path: Path, mode: Mode) -> None:
+    bundles: list[str] = []
+    for number, unread in enumerate(("gardens", "ferries ferries apples bridges")):
+        pages = [*TOPICS[:6], unread]
+        here = place(tmp_path / f"{mode}-{number}")
+        path = here.folder / "files" / "a.pdf"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(
+            make_pdf([Page(column([f"This page tells of {t} alone."])) for t in pages])
+        )
+        world = here.library.create_world("world")
+        world.ingest(path, kind="book")
+        reader = world.reader("ada")
+        reader.set("1", sid=4)
+        bundle = reader.retrieve("bridges and ferries", mode=mode)
+        [note] = bundle.metadata.sources
+        assert note.best_sentence is not None
+        assert note.best_sentence.location == "page 2"
+        bundles.append(frozen(bundle).replace(world.id, "").replace(note.chunk_id, ""))
+    assert bundles[0] == bundles[1]
+
+
+@proves("result.best-sentence")
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE pages SET page = 3 WHERE page = 6", "UPDATE sentences SET start = start + 1"],
+)
+def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -> None:
+    here = place(tmp_path)
+    world = with_file(here, "deck.pptx")
+    query(here.store, damage)
+
+    found = world.search("what about ferries", top_k=1)
+
+    assert found.results[0].best_sentence is None
+    assert [notice.code for notice in found.warnings] == ["sentences_damaged"]
+
+
+def test_sentence_that_began_before_its_passage_has_the_page_of_the_passage(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    long = " and ".join(f"word{n}" for n in range(200))
+    pages = [f"The beginning {long}", f"then {long} zebra {long}", f"and {long}. The end."]
+    path = here.folder / "files" / "a.pdf"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(
+        make_pdf(
+            [Page(column([text[i : i + 90] for i in range(0, len(text), 90)])) for text in pages]
+        )
+    )
+    world = here.library.create_world("world")
+    world.ingest(path)
+
+    found = [one for one in world.search("zebra", top_k=50).results if "zebra" in one.text]
+
+    for passage in found:
+        best = passage.best_sentence
+        assert passage.page is not None
+        assert best is None or (best.page or 0) >= passage.page
+
+
+@each_row(
+    "location, exact",
+    [
+        (None, True),
+        ("page 3", True),
+        ("scanned page 3", True),
+        ("slide 12", True),
+        ("A3", True),
+        ("A3:F3", True),
+        ("AB12:AD12", True),
+        ("pages 3-4", False),
+        ("A3:F4", False),
+        ("A3:F13", False),
+        ("page 9, pages 2-3", False),
+        ("page 9, page 2", False),
+    ],
+)
+def test_exact_location_names_one_page_or_row(location: str | None, exact: bool) -> None:
+    assert is_exact(location) is exact
+
+
+def test_best_sentence_is_plain_data() -> None:
+    place = SentencePlace(3, "Chapter", "Section", 2, "page 2")
+
+    assert place.__struct_fields__ == ("sid", "chapter", "section", "page", "location")
