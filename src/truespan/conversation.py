@@ -265,6 +265,8 @@ class Conversation:
     def _understand(self, query: str, seen: _Seen, trace: RequestTrace) -> Question:
         """Return a question with what it refers to: by the model, or by the rule."""
         components, turns = self._access.components, seen.turns
+        # A refused question led nowhere, so a later one does not get its words.
+        answered = [turn for turn in turns if not turn.refused]
         budget, model = components.conversations.history_tokens, components.chat.primary
         history = fit_history(turns, budget, components.counter.count)
         standalone, by = query, RewrittenBy.NONE
@@ -272,10 +274,10 @@ class Conversation:
         if history and model is not None and query:
             with trace.stage(Stage.MODEL):
                 rewritten = ask_for_rewrite(model, rewrite_messages(query, history))
-        if rewritten is not None and is_accepted(rewritten, query, turns):
+        if rewritten is not None and is_accepted(rewritten, query, answered):
             standalone, by = rewritten, RewrittenBy.MODEL
         elif query:
-            standalone, by = rewrite_by_rule(query, turns), RewrittenBy.RULE
+            standalone, by = rewrite_by_rule(query, answered), RewrittenBy.RULE
         if standalone.casefold() == query.casefold():
             standalone, by = query, RewrittenBy.NONE
         follow_up = FollowUp(by, len(turns), len(history) if model is not None else 0)

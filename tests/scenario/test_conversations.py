@@ -635,3 +635,17 @@ def test_conversations_are_paged(tmp_path: Path, stores: str) -> None:
     for wrong in ({"limit": 0}, {"limit": 5000}, {"offset": -1}, {"limit": True}):
         with pytest.raises(TruespanError):
             made.world.conversations(**wrong)  # type: ignore[arg-type]
+
+
+@proves("conversations.standalone")
+def test_refused_question_gives_no_words_to_the_next(tmp_path: Path) -> None:
+    room = study(tmp_path)
+    room.scores(0.1)
+    talk = room.world.conversation()
+
+    refused = talk.ask("Who married the queen of Sweden?")
+    followed = talk.ask("And why?")
+
+    assert refused.decision_explain["refusal"] == "no_fallback_model"
+    assert followed.conversation is not None
+    assert followed.conversation.standalone == "And why?"

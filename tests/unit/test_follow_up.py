@@ -180,3 +180,20 @@ def test_earlier_turns_cannot_leave_their_block() -> None:
 def test_any_text_is_a_question(text: str) -> None:
     assert rewrite_by_rule(text, [LETTER]).startswith(text)
     is_accepted(text, text, [LETTER])
+
+
+@each_row(
+    "question, rewritten, accepted",
+    [
+        ("And why?", "Why did Mr. Darcy write the letter?", True),
+        ("And why?", "Mr. Darcy wrote the letter to Elizabeth.", False),
+        ("And why?", "Who wrote the letter to Elizabeth?", False),
+        ("And then?", "What did Mr. Darcy write then?", True),
+        ("And then?", "It was Mr. Darcy who wrote the letter", False),
+        ("Und wann?", "Wann schrieb Mr. Darcy?", False),
+    ],
+)
+def test_rewrite_of_bare_question_asks_the_same(
+    question: str, rewritten: str, accepted: bool
+) -> None:
+    assert is_accepted(rewritten, question, [LETTER]) is accepted

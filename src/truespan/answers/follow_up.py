@@ -49,6 +49,19 @@ _PRONOUN_LISTS: Final = """
     han hon hans hennes honom henne deras
     он она оно они его её ее ему ей их ими этот эта это эти
 """
+_QUESTION_WORD_LISTS: Final = """
+    who whom whose what which when where why how
+    wer wen wem wessen was welche welcher welches wann wo wohin woher warum wieso weshalb wie
+    qui quoi quel quelle quels quelles quand où pourquoi comment combien
+    quién quiénes qué cuál cuáles cuándo dónde cómo cuánto cuánta
+    chi cosa quale quali quando dove perché come quanto
+    wie wat welke wanneer waar waarom hoe
+    quem qual quais onde porquê
+    vem vad vilken vilket när var varför hur
+    кто что какой какая какие когда где куда почему как сколько
+"""
+_QUESTION_WORDS: Final = frozenset(_QUESTION_WORD_LISTS.split())
+_QUESTION_MARKS: Final = "?", "？", "؟"
 _PRONOUNS: Final = frozenset(_PRONOUN_LISTS.split())
 _OPENINGS: Final = re.compile(
     r"(?:and|but|or|so|also|what about|how about|what else|und|aber|oder|et|mais|ou|y|pero|o|e|ma"
@@ -150,7 +163,11 @@ def ask_for_rewrite(model: ChatModel, messages: Sequence[Message]) -> str | None
 
 def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
     """Say whether a rewritten question has no name, number or content word of its own, and half of
-    those of the question at least: a reply that answers the question is none."""
+    those of the question at least: a reply that answers the question is none.
+
+    A question without content words, such as "And why?", has to remain a question that asks for
+    the same: with a question mark, and with each question word of its own.
+    """
     texts = [question, *_texts(turns)]
     language = _language_of(texts)
     stem = stem_function(language)
@@ -162,6 +179,10 @@ def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
         return {stem(base.get(word, word)) for word in split_words(text) if word not in passing}
 
     asked, found = content(question), content(rewritten)
+    if not asked:
+        wanted = _QUESTION_WORDS.intersection(split_words(question))
+        if not rewritten.endswith(_QUESTION_MARKS) or not wanted.issubset(split_words(rewritten)):
+            return False
     return found <= known and 2 * len(asked & found) >= len(asked)
 
 

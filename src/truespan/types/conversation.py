@@ -64,6 +64,11 @@ class Turn(Struct, frozen=True):
     sid: int | None = None
     damaged: bool = False
 
+    @property
+    def refused(self) -> bool:
+        """Return whether the answer is a refusal: neither passages nor a model gave it."""
+        return self.mode is AnswerMode.FALLBACK and self.support is None
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON, with the time in ISO 8601."""
         return {**to_builtins(self), "asked_at": format_time(self.asked_at)}
