@@ -60,7 +60,7 @@ _DENIAL = re.compile(
     r"\b(?:i|we) (?:do not|don.t|cannot|can.t|could not|couldn.t|am not able to|am unable to)"
     r" (?:know|say|tell|find|determine|answer|see|confirm|be certain|be sure)\b"
     r"|\b(?:i am|i.m|we are) (?:not (?:sure|certain|able)|unsure|unable)\b"
-    rf"|\b{_PASSAGES} (?:given |provided |above |here |so far |that (?:i|you) \w+ ){0, 4}"
+    rf"|\b{_PASSAGES} (?:given |provided |above |here |so far |that (?:i|you) \w+ ){{0,4}}"
     r"(?:do not|does not|don.t|doesn.t|did not|didn.t|never|nowhere|gives? no|give no|provides? no"
     r"|contains? no|has no|have no|makes? no|is silent|are silent|leaves? (?:it|this|that|open)"
     r"|is not|are not|says? nothing|mentions? (?:no|nothing))\b"
