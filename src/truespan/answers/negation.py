@@ -48,6 +48,10 @@ _NEUTRAL = re.compile(
 )
 
 
+_YET = re.compile(r"\b(?:not|never) yet\b|\byet to\b", re.IGNORECASE)
+"""Here "yet" belongs to a negation. Elsewhere it begins another clause."""
+
+
 class Negated(Struct, frozen=True):
     """Words of a text under a negation, case-folded: those next to it, and all in its reach."""
 
@@ -64,6 +68,7 @@ def find_negated(text: str, language: str, ignored: Container[str]) -> Negated:
     cues = _NEGATIONS.get(language, frozenset[str]())
     text = _NEUTRAL.sub(lambda found: " " * len(found[0]), text)
     text = re.sub(r"n[’']t\b", " not ", text)
+    text = _YET.sub(" not ", text)
     core: set[str] = set()
     reach: set[str] = set()
     clause: list[str] = []

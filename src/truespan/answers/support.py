@@ -24,6 +24,7 @@ from truespan.answers.names import Name, find_name_words, fold_name, name_forms,
 from truespan.answers.negation import Negated, find_negated
 from truespan.answers.numbers import UNITS, Number, find_numbers, number_keys, numbers_agree
 from truespan.answers.quotes import NO_QUOTES, Quotes
+from truespan.answers.table_cells import Cell, Claim, TableCells, find_cells
 from truespan.parsing.sentences import sentence_spans
 from truespan.retrieval.stop_words import STOP_WORDS
 from truespan.retrieval.terms import stem_function, words
@@ -93,6 +94,7 @@ MOST_EMBEDDED = 96
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
+_NAME_WORD = re.compile(r"[^\W_]+(?:[’'][^\W_]+)*")
 _SPACE = re.compile(r" (?=[.,;:!?])")
 """What a citation leaves before the end of a sentence."""
 
@@ -121,10 +123,14 @@ class Comparison(Struct, frozen=True):
 
 
 class _Given(Struct, frozen=True):
-    """A number of a passage, and the words around it; None if it is in a title."""
+    """A number of a passage, and the words around it; None if it is in a title.
+
+    In a table these are the words of its row, its column and the headings, and `cell` is its place.
+    """
 
     number: Number
     around: frozenset[str] | None
+    cell: Cell | None = None
 
 
 class _Sentence(Struct, frozen=True):
@@ -149,6 +155,10 @@ class _Passage(Struct, frozen=True):
     """Its numbers by their keys."""
     every: tuple[_Given, ...]
     """Its numbers, for those of an answer that are only about right."""
+    cells: dict[str, list[Cell]] = field(default_factory=dict)
+    """The cells of names that occur in the body of a table and nowhere else."""
+    headings: frozenset[str] = frozenset()
+    """Words of the headings of a table: sheet, section and columns."""
 
 
 def check_support(
@@ -218,18 +228,35 @@ class _Checker(Struct):
     def add(self, number: int, source: Visible) -> None:
         """Read a passage."""
         labels = (source.title, source.chapter, source.section, source.labels.source_url)
-        heading = "\n".join(dict.fromkeys((*labels, source.location or "")))
+        headings = dict.fromkeys((*labels, source.location or ""))
+        heading = "\n".join(headings)
+        tables = find_cells(source.text, self._words)
+        titles = self._words(heading) | tables.headings if tables.starts else frozenset[str]()
         spans = sentence_spans(source.text, _CODES.get(self.language, "en"))
-        sentences = tuple(self._read(source.text[start:end]) for start, end in spans)
-        everything = re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", f"{heading}\n{source.text}")
+        sentences = tuple(
+            self._read(source.text[start:end], start, tables, titles) for start, end in spans
+        )
+        everything = _NAME_WORD.findall(f"{heading}\n{source.text}")
         names = frozenset(map(fold_name, everything)) | _initials(source.text)
         beginnings = _group((name[:_BEGINNING], name) for name in sorted(names))
-        given = [_Given(found, None) for found in find_numbers(heading, self.language)]
+        # "May" alone may be a verb; as the name of a sheet it is a month.
+        dated = "\n".join(f"in {label}" for label in headings)
+        given = [_Given(found, None) for found in find_numbers(dated, self.language)]
         given += [found for sentence in sentences for found in sentence.numbers]
         keyed = _group((key, found) for found in given for key in number_keys(found.number))
         every = tuple(given[:MOST_ALIKE])
         self.passages.append(
-            _Passage(number, self.count, sentences, names, beginnings, keyed, every)
+            _Passage(
+                number,
+                self.count,
+                sentences,
+                names,
+                beginnings,
+                keyed,
+                every,
+                _names_in_cells(heading, source.text, tables),
+                titles,
+            )
         )
         seen = Counter[str]()
         for place, sentence in enumerate(sentences, self.count):
@@ -241,12 +268,19 @@ class _Checker(Struct):
                     self.places[stem].append(place)
         self.count += len(sentences)
 
-    def _read(self, text: str) -> _Sentence:
-        numbers = tuple(
-            _Given(number, frozenset(self._around(text, number)))
-            for number in find_numbers(text, self.language)
-        )
-        return _Sentence(text, tuple(self._stems(text)), numbers, self._negated(text))
+    def _read(self, text: str, start: int, tables: TableCells, titles: frozenset[str]) -> _Sentence:
+        numbers: list[_Given] = []
+        for number in find_numbers(text, self.language):
+            around = frozenset(self._around(text, number))
+            if cell := tables.at(start + number.start):
+                around |= cell.words | titles
+            numbers.append(_Given(number, around, cell))
+        return _Sentence(text, tuple(self._stems(text)), tuple(numbers), self._negated(text))
+
+    def _words(self, text: str) -> frozenset[str]:
+        """Return the words of a text as they are compared with labels: stems, and digits too."""
+        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        return frozenset(stem(word) for word in words(text) if word not in stops)
 
     def _stems(self, text: str) -> list[str]:
         """Return the stems of a text's words that are evidence, in order."""
@@ -313,7 +347,8 @@ class _Checker(Struct):
         names = self._lost_names(text, pool)
         source, best, found = self._find_words(stems, related, pool)
         own = self._stems(text)
-        missing = [stem for stem in dict.fromkeys(own) if stem not in found | aside]
+        known = found.union(aside, *(part.headings for part in pool))
+        missing = [stem for stem in dict.fromkeys(own) if stem not in known]
         reasons: list[SupportReason] = []
         if numbers:
             reasons.append(SupportReason.NUMBER_NOT_FOUND)
@@ -373,6 +408,7 @@ class _Checker(Struct):
     ) -> list[str]:
         """Return the numbers of a sentence that no passage has where it speaks of the same."""
         lost: list[str] = []
+        claim = Claim(self._words(text))
         for number in find_numbers(text, self.language):
             if number.implied:
                 continue
@@ -384,6 +420,7 @@ class _Checker(Struct):
                 given += [found for part in pool for found in part.every]
             if not any(
                 (not wanted or found.around is None or found.around & wanted)
+                and _fits(found.cell, claim)
                 and numbers_agree(number, found.number)
                 for found in given
             ):
@@ -395,7 +432,8 @@ class _Checker(Struct):
 
     def _lost_names(self, text: str, pool: Sequence[_Passage]) -> list[str]:
         named = dict.fromkeys(text[name.start : name.end] for name in self._names(text))
-        return [name for name in named if not any(_has_name(part, name) for part in pool)]
+        claim = Claim(self._words(text))
+        return [name for name in named if not any(_has_name(part, name, claim) for part in pool)]
 
     def _find_words(
         self, stems: Sequence[str], related: dict[str, list[str]], pool: Sequence[_Passage]
@@ -482,13 +520,40 @@ def _initials(text: str) -> frozenset[str]:
     return frozenset("".join(re.findall(r"\b[A-Z]", run)).casefold() for run in runs)
 
 
-def _has_name(part: _Passage, name: str) -> bool:
-    """Return whether a passage has a name; of one with hyphens, every part."""
+def _fits(cell: Cell | None, claim: Claim) -> bool:
+    """Return whether a number is not in a table, or in a row and column that a claim is about."""
+    return cell is None or (cell.fits_row(claim) and cell.fits_column(claim))
+
+
+def _names_in_cells(heading: str, text: str, tables: TableCells) -> dict[str, list[Cell]]:
+    """Return the cells of the words that occur in the body of a table and nowhere else."""
+    found: dict[str, list[Cell]] = {}
+    elsewhere = set(map(fold_name, _NAME_WORD.findall(heading)))
+    for word in _NAME_WORD.finditer(text) if tables.starts else ():
+        folded, cell = fold_name(word[0]), tables.at(word.start())
+        if cell is None:
+            elsewhere.add(folded)
+        else:
+            found.setdefault(folded, []).append(cell)
+    return {word: cells[:MOST_ALIKE] for word, cells in found.items() if word not in elsewhere}
+
+
+def _has_name(part: _Passage, name: str, claim: Claim) -> bool:
+    """Return whether a passage has a name; of one with hyphens, every part.
+
+    In a table it must be in a row that the claim is about.
+    """
     for piece in re.split(r"[-\u2010-\u2015]", name):
         folded = fold_name(piece)
-        if not folded or any(form in part.names for form in name_forms(folded)):
+        if not folded or any(_has_form(part, form, claim) for form in name_forms(folded)):
             continue
         alike = part.beginnings.get(folded[:_BEGINNING], ())
         if not any(same_people(folded, given) for given in alike):
             return False
     return True
+
+
+def _has_form(part: _Passage, form: str, claim: Claim) -> bool:
+    """Return whether a passage has a form of a name, in a table in a row of the claim."""
+    cells = part.cells.get(form)
+    return form in part.names and (not cells or any(cell.fits_row(claim) for cell in cells))

@@ -32,7 +32,7 @@ def format_tables(text: str) -> str:
     """The lines of the paragraph before, if it is a table."""
     for paragraph in text.split(_PARAGRAPH):
         lines = paragraph.split("\n")
-        if not _is_table(lines):
+        if not is_table(lines):
             blocks.append(paragraph)
             part = []
             continue
@@ -69,7 +69,7 @@ def unformat_rows(text: str) -> str:
     )
 
 
-def _is_table(lines: Sequence[str]) -> bool:
+def is_table(lines: Sequence[str]) -> bool:
     """Return whether lines are a table: most have several cells, and none looks like code."""
     if len(lines) < 2 or any(line[:1].isspace() or not line for line in lines):
         return False
