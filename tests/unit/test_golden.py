@@ -145,7 +145,7 @@ def test_a_query_that_expects_nothing_is_refused() -> None:
         ({"expected": ["a", "a"]}, "names 'a' twice"),
         ({"expected": [3, "3"]}, "names '3' twice"),
         ({"expected": [True]}, "number 1, that must be a string"),
-        ({"expected": [-1]}, "number 1, that must be a string"),
+        ({"expected": [-1]}, "number 1, that must be from 0 to"),
         ({"expected": ["a", ""]}, "number 2, that is blank"),
         ({"phrases": [" "]}, "is blank"),
         ({"phrases": [7]}, "put it in quotes"),
