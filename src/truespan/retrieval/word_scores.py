@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from truespan.retrieval.bm25 import ChunkScores, WordMatches, score_chunks
 from truespan.retrieval.coverage import WordRarity, measure_rarity
+from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.retrieval.word_query import WordQuery, match_words, parse_query
 from truespan.types.ids import ChunkId
@@ -76,6 +77,10 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
         return _find_word(store, scope, layout, extent, forms)
 
     matches = match_words(parsed, find)
+    if not matches and (lost := store.lost_words(scope, layout.entries)):
+        # Rows that the catalog counts are gone. They are counted again.
+        store.forget_words(scope, lost)
+        raise Restart
     scores = score_chunks(matches, layout.lengths, chunks=extent.chunks, total=extent.total)
     return WordScores(scope, layout, extent, parsed, scores)
 

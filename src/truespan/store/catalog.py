@@ -201,9 +201,23 @@ class Catalogs(Part):
                     {_IN_WORLD} ORDER BY d.number, s.position"""
             )
         chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
-        return WordCatalog(
-            tuple(_read_entry(scope, row, chunks.get(row[0], [])) for row in revisions)
+        entries = tuple(_read_entry(scope, row, chunks.get(row[0], [])) for row in revisions)
+        if lost := frozenset(self.lost_words(scope, entries)):
+            entries = tuple(
+                replace(entry, fresh=False) if entry.key in lost else entry for entry in entries
+            )
+        return WordCatalog(entries)
+
+    def lost_words(self, scope: Scope, entries: Sequence[WordEntry]) -> list[int]:
+        """Return the keys of revisions that have counted words, of which no row is left."""
+        counted = [entry for entry in entries if any(entry.lengths.values())]
+        empty = self._db.at(scope, keys=list({entry.segment for entry in counted})).all(
+            """SELECT r.key FROM revisions r WHERE r.key IN LIST(:keys) AND NOT EXISTS
+                 (SELECT 1 FROM words w WHERE w.revision = r.key
+                    AND w.generation = :generation AND UNINDEXED(w.world_id) = :world)"""
         )
+        segments = {key for (key,) in empty}
+        return [entry.key for entry in counted if entry.segment in segments]
 
     def revision_words(self, scope: Scope, world: World, revision: RevisionRef) -> RevisionWords:
         """Return what is known of the words of one revision. It is cached as the catalog is."""
@@ -316,7 +330,7 @@ class Catalogs(Part):
         self, scope: Scope, ref: RevisionRef, key: int, terms: Sequence[str]
     ) -> dict[str, bytes] | None:
         """Return where each term occurs in one revision, packed as in `Postings`; None if
-        what is stored does not match its checksum."""
+        what is stored does not match its checksum, or nothing is left of it."""
         rows = self._db.at(scope, key=key, terms=list(terms)).all(
             """SELECT term, revisions, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term IN LIST(:terms)
@@ -326,6 +340,13 @@ class Catalogs(Part):
         if any(
             stored != seal_postings(scope, term, members, stored[:-SEAL])
             for term, members, stored in rows
+        ):
+            return None
+        if not rows and not self._db.at(scope, key=key).all(
+            """SELECT 1 FROM words WHERE UNINDEXED(world_id) = :world
+                 AND generation = :generation AND revision = coalesce((SELECT segment
+                   FROM word_counts WHERE revision = :key AND generation = :generation), :key)
+               LIMIT 1"""
         ):
             return None
         parts = ((term, part_of(ref, members, stored)) for term, members, stored in rows)

@@ -1,0 +1,68 @@
+"""Counted words that are gone from the store: noticed and counted again, never an empty result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.support.answer_worlds import study
+from tests.support.worlds import WordEmbedder
+
+LAMP = "The lamp burns oil. The keeper lights it."
+
+
+@proves("search.words-explained")
+@pytest.mark.parametrize("again", [False, True], ids=["same process", "new process"])
+def test_lost_word_rows_are_counted_again(tmp_path: Path, again: bool) -> None:
+    room = study(tmp_path, embedder=WordEmbedder())
+    room.add(a__txt=LAMP, b__txt="Rain fell all night.")
+    assert room.world.search("rain", mode="words", floor=0.0).results
+
+    room.here.sql("DELETE FROM words")
+    if again:
+        room.here.store._clear_words()
+    found = room.world.search("lamp", mode="words", floor=0.0)
+
+    assert [part.source for part in found.results] == ["a.txt"]
+    assert found.warnings == ()
+    assert room.here.sql("SELECT count(*) FROM words") != [(0,)]
+
+
+@proves("search.words-explained")
+def test_lost_words_of_one_document_are_counted_again(tmp_path: Path) -> None:
+    room = study(tmp_path, embedder=WordEmbedder())
+    room.add(a__txt=LAMP)
+    room.add(b__txt="The lamp stands on the quay.")
+    revision = room.here.sql("SELECT min(revision) FROM words")[0][0]
+
+    room.here.sql("DELETE FROM words WHERE revision = ?", revision)
+    room.here.store._clear_words()
+
+    found = room.world.search("lamp", mode="words", floor=0.0)
+    assert {part.source for part in found.results} == {"a.txt", "b.txt"}
+
+
+@proves("search.words-explained")
+def test_lost_words_of_a_book_are_counted_for_its_reader(tmp_path: Path) -> None:
+    room = study(tmp_path, embedder=WordEmbedder())
+    lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
+    room.world.ingest(room.here.write("book.txt", lines), kind="book")
+    reader = room.world.reader("ada")
+    reader.set("book.txt", sid=29)
+
+    room.here.sql("DELETE FROM words")
+
+    assert reader.retrieve("lamp", mode="words").retrieved_chunks
+    assert room.here.sql("SELECT count(*) FROM words") != [(0,)]
+
+
+@proves("search.words-explained")
+def test_document_without_words_is_not_counted_forever(tmp_path: Path) -> None:
+    room = study(tmp_path, embedder=WordEmbedder())
+    room.add(a__txt="*** --- ***")
+
+    result = room.world.search("lamp", mode="words", floor=0.0)
+
+    assert [notice.code for notice in result.warnings] == ["no_word_matches"]
