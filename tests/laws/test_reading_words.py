@@ -446,7 +446,7 @@ def test_a_full_disk_does_not_keep_a_reader_from_searching_by_words(
     [(_, reader)] = readers_at(world, [25])
     before = answers(reader)
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise StorageFull
 
     here.sql("DELETE FROM word_counts")
