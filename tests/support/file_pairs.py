@@ -110,8 +110,9 @@ class FileFormat:
     in_order: bool = True
     """Whether units come out one after the other, whatever follows them.
 
-    A quote in a table may open a cell of many lines, a paragraph of a message may go on, and which
-    part of a web page is its content is said by the page as a whole.
+    A quote in a table may open a cell of many lines, a table comes after the one on its left, a
+    paragraph of a message may go on, and which part of a web page is its content is a matter of
+    the whole page.
     """
     starts: Sequence[Any] = field(default=())
     """Units of which one may precede all others."""
@@ -310,6 +311,12 @@ def _draw_row(draw: Drawing) -> tuple[str, Any]:
         ("row", [draw.title()]), ("row", [None, *cells]), ("row", beside), ("row", beside),
         ("sheet", f"{draw.words(2)} {draw.name()}"), ("sheet", f"Sheet{draw.count}"),
     )  # fmt: skip
+
+
+def _draw_narrow_row(draw: Drawing) -> tuple[str, Any]:
+    """Draw a row of at most four cells, too few for two tables side by side."""
+    kind, content = _draw_row(draw)
+    return kind, content[:4] if kind == "row" else content
 
 
 def _sheets(units: Iterable[tuple[str, Any]]) -> dict[str, list[list[Cell]]]:
@@ -620,9 +627,10 @@ FORMATS: dict[str, FileFormat] = {
         FileFormat("plain.csv", _draw_delimited, _join("\n"), starts=("sep=;", "sep=,")),
         FileFormat("a.csv", _draw_quoted, _join("\n"), in_order=False),
         FileFormat("a.tsv", _draw_tabs, _join("\n")),
-        FileFormat("a.xlsx", _draw_row, _write_xlsx, 12),
-        FileFormat("a.xlsb", _draw_row, _write_xlsb, 12),
-        FileFormat("a.ods", _draw_row, _write_ods, 12),
+        FileFormat("a.xlsx", _draw_row, _write_xlsx, 12, in_order=False),
+        FileFormat("narrow.xlsx", _draw_narrow_row, _write_xlsx, 12),
+        FileFormat("a.xlsb", _draw_row, _write_xlsb, 12, in_order=False),
+        FileFormat("a.ods", _draw_row, _write_ods, 12, in_order=False),
         FileFormat("list.json", _draw_record, lambda units: json.dumps(units).encode()),
         FileFormat("object.json", _draw_member, _write_object, in_order=False),
         FileFormat("lines.json", _draw_json_line, _join("\n")),
