@@ -179,7 +179,8 @@ def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -
     assert [notice.code for notice in found.warnings] == ["sentences_damaged"]
 
 
-def test_sentence_that_began_before_its_passage_has_the_page_of_the_passage(tmp_path: Path) -> None:
+@proves("result.best-sentence")
+def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> None:
     here = place(tmp_path)
     long = " and ".join(f"word{n}" for n in range(200))
     pages = [f"The beginning {long}", f"then {long} zebra {long}", f"and {long}. The end."]
@@ -201,6 +202,7 @@ def test_sentence_that_began_before_its_passage_has_the_page_of_the_passage(tmp_
         assert best is None or (best.page or 0) >= passage.page
 
 
+@proves("result.best-sentence")
 @each_row(
     "location, exact",
     [
@@ -222,6 +224,7 @@ def test_exact_location_names_one_page_or_row(location: str | None, exact: bool)
     assert is_exact(location) is exact
 
 
+@proves("result.best-sentence")
 def test_best_sentence_is_plain_data() -> None:
     place = SentencePlace(3, "Chapter", "Section", 2, "page 2")
 

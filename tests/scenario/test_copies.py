@@ -81,6 +81,7 @@ def test_equal_passages_are_shown_once_with_all_places(
     assert not isinstance(found, ContextBundle) or found.status is BundleStatus.SUCCESS
 
 
+@proves("bundle.copies")
 @each_row("method", METHODS)
 def test_contract_world_lists_copies_and_renders_them_once(tmp_path: Path, method: str) -> None:
     world = copied(place(tmp_path / method), defaults="contract")
@@ -103,6 +104,7 @@ def test_copies_take_no_room_of_the_budget(tmp_path: Path) -> None:
     assert [chunk.token_count for chunk in found.retrieved_chunks] == costs
 
 
+@proves("bundle.copies")
 def test_why_not_of_a_copy_is_a_duplicate(tmp_path: Path) -> None:
     world = copied(place(tmp_path))
     (first, _) = world.retrieve(QUERY, top_k=2).metadata.sources
@@ -144,6 +146,7 @@ def test_unread_copies_change_nothing_for_a_reader(tmp_path: Path, mode: Mode) -
     assert bundles[0] == bundles[1]
 
 
+@proves("bundle.copies")
 @each_row("defaults", ["recommended", "contract"])
 def test_shifted_copies_repeat_no_long_run_of_words(tmp_path: Path, defaults: str) -> None:
     here = place(tmp_path / defaults, defaults=defaults)
@@ -232,6 +235,7 @@ def test_files_of_other_worlds_are_no_copies(tmp_path: Path) -> None:
     assert (report.ingested, report.warnings) == (["two.txt"], [])
 
 
+@proves("ingest.copies")
 def test_damaged_record_of_a_document_refuses_no_file(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("files")
