@@ -283,3 +283,20 @@ def test_what_is_no_record_is_refused(terminal: Terminal, tmp_path: Path, text: 
 
     assert code == 2
     assert len(err.splitlines()) == 1
+
+
+def test_refusal_shows_the_closest_passages(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUESPAN_ANSWER_THRESHOLD_LOW", "0.98")
+    monkeypatch.setenv("TRUESPAN_ANSWER_THRESHOLD_HIGH", "0.99")
+
+    code, out, _ = terminal("ask", QUESTION, "-w", "w")
+    answer = terminal.json("ask", QUESTION, "-w", "w")
+
+    assert code == 0
+    assert out.startswith("Nothing certain. No passage is close enough to the question: ")
+    best = answer["near_misses"][0]
+    assert f"Closest:\n  {best['similarity']:.3f}  " in out
+    assert best["text"] in out
+    assert (answer["used_chunks"], answer["sources_used"]) == ([], "none")

@@ -50,6 +50,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("retrieve", {"query": QUESTION, "kinds": ["document"], "source_pattern": "lamp.md"}),
     ("retrieve", {"query": QUESTION, "metadata_filter": {"team": {"any_of": ["a", 1, True]}}}),
     ("answer", {"query": QUESTION, "metadata_filter": {"team": {"exists": True}}}),
+    ("answer", {"query": "How is bread baked with rye flour?", "documents": ["lamp.md"]}),
     ("answer", {"query": QUESTION, "kinds": ["document"], "source_pattern": "*.md"}),
     ("search", {"query": QUESTION, "neighbours": 2, "granularity": "sentence", "max_tokens": 90}),
     ("retrieve", {"query": QUESTION, "neighbours": 2, "max_tokens": 90}),
