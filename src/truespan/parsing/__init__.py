@@ -43,7 +43,7 @@ __all__ = [
     "traits_of",
 ]
 
-LOADER_VERSION = 7
+LOADER_VERSION = 8
 """Increased whenever a source would give other blocks, or chunks with another reach."""
 
 

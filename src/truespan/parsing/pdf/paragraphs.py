@@ -9,6 +9,7 @@ verses and titles look.
 from __future__ import annotations
 
 import re
+from bisect import insort
 from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
@@ -52,18 +53,16 @@ class Placed(NamedTuple):
 def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
     """Return the lines of all pages with the margins of the runs that they belong to."""
     runs = [(page, run) for page, lines in enumerate(pages, 1) for run in _split_runs(lines)]
-    # The width of a full line, as most of the long runs have it.
-    widths = [
-        max(line.right for line in run) - min(line.left for line in run)
-        for _, run in runs
-        if len(run) > _SHORT_RUN
-    ]
-    usual = median(widths) if widths else 0.0
+    # The widths of the long runs so far: pages that follow must not divide paragraphs.
+    widths: list[float] = []
     result: list[Placed] = []
     for number, (page, run) in enumerate(runs):
         left, right = min(line.left for line in run), max(line.right for line in run)
-        if len(run) < _SHORT_RUN:
-            right = max(right, left + usual)
+        if len(run) > _SHORT_RUN:
+            insort(widths, right - left)
+        elif len(run) < _SHORT_RUN and widths:
+            # A full line is as wide as in most of them.
+            right = max(right, left + widths[len(widths) // 2])
         steps = sorted(
             before.bottom - after.bottom
             for before, after in pairwise(run)
