@@ -163,6 +163,33 @@ class StoreContract:
         assert listed(scope.narrow(documents=[])) == []
         assert listed(scope.narrow(documents=[1, 2]), ["doc-2", "doc-3"]) == ["doc-2"]
 
+    def test_content_owners_are_documents_of_the_world(self, here: Place) -> None:
+        scope, other = built(here), built(here, "other")
+        shown(here, scope, "The harbour light.", "doc-1")
+        shown(here, scope, "The harbour light.", "doc-2")
+        shown(here, other, "The harbour light.", "doc-3")
+        source_hash = hash_text("source of The harbour light.")
+
+        assert here.store.content_owners(scope, source_hash) == ["doc-1", "doc-2"]
+        assert here.store.content_owners(other, source_hash) == ["doc-3"]
+        assert here.store.content_owners(scope, hash_text("")) == []
+        here.store.tombstone(scope, 1)
+        assert here.store.content_owners(scope, source_hash) == ["doc-2"]
+
+    def test_chosen_sentences_have_checked_places(self, here: Place) -> None:
+        scope, other = built(here), built(here, "other")
+        ref = shown(here, scope, "The harbour light.")
+        [chunk] = here.store.chunk_ids(scope, ref)
+
+        [(key, found)] = here.store.sentences_of_chunks(scope, {(chunk, 0), (chunk, 1)}).items()
+
+        assert key == (chunk, 0)
+        assert (found.place, found.page) == (Section("One", "Two"), 1)
+        assert here.store.sentences_of_chunks(other, {(chunk, 0)}) == {}
+        here.sql("UPDATE pages SET page = 2")
+        with pytest.raises(StoreDamaged):
+            here.store.sentences_of_chunks(scope, {(chunk, 0)})
+
     def test_what_is_uncut_is_told_of_the_documents_in_scope(self, here: Place) -> None:
         scope = built(here)
         first = shown(here, scope, "The harbour light.")

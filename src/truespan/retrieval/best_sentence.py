@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -17,14 +16,24 @@ from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
 from truespan.retrieval.snapshot import RetrievalDeps
+from truespan.retrieval.stop_words import STOP_WORDS
+from truespan.retrieval.terms import fold_bytes, stemmed_bytes, stemmer_of, terms
 from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope
-from truespan.types.text import PageStart, PlacedSentence, SentencePlace, place_sentences
+from truespan.types.text import (
+    NamedPlace,
+    PageStart,
+    PlacedSentence,
+    SentencePlace,
+    name_pages,
+)
 from truespan.types.trust import Visible
 
 STEMMED_AS = "en"
 """Words of queries and sentences are stemmed alike. A detected language would depend on text that a
 reader may not know."""
+_STEMMER = stemmer_of(STEMMED_AS)
 
 
 def locate_best(
@@ -39,39 +48,41 @@ def locate_best(
     `wanted` are the numbers of those that are looked at. Raises StoreDamaged.
     """
     words, found = content_words(query), list(parts)
-    sids: dict[RevisionRef, dict[int, int]] = {}
+    chosen: dict[int, tuple[ChunkId, int]] = {}
     for number in wanted:
         part = parts[number]
-        revision = part.revision if scope.position is None else scope.revision
-        best = _best_of(deps, scope, RevisionRef(part.document, revision or 0), part, words)
-        if best is not None and (scope.position is None or best <= scope.position):
-            sids.setdefault(RevisionRef(part.document, revision or 0), {})[number] = best
-    for ref, chosen in sids.items():
-        rows = {row.sid: row for row in deps.store.sentences_at(scope, ref, [*chosen.values()])}
-        for number, sid in chosen.items():
-            # A revision may have been removed since.
-            if sid in rows:
-                place = _place(parts[number], rows[sid])
-                found[number] = replace(parts[number], best_sentence=place)
+        spans = known_spans(part) if scope.position is None else []
+        if not spans:
+            if row := _read_best(deps, scope, part, words):
+                found[number] = replace(part, best_sentence=_place(part, row))
+        elif (best := _choose(words, part.text, spans)) is not None:
+            chosen[number] = part.chunk_id, part.first_sid + best
+    rows = deps.store.sentences_of_chunks(scope, {*chosen.values()}) if chosen else {}
+    for number, key in chosen.items():
+        # A revision may have been removed since.
+        if key in rows:
+            found[number] = replace(parts[number], best_sentence=_place(parts[number], rows[key]))
     return found
+
+
+def _read_best(
+    deps: RetrievalDeps, scope: Scope, part: Visible, words: frozenset[str]
+) -> PlacedSentence | None:
+    """Return the best sentence of a passage that is no stored chunk, or is a reader's; None if none
+    has any of the words."""
+    last, revision = part.last_sid, part.revision
+    if scope.position is not None:
+        last, revision = min(last, scope.position), scope.revision
+    ref = RevisionRef(part.document, revision or 0)
+    rows = deps.store.sentences(scope, ref, part.first_sid, last)
+    spans = [(max(row.start - part.start, 0), row.end - part.start) for row in rows]
+    best = _choose(words, part.text, spans)
+    return None if best is None else rows[best]
 
 
 def find_best(query: str, text: str, spans: Sequence[tuple[int, int]]) -> int | None:
     """Return which span of a text has most words of a query; None if none has any."""
     return _choose(content_words(query), text, spans)
-
-
-def _best_of(
-    deps: RetrievalDeps, scope: Scope, ref: RevisionRef, part: Visible, words: frozenset[str]
-) -> int | None:
-    """Return the first sentence of a passage with most of some words; None if it has none."""
-    spans = known_spans(part)
-    if not spans:
-        rows = deps.store.sentences(scope, ref, part.first_sid, part.last_sid)
-        ends = [row.end - part.start for row in rows]
-        spans = list(zip((0, *ends), ends, strict=False))
-    best = _choose(words, part.text, spans)
-    return None if best is None else part.first_sid + best
 
 
 def known_spans(part: Visible) -> list[tuple[int, int]]:
@@ -82,9 +93,17 @@ def known_spans(part: Visible) -> list[tuple[int, int]]:
 
 def _choose(words: frozenset[str], text: str, spans: Sequence[tuple[int, int]]) -> int | None:
     """Return which span of a text has most of some words; of equal ones, the first."""
-    scores = _score(words, [text[start:end] for start, end in spans])
-    best = max(scores, default=0.0)
-    return scores.index(best) if best else None
+    folded = _fold(text)
+    if folded is None:
+        found = [words.intersection(_terms_of(text[start:end])) for start, end in spans]
+    else:
+        # One byte is one character.
+        stem = stemmed_bytes(_STEMMER).__getitem__
+        found = [words.intersection(map(stem, folded[start:end].split())) for start, end in spans]
+    if not any(found):
+        return None
+    scores = _weigh(found)
+    return scores.index(max(scores))
 
 
 def _place(part: Visible, sentence: PlacedSentence) -> SentencePlace:
@@ -94,16 +113,14 @@ def _place(part: Visible, sentence: PlacedSentence) -> SentencePlace:
     if sentence.start < part.start and page_start and part.page is not None:
         # It began on an earlier page than the passage.
         page_start = PageStart(sentence.start, part.page, page_start.unit)
-    own = PlacedSentence(
-        *(sentence.sid, sentence.start, sentence.end, sentence.tokens, sentence.place, page_start)
-    )
-    return place_sentences([own], part.title)
+    names = NamedPlace.of(sentence.place, part.title)
+    location = None if page_start is None else name_pages([page_start])
+    page = page_start.page_number if page_start else None
+    return SentencePlace(sentence.sid, *names, page, location)
 
 
 def content_words(query: str) -> frozenset[str]:
     """Return the terms of a query without stop words, if it has others."""
-    from truespan.retrieval.terms import terms
-
     words = frozenset(terms(query, STEMMED_AS))
     return words.difference(_stop_words()) or words
 
@@ -113,31 +130,34 @@ def score_words(query: str, texts: Sequence[str]) -> list[float]:
 
     Unlike in BM25 the length does not count. Short sentences would win, and seldom answer.
     """
-    return _score(content_words(query), texts)
+    words = content_words(query)
+    return _weigh([words.intersection(_terms_of(text)) for text in texts])
 
 
-def _score(words: frozenset[str], texts: Sequence[str]) -> list[float]:
-    found = [words.intersection(_terms_of(text)) for text in texts]
-    count = Counter(word for matches in found for word in matches)
+def _weigh(found: Sequence[frozenset[str]]) -> list[float]:
+    """Return the sum of the rarities of the words that each text has."""
+    count: dict[str, int] = {}
+    for matches in found:
+        for word in matches:
+            count[word] = count.get(word, 0) + 1
     rarity = {
-        word: math.log(1 + (len(texts) - many + 0.5) / (many + 0.5)) for word, many in count.items()
+        word: math.log(1 + (len(found) - many + 0.5) / (many + 0.5)) for word, many in count.items()
     }
     return [math.fsum(rarity[word] for word in sorted(matches)) for matches in found]
 
 
 def _terms_of(text: str) -> Iterable[str]:
     """Return the terms of a text; most texts need no more than two tables."""
-    from truespan.retrieval.terms import fold_bytes, stemmed_bytes, stemmer_of, terms
+    if (folded := _fold(text)) is not None:
+        return map(stemmed_bytes(_STEMMER).__getitem__, folded.split())
+    return terms(text, STEMMED_AS)
 
+
+def _fold(text: str) -> bytes | None:
     folded = None if "ß" in text else fold_bytes(text)
-    if folded is None:
-        return terms(text, STEMMED_AS)
-    return map(stemmed_bytes(stemmer_of(STEMMED_AS)).__getitem__, folded.data.split())
+    return None if folded is None else folded.data
 
 
 @cache
 def _stop_words() -> frozenset[str]:
-    from truespan.retrieval.stop_words import STOP_WORDS
-    from truespan.retrieval.terms import stemmer_of, terms
-
-    return frozenset(terms(" ".join(STOP_WORDS[stemmer_of(STEMMED_AS)]), STEMMED_AS))
+    return frozenset(terms(" ".join(STOP_WORDS[_STEMMER]), STEMMED_AS))

@@ -23,6 +23,9 @@ T = TypeVar("T")
 MIN_REPEATED = 100
 """Minimum length of the beginning or end of a passage, in characters, that is left out because an
 earlier passage contains it. Shorter runs of equal words are ordinary: phrases, headings, names."""
+MIN_PIECE = 30
+"""Length from which on a sentence that two passages share may be part of a longer run."""
+_SENTENCE_END = ". "
 _BETWEEN = "\0"
 """Separates passages that are searched as one text; canonical text does not contain it."""
 
@@ -90,7 +93,8 @@ class ShownText:
     def __init__(self) -> None:
         self._covered = CoveredText()
         self._equal = EqualTexts[object]()
-        self._text = ""
+        self._pieces: set[str] = set()
+        self._texts: list[str] = []
 
     def show(self, part: Passage | Visible) -> list[tuple[int, int]]:
         """Return the spans of a passage's text that are new, in order, and count it as shown.
@@ -104,12 +108,16 @@ class ShownText:
             for start, end in self._covered.uncovered(part.document, offset, part.end)
         ]
         own = object()
+        pieces = text.replace("\n", _SENTENCE_END).split(_SENTENCE_END)
+        pieces = [piece for piece in pieces if len(piece) > MIN_PIECE]
         if self._equal.add(text, own) is not own:
             spans = []
-        elif self._text:
+        elif not self._pieces.isdisjoint(pieces):
+            # Searching for its beginning and end takes long, and few passages share a sentence.
             spans = [self._cut(text, *span) for span in spans]
+        self._pieces.update(pieces)
         self._covered.add(part.document, offset, part.end)
-        self._text += _BETWEEN + text
+        self._texts.append(text)
         trimmed = (trim_span(text, *span) for span in spans)
         return [span for span in trimmed if span[0] < span[1]]
 
@@ -118,17 +126,18 @@ class ShownText:
         if end - start < MIN_REPEATED or BAR.search(text, start, end):
             # Parts of a table have the same header, without which their rows say nothing.
             return start, end
-        if (found := self._text.find(text[start : start + MIN_REPEATED])) >= 0:
+        shown = _BETWEEN.join(self._texts)
+        if (found := shown.find(text[start : start + MIN_REPEATED])) >= 0:
             shared = _count_equal(
-                end - start, lambda count: self._text.startswith(text[start : start + count], found)
+                end - start, lambda count: shown.startswith(text[start : start + count], found)
             )
             start = _word_end(text, start, start + shared, end)
         if end - start < MIN_REPEATED:
             return start, end
-        if (found := self._text.find(text[end - MIN_REPEATED : end])) >= 0:
+        if (found := shown.find(text[end - MIN_REPEATED : end])) >= 0:
             last = found + MIN_REPEATED
             shared = _count_equal(
-                end - start, lambda count: self._text.endswith(text[end - count : end], 0, last)
+                end - start, lambda count: shown.endswith(text[end - count : end], 0, last)
             )
             end = _word_start(text, start, end - shared, end)
         return start, end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -30,12 +30,12 @@ from truespan.store.rows import (
     document_label,
     figure_mark,
     numbers_of,
+    read_chosen_sentences,
     read_chunking,
     read_layout,
     read_page,
     read_places,
     read_sentences,
-    read_sentences_at,
     revision_key,
 )
 from truespan.store.session import BRIEF_WAIT, Part, Session, retry_on_conflict
@@ -52,7 +52,7 @@ from truespan.types.reading import (
     TailChunk,
 )
 from truespan.types.scope import Scope
-from truespan.types.text import name_page
+from truespan.types.text import PlacedSentence, name_page
 
 _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
@@ -172,11 +172,12 @@ class Readers(Part):
         with self._db.read(scope) as session:
             return read_page(session, scope.world, revision, first, last)
 
-    def sentences_at(
-        self, scope: Scope, revision: RevisionRef, sids: Sequence[int]
-    ) -> list[StoredSentence]:
-        """Return the sentences of a revision with these numbers, in no particular order."""
-        return read_sentences_at(self._db.at(scope), scope.world, revision, sids)
+    def sentences_of_chunks(
+        self, scope: Scope, chosen: Collection[tuple[str, int]]
+    ) -> dict[tuple[str, int], PlacedSentence]:
+        """Return sentences of chunks of the scope's generation, each by the id of its chunk and its
+        number; those that are gone are left out."""
+        return read_chosen_sentences(self._db.at(scope), scope.world, chosen)
 
     def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
         """Return the last sentence that begins at or before `offset`; -1 before the first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import accumulate, groupby
 from typing import Any, Final, LiteralString, NamedTuple
@@ -203,6 +203,34 @@ def read_sentences_of(
     return found
 
 
+def read_chosen_sentences(
+    statements: Statements, world: WorldId, chosen: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], PlacedSentence]:
+    """Return single sentences of chunks, by the id of the chunk and the number of the sentence.
+
+    Raises StoreDamaged if one does not match its checksum.
+    """
+    rows = statements.all(
+        f"""WITH s AS MATERIALIZED (
+              SELECT chunk_id, revision, first_sid, last_sid FROM states
+              WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+                AND generation + 0 = :generation
+            )
+            SELECT s.chunk_id, d.number, r.number, {_SENTENCE}
+            FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
+            JOIN sentences e ON e.revision = s.revision
+              AND e.sid BETWEEN s.first_sid AND s.last_sid AND e.sid + 0 IN LIST(:sids)""",
+        ids=[*{chunk for chunk, _ in chosen}],
+        sids=[*{sid for _, sid in chosen}],
+    )
+    found: dict[tuple[str, int], PlacedSentence] = {}
+    for chunk, document, revision, *row in rows:
+        if (chunk, row[0]) in chosen:
+            ref = RevisionRef(document, revision)
+            [found[chunk, row[0]]] = _verify_sentences(world, ref, [row])
+    return found
+
+
 def read_sentences(
     statements: Statements, world: WorldId, ref: RevisionRef, first: int, last: int
 ) -> list[StoredSentence]:
@@ -217,20 +245,8 @@ def read_sentences(
     return _verify_sentences(world, ref, rows)
 
 
-def read_sentences_at(
-    statements: Statements, world: WorldId, ref: RevisionRef, sids: Sequence[int]
-) -> list[StoredSentence]:
-    """Return the same for single sentences, by their numbers."""
-    rows = statements.all(
-        f"{_SENTENCES} WHERE e.revision = {REVISION} AND e.sid IN LIST(:sids)",
-        **numbers_of(ref),
-        sids=[*sids],
-    )
-    return _verify_sentences(world, ref, rows)
-
-
 def _verify_sentences(
-    world: WorldId, ref: RevisionRef, rows: Iterable[Row]
+    world: WorldId, ref: RevisionRef, rows: Iterable[Sequence[Any]]
 ) -> list[StoredSentence]:
     return [
         _verify_sentence(
