@@ -19,6 +19,7 @@ from truespan.answers.quotes import check_quotes, fold
 from truespan.errors import InvalidConfiguration
 from truespan.serialize import to_json
 from truespan.types.decision import AnswerMode
+from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
 from truespan.world import World
 
@@ -91,10 +92,10 @@ WORDS = ["the", "key", "hung", "on", "hook", "seven", "nobody", "took", "it"]
 words = st.lists(st.sampled_from(WORDS), min_size=4)
 
 
-def sids(chunk: Visible, last: int, start: int, end: int) -> tuple[int, int]:
+def sids(chunk: Visible, last: int, start: int, end: int) -> SentenceRange:
     assert chunk.start <= start < end
     assert last >= chunk.first_sid
-    return chunk.first_sid, chunk.last_sid
+    return SentenceRange(chunk.first_sid, chunk.last_sid)
 
 
 @given(words, st.data())

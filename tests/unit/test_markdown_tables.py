@@ -13,6 +13,7 @@ from truespan.mcp.passages import TextPassage, render_passages
 from truespan.types.conversation import Question
 from truespan.types.decision import AnswerMode
 from truespan.types.tables import added_characters, added_tokens, format_tables, unformat_rows
+from truespan.types.text import SentenceRange
 
 MEALS = "Meal | Limit\nBreakfast | 15 EUR\nLunch | 40 EUR"
 MARKDOWN = "| Meal | Limit |\n|---|---|\n| Breakfast | 15 EUR |\n| Lunch | 40 EUR |"
@@ -87,14 +88,14 @@ def test_no_cell_is_lost_and_what_is_added_is_counted(cells: list[list[str]]):
     ],
 )
 def test_a_quote_of_a_row_in_markdown_is_verified(quote: str):
-    found = check_quotes(quote, [source(f"{MEALS}\na|b | c")], lambda *_: (0, 0)).found
+    found = check_quotes(quote, [source(f"{MEALS}\na|b | c")], lambda *_: SentenceRange(0, 0)).found
 
     assert [one.verified for one in found] == [True]
 
 
 @each_row("quote", ['"| Lunch | 15 EUR |"', '"| Lunch | 40 |  | EUR |"', '"| Lunch | 4 |"'])
 def test_a_quote_of_a_row_that_does_not_stand_there_is_not(quote: str):
-    found = check_quotes(quote, [source(MEALS)], lambda *_: (0, 0)).found
+    found = check_quotes(quote, [source(MEALS)], lambda *_: SentenceRange(0, 0)).found
 
     assert [one.verified for one in found] == [False]
 

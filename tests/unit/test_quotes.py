@@ -8,6 +8,7 @@ from tests.support.rows import each_row
 from tests.unit.sources import source
 from truespan.answers.quotes import check_quotes, fold, is_boundary, quotes_in
 from truespan.types.chunk import ChunkKind
+from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
 
 TEXT = (
@@ -16,8 +17,8 @@ TEXT = (
 )
 
 
-def sids(_chunk: Visible, last: int, start: int, end: int) -> tuple[int, int]:
-    return start, min(end, last * 1000)
+def sids(_chunk: Visible, last: int, start: int, end: int) -> SentenceRange:
+    return SentenceRange(start, min(end, last * 1000))
 
 
 def verified(answer: str, *sources: Visible) -> list[bool]:

@@ -18,6 +18,7 @@ from truespan.answers.support import MOST_EMBEDDED, Comparison, check_support
 from truespan.types.chunk import ChunkKind, SourceLabels, Vector, bytes_of
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.support import Support, SupportReason
+from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
 
 INN = (
@@ -149,7 +150,7 @@ def test_a_quote_that_was_not_found_counts_against_its_sentence() -> None:
     answer = (
         "It hangs on “hook seven, as ever” [1]. It is a “spare” key [1]. A “spar” key hangs [1]."
     )
-    quotes = check_quotes(answer, SOURCES, lambda *_: (0, 0))
+    quotes = check_quotes(answer, SOURCES, lambda *_: SentenceRange(0, 0))
 
     first, *others = check_support(answer, SOURCES, quotes).sentences
 
