@@ -346,7 +346,7 @@ class Conversation:
         None for a conversation that has not begun yet.
 
         Raises:
-            ConversationNotFound: also if no turn is visible, as for an id that nobody has.
+            ConversationNotFound: no such conversation, or none of its turns is visible.
         """
         access, rules = self._access, self._access.components.conversations
         _require_access(access, self._reader)

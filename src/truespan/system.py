@@ -26,7 +26,7 @@ def end_process(code: int) -> NoReturn:
         sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        # Nobody may be reading any more.
+        # The reader of the pipe may be gone.
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code)

@@ -45,8 +45,8 @@ def test_a_novel_becomes_a_book_and_the_report_says_so(here: Place, tmp_path: Pa
     assert kind_of(world) == "book"
     assert world.documents.get("novel.txt").chunking == "sentences"
     (said,) = report.warnings
-    assert said.startswith("novel.txt: It became a book")
-    assert any("It became a book" in line.line for line in world.jobs.lines(report.job))
+    assert said.startswith("novel.txt: Ingested as a book")
+    assert any("Ingested as a book" in line.line for line in world.jobs.lines(report.job))
     again = world.ingest(write(tmp_path, NOVEL))
     assert (again.unchanged, again.warnings) == (1, [])
 

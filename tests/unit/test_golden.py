@@ -14,7 +14,7 @@ from truespan.cancel import CancelToken, use_cancel_token
 from truespan.errors import GoldenInvalid, Interrupted, InvalidSettings
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.golden import (
-    LONGEST_LINE,
+    MAX_LINE_LENGTH,
     MAX_LIST,
     MAX_QUERIES,
     MOST_GRADE,
@@ -206,7 +206,7 @@ def test_a_fault_in_yaml_is_told_with_the_line_of_its_field() -> None:
         ("g.jsonl", b"", 1),
         ("g.yaml", b"# nothing\n", 1),
         ("g.jsonl", b'{"query": "a"}\n\xff', 2),
-        ("g.yaml", b"- query: a\n  phrases: ['" + b"x" * LONGEST_LINE + b"']\n", 2),
+        ("g.yaml", b"- query: a\n  phrases: ['" + b"x" * MAX_LINE_LENGTH + b"']\n", 2),
     ],
 )
 def test_a_file_that_is_empty_not_text_or_too_wide_is_refused(

@@ -11,7 +11,7 @@ import pytest
 from tests.promises import proves
 from tests.support.rows import each_row
 from truespan.errors import ManifestInvalid
-from truespan.ingest.manifest import LONGEST_LINE, PathPattern, parse_manifest, split_path
+from truespan.ingest.manifest import MAX_LINE_LENGTH, PathPattern, parse_manifest, split_path
 from truespan.types.source import DocumentKind, DocumentOptions, Entry
 
 PROFILES = ("window", "sentences", "tokens")
@@ -181,7 +181,7 @@ def test_a_line_holds_an_object_and_nothing_else(line: str) -> None:
         (b'{"path": "a.txt", "metadata": {"x": ' + b"9" * 100_000 + b"}}", "too large"),
         (b'{"path": "a.txt", "metadata": ' + b'{"x":' * 40 + b"1" + b"}" * 41, "nested"),
         (b"[" * 100_000, "nested"),
-        (b" " * LONGEST_LINE + b'{"path": "a.txt"}', f"longer than {LONGEST_LINE} bytes"),
+        (b" " * MAX_LINE_LENGTH + b'{"path": "a.txt"}', f"longer than {MAX_LINE_LENGTH} bytes"),
     ],
 )
 def test_what_json_alone_would_let_through_is_refused(line: bytes, reason: str) -> None:

@@ -44,7 +44,7 @@ MAX_QUERIES = 10_000
 """Maximum number of queries in a file."""
 MAX_LIST = 1000
 """Maximum number of entries of a list or of judged documents of a query."""
-LONGEST_LINE = 20_000
+MAX_LINE_LENGTH = 20_000
 LONGEST_NAME = 1000
 LONGEST_PHRASE = 1000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
@@ -79,8 +79,8 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
         line = content.count(b"\n", 0, error.start) + 1
         raise GoldenInvalid(name, [(line, "not UTF-8")]) from None
     lengths = enumerate(map(len, text.split("\n")), start=1)
-    if long := [number for number, length in lengths if length > LONGEST_LINE]:
-        reason = f"longer than {LONGEST_LINE} characters"
+    if long := [number for number, length in lengths if length > MAX_LINE_LENGTH]:
+        reason = f"longer than {MAX_LINE_LENGTH} characters"
         raise GoldenInvalid(name, [(number, reason) for number in long])
     items, faults = _read_items(name, text)
     queries: list[GoldenQuery] = []

@@ -28,7 +28,7 @@ from truespan.files.jail import (
 )
 from truespan.ingest.manifest import (
     ANY_DEPTH,
-    LONGEST_LINE,
+    MAX_LINE_LENGTH,
     PathPattern,
     first_entry,
     has_wildcard,
@@ -415,7 +415,7 @@ def _is_manifest(path: str, *, jailed: bool) -> bool:
     than a manifest has, names a page or something that is there."""
     if not path.lower().endswith(_MANIFEST_ENDINGS):
         return False
-    entry = first_entry(read_head(path, LONGEST_LINE, jailed=jailed))
+    entry = first_entry(read_head(path, MAX_LINE_LENGTH, jailed=jailed))
     if entry is None:
         return False
     named = os.path.join(os.path.dirname(path), entry.path)

@@ -7,7 +7,7 @@ each thread has a connection to the store with a cache of its own. A call that t
 most waits for a provider, a disk or another process rather than for the interpreter. Further calls
 are started beside it.
 
-Callers take turns: whoever sends many calls waits for them, and not those who send one.
+Callers take turns, so a caller that sends many calls does not delay the others.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class _CleanBlock(Struct):
     figures: list[int] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
     repeats: list[int] = field(default_factory=list)
-    """Where the header of a table is repeated before a row that begins a page."""
+    """Offset at which the header of a table is repeated before a row that begins a page."""
 
 
 def _clean_block(block: Block) -> _CleanBlock:

@@ -84,7 +84,7 @@ class Preparation(Struct, frozen=True):
     running_heads: bool = False
     """Whether running heads and page numbers of a PDF stay in its text."""
     copies: Copies = Copies.KEEP
-    """What becomes of a new file with the content of another document."""
+    """Treatment of a new file with the content of another document."""
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
     can_recognise: bool = False

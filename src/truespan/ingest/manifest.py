@@ -178,7 +178,7 @@ def _check_profile(profiles: Collection[str], value: Any) -> str:
     return name
 
 
-LONGEST_LINE = 1 << 20
+MAX_LINE_LENGTH = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r"
 
@@ -247,8 +247,8 @@ def _suggest(name: str, known: Collection[str]) -> str:
 
 def _parse_line(line: bytes) -> dict[str, Any]:
     """Return the JSON object of a line."""
-    if len(line) > LONGEST_LINE:
-        raise FieldError(f"longer than {LONGEST_LINE} bytes")
+    if len(line) > MAX_LINE_LENGTH:
+        raise FieldError(f"longer than {MAX_LINE_LENGTH} bytes")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:

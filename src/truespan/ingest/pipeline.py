@@ -87,8 +87,8 @@ MOST_STAGED = 2 * GROUP_CHUNKS
 MOST_LABELS = 5
 """So many languages and versions are listed that the defaults of a world leave out."""
 LIKENESS_REMARKS = {
-    Likeness.NOVEL: "It became a book, because it has numbered chapters that tell a story. "
-    "If it is none, ingest it with the kind 'document'.",
+    Likeness.NOVEL: "Ingested as a book, because its numbered chapters tell a story. "
+    "If it is not a book, ingest it with the kind 'document'.",
     Likeness.CHAPTERS: "It has numbered chapters. If it is read from front to back, ingest it with "
     "the kind 'book'.",
 }

@@ -41,7 +41,7 @@ class TextPassage(Struct, frozen=True):
     end: int
     text: str
     best: str = ""
-    """Where its best sentence is, as far as that says more."""
+    """Place of the best sentence, if it is more exact than that of the passage."""
     also_in: tuple[str, ...] = ()
     """The sources of other places that have the same text."""
 

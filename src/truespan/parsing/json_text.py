@@ -134,7 +134,7 @@ class _Scanner:
         self._single, self._single_line = Pairs(), 0
         """The members of an object that are single values, and the line of the first."""
         self._unread = 0
-        """Where the first value begins that is in no record yet."""
+        """Offset of the first value that is in no record yet."""
 
     def read(self) -> Iterator[Record]:
         """Yield the records of all values; from one on that is not JSON, what its lines are.

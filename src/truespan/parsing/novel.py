@@ -35,7 +35,7 @@ _FIRST_NUMBERS = {"one": 1, "first": 1, "two": 2, "second": 2, "three": 3, "thir
 
 
 class Likeness(StrEnum):
-    """How much a text is like a novel."""
+    """Likeness of a text to a novel."""
 
     NOVEL = "novel"
     CHAPTERS = "chapters"

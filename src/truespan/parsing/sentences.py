@@ -36,7 +36,7 @@ _LONGEST = 2**20
 _EFFORT = 32
 """How many times the length of a text may be passed to the segmenter in all."""
 _LONGEST_HEADING = 240
-LONGEST_LINE = 4000
+MAX_LINE_LENGTH = 4000
 """Longer lines of programs are split like prose."""
 _QUOTES = "'`“”‘’«»‹›「」《》„‚‛‟"
 _MAX_QUOTES = 1000
@@ -137,7 +137,7 @@ def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
     for start, end in blocks:
         # The white space after a line depends on what follows it, and does not count.
         if start in lines and (
-            end - start <= LONGEST_LINE or len(text[start:end].rstrip()) <= LONGEST_LINE
+            end - start <= MAX_LINE_LENGTH or len(text[start:end].rstrip()) <= MAX_LINE_LENGTH
         ):
             yield start, end, True
             continue

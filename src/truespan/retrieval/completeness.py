@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 TRUSTED_SECONDS = 10.0
-"""How long an index that was complete is not counted again where a search found something."""
+"""Seconds for which a complete index is not counted again if a search found something."""
 _MAX_TRUSTED = 1024
 
 

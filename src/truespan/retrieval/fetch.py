@@ -40,9 +40,9 @@ class Fetched(Struct, frozen=True):
     mismatch: Notice | None = None
     """Set where words alone name the candidates, and no chunk has them."""
     seen: int | None = None
-    """How many points the index has at or above the floor, if those are fewer than were wanted."""
+    """Number of points in the index at or above the floor, if fewer than wanted."""
     unreturned: int = 0
-    """How many chunks that the words of the query name were not returned by the index."""
+    """Number of chunks named by the words of the query that the index did not return."""
 
     @property
     def notices(self) -> list[Notice]:

@@ -87,9 +87,9 @@ MAX_RECENT = 256
 
 class _Recent(Struct):
     waiting: dict[str, QueryEntry] = field(default_factory=dict)
-    """Those whose model has not been confirmed since."""
+    """Vectors whose model has not been confirmed since."""
     confirmed: dict[str, QueryEntry] = field(default_factory=dict)
-    """Those that can be written."""
+    """Vectors that can be written."""
 
 
 class RecentQueries:

@@ -106,7 +106,7 @@ class Attempt(Struct):
     catalog: DocumentCatalog | None = None
     in_scope: int = 0
     stored: int = 0
-    """How many chunks the index should have, in the documents and up to the position."""
+    """Number of chunks that the index should have, in the documents and up to the position."""
     fetched: Fetched = field(default_factory=Fetched)
     chunks: tuple[Visible, ...] = ()
     """What was selected of the fetched chunks."""

@@ -97,7 +97,7 @@ class FusedBookSearch(Struct, frozen=True):
     _failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
     _repairs: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
     _seen: list[int] = field(default_factory=list)
-    """How many points the index has at or above the floor, if it returned all of them."""
+    """Number of points in the index at or above the floor, if it returned all of them."""
 
     def find(self, k: int, select: Select) -> Found:
         """Rank what may be among the best, and verify it in this order until there is enough."""

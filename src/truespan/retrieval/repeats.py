@@ -31,7 +31,7 @@ _BETWEEN = "\0"
 
 
 class CoveredText(Struct):
-    """Which parts of which documents are covered already, as code-point intervals.
+    """Parts of documents that are covered already, as code-point intervals.
 
     All parts of a document are of one revision, since a response sees one state of a world.
     """
@@ -88,7 +88,7 @@ def _normalise(text: str) -> str:
 
 
 class ShownText:
-    """What was shown so far, by its place and by its words."""
+    """Text shown so far, by its place and by its words."""
 
     def __init__(self) -> None:
         self._covered = CoveredText()

@@ -107,7 +107,7 @@ class Settings(Struct, frozen=True):
     running_heads: bool = False
     """Whether to keep running heads and page numbers of PDF files in their text."""
     copies: Literal["keep", "refuse", "link"] = "keep"
-    """What to do with a new file whose content another document of the world has."""
+    """Treatment of a new file with the content of another document of the world."""
 
     docx_extract_images: bool = False
     """Whether to keep the images of documents."""

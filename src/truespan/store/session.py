@@ -215,7 +215,7 @@ class Database(ABC):
         """Give a write transaction for one world: all of it is committed, or nothing.
         Writers of one world follow each other unless `lock` is False. With `bulk`, tables that have
         grown a lot are analysed afterwards. With `wait`, `StoreBusy` is raised if other writers
-        hold a lock for more than so many seconds; 0 does not wait for them at all."""
+        hold a lock for longer than this number of seconds; 0 does not wait at all."""
 
     def write_shared(self) -> AbstractContextManager[Session]:
         """Give a write transaction for tables that belong to no world."""

@@ -416,7 +416,7 @@ class SqliteDatabase(Database):
 
 
 def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:
-    """Take the write lock; with `wait`, within so many seconds."""
+    """Take the write lock; with `wait`, within that number of seconds."""
     if wait is None:
         connection.execute("BEGIN IMMEDIATE")
         return

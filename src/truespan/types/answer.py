@@ -133,7 +133,7 @@ class Citation(Struct, frozen=True):
     best_sentence: SentencePlace | None = None
     """The place of the sentence of it that matches the question best; None if none does."""
     also_at: tuple[OtherPlace, ...] = ()
-    """Where else the same text stands."""
+    """Other places of the same text."""
 
 
 class Quote(Struct, frozen=True):

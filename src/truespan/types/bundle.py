@@ -59,7 +59,7 @@ class Passage(SourceLabels, frozen=True):
     best_sentence: SentencePlace | None = None
     """The place of the sentence that matches best; None where its own is as exact, or none does."""
     also_at: tuple[OtherPlace, ...] = ()
-    """Where else the same text stands within the scope. With the defaults `contract`, each place is
+    """Other places of the same text within the scope. With the defaults `contract`, each place is
     a result of its own."""
     content: str | UnsetType = UNSET
     """The same as `text`. This member and the following are there in `contract` worlds only."""

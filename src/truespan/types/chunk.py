@@ -225,7 +225,7 @@ class StoredChunk(Struct, frozen=True):
     vector: Vector | None = None
     """The stored vector of its text, if that was read too and is intact."""
     sentence_ends: bytes = b""
-    """Where its sentences end in its text, as its row has them."""
+    """Ends of its sentences in its text, as its row has them."""
 
 
 class DocumentLabel(Struct, frozen=True):

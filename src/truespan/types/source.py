@@ -41,7 +41,7 @@ class DocumentKind(StrEnum):
 
 
 class Copies(StrEnum):
-    """What becomes of a new file with the content of another document of the world."""
+    """Treatment of a new file with the content of another document of the world."""
 
     KEEP = "keep"
     """It is a document of its own, and the report says of which it is a copy."""
@@ -99,7 +99,7 @@ class DocumentArguments(TypedDict, total=False):
     running_heads: bool | None
     """Whether running heads and page numbers of a PDF stay in its text."""
     copies: str | None
-    """What becomes of a new file with the content of another document: `keep`, `refuse`, `link`."""
+    """Treatment of a file with the content of another document: `keep`, `refuse`, `link`."""
 
 
 class LabelArguments(TypedDict, total=False):

@@ -130,12 +130,12 @@ class Visible(Struct, frozen=True):
     embedded_hash: TextHash | None = None
     """If only a part of the chunk is visible: the hash of all of it, which its vector has."""
     sentence_ends: bytes = b""
-    """Where its sentences end in its text, as `NewChunk` has them in the rows; empty if that is not
+    """Ends of its sentences in its text, as `NewChunk` has them in the rows; empty if that is not
     known, as for a part of a chunk."""
     best_sentence: SentencePlace | None = None
     """The place of the sentence that matches best; None where its own is as exact, or none does."""
     also_at: tuple[OtherPlace, ...] = ()
-    """Where else the same text stands, among what this caller may see and asked for."""
+    """Other places of the same text, among what this caller may see and asked for."""
 
 
 class FailureKind(StrEnum):

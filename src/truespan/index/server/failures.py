@@ -37,7 +37,7 @@ _WAITS = frozenset({408, 425, 429})
 WRITE, DELETE, CREATE = "write points", "delete points", "make a collection"
 REMOVE, REWRITE = "remove a collection", "rewrite its segments"
 _WRITING = frozenset({WRITE, DELETE, CREATE, REMOVE, REWRITE})
-"""What a read-only key does not allow."""
+"""Operations that a read-only key does not allow."""
 _KEY_CODES = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _FINAL_CODES = frozenset(
     {

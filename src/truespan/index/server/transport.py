@@ -27,7 +27,7 @@ _MAX_IDLE_CONNECTIONS = 16
 _IDLE_SECONDS = 2.0
 """Qdrant closes an idle connection after 5 s; one that it is just closing must not be used."""
 _AVOID_SECONDS = 30.0
-"""How long a node that failed is asked only after all others have failed too."""
+"""Seconds during which a node that failed is asked after all others."""
 _READS = ("/query/batch", "/scroll", "/count", "/facet")
 """The ends of the paths of requests that change nothing, although they are sent with POST."""
 _PROBE_SECONDS = 2.0

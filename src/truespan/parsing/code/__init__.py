@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from truespan.parsing.clean import clean
 from truespan.parsing.code.languages import LANGUAGES, PLAIN, Language
-from truespan.parsing.sentences import LONGEST_LINE
+from truespan.parsing.sentences import MAX_LINE_LENGTH
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 _OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -89,7 +89,7 @@ def load_code(name: str, text: str) -> Loaded:
     labels: list[str | None] = [None] * len(source.lines)
     for section in sorted(sections, key=lambda section: section.level):
         first = section.first
-        if len(source.lines[first].rstrip()) > LONGEST_LINE:
+        if len(source.lines[first].rstrip()) > MAX_LINE_LENGTH:
             # The line is several sentences, and the head may end in the last of them.
             first += 1
         labels[first : section.last + 1] = [section.name] * (section.last + 1 - first)
