@@ -41,7 +41,7 @@ CITED = {
     "generation",
     "text_hash",
     "best_sentence",
-    "also_at",
+    "other_places",
 }
 _CHAPTER = "# Chapter {0}\n\nIn chapter {0} the spare key was asked for. Person{0} had the key.\n"
 

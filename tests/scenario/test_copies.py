@@ -51,7 +51,7 @@ def copied(here: Place, **options: Any) -> World:
 
 def names(found: Any) -> list[list[str]]:
     """Return the file names of each result, with those of its other places."""
-    return [sorted([note.source, *(at.source for at in note.also_at)]) for note in found]
+    return [sorted([note.source, *(at.source for at in note.other_places)]) for note in found]
 
 
 def notes(found: SearchResult | ContextBundle) -> Any:
@@ -109,8 +109,8 @@ def test_why_not_of_a_copy_is_a_duplicate(tmp_path: Path) -> None:
     world = copied(place(tmp_path))
     (first, _) = world.retrieve(QUERY, top_k=2).metadata.sources
 
-    assert len(first.also_at) == 2
-    for other in first.also_at:
+    assert len(first.other_places) == 2
+    for other in first.other_places:
         assert world.why_not(other.chunk_id, QUERY, top_k=2).code is WhyNot.DUPLICATE
 
 
@@ -140,7 +140,7 @@ def test_unread_copies_change_nothing_for_a_reader(tmp_path: Path, mode: Mode) -
         reader = world.reader("ada")
         reader.set("book.txt", sid=3)
         bundle = reader.retrieve(QUERY, mode=mode)
-        assert [(at.first_sid, at.last_sid) for at in notes(bundle)[0].also_at] == [(3, 3)]
+        assert [(at.first_sid, at.last_sid) for at in notes(bundle)[0].other_places] == [(3, 3)]
         assert repeats(bundle) == [1]
         bundles.append(IDS.sub("id", frozen(bundle)))
     assert bundles[0] == bundles[1]

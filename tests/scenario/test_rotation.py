@@ -58,7 +58,7 @@ def shown(world: World) -> tuple[int, list[tuple[int, int, int]]]:
     result = world.search("by night", top_k=100, floor=0.0)
     generations = {passage.receipt.generation for passage in result.results}
     assert len(generations) == 1, "a mixed or empty answer"
-    places = (place for one in result.results for place in (one, *one.also_at))
+    places = (place for one in result.results for place in (one, *one.other_places))
     spans = sorted((place.document, place.start, place.end) for place in places)
     return generations.pop(), spans
 

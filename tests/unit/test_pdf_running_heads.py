@@ -214,7 +214,8 @@ def test_a_report_lists_a_limited_number_of_remarks(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     for number in range(23):
-        (folder / f"{number}.pdf").write_bytes(content)
+        # A comment at its end makes each file another one.
+        (folder / f"{number}.pdf").write_bytes(content + f"%{number}\n".encode())
 
     report = place(tmp_path / "library").library.create_world("world").ingest(str(folder))
 

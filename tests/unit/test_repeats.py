@@ -48,7 +48,7 @@ def test_merged_passages_keep_rank_and_all_places() -> None:
 
     first, second = merge_copies(parts)
 
-    assert [(at.document, at.start) for at in first.also_at] == [(3, 0), (1, 500)]
+    assert [(at.document, at.start) for at in first.other_places] == [(3, 0), (1, 500)]
     assert second == parts[1]
 
 
@@ -65,7 +65,7 @@ def test_packing_merges_copies_that_tie_with_the_last() -> None:
 
     packed = pack([*parts, other, later], k=1, budget=100, merge=True)
 
-    assert [(part.document, len(part.also_at)) for part in packed.chosen] == [(1, 2)]
+    assert [(part.document, len(part.other_places)) for part in packed.chosen] == [(1, 2)]
     assert [part.document for part in packed.left_out["duplicate_passage"]] == [2, 3]
     assert len(pack([*parts, other], k=3, budget=100).chosen) == 3
 
@@ -76,7 +76,7 @@ def test_copy_of_a_chunk_over_budget_gets_no_place() -> None:
 
     packed = pack(parts, k=3, budget=3, merge=True)
 
-    assert [(part.document, part.also_at) for part in packed.chosen] == [(2, ())]
+    assert [(part.document, part.other_places) for part in packed.chosen] == [(2, ())]
     assert [part.document for part in packed.left_out["over_budget"]] == [1, 3]
 
 

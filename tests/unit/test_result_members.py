@@ -74,7 +74,7 @@ LABELS = {
     "metadata": {"key": 1},
 }
 SHOWN = replace(
-    reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH, best_sentence=BEST, also_at=OTHERS
+    reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH, best_sentence=BEST, other_places=OTHERS
 )
 PARENT_ID = chunk_id(SCOPE.world, 31, 21, 22, 17)
 
@@ -109,7 +109,7 @@ def test_each_member_of_a_visible_chunk_is_its_own() -> None:
         "embedded_hash": None,
         "sentence_ends": b"ends",
         "best_sentence": None,
-        "also_at": (),
+        "other_places": (),
     }
     assert asdict(SHOWN.labels) == LABELS
 
@@ -148,7 +148,7 @@ def test_each_member_of_a_passage_is_its_own() -> None:
         "end_char": 104,
         "space_id": SCOPE.world,
         "best_sentence": BEST,
-        "also_at": OTHERS,
+        "other_places": OTHERS,
         **LABELS,
     }
 
@@ -174,7 +174,7 @@ def test_each_member_of_a_note_is_its_own() -> None:
         "chunk_type": ChunkKind.FIGURE,
         "match": MATCH,
         "best_sentence": BEST,
-        "also_at": OTHERS,
+        "other_places": OTHERS,
         **LABELS,
     }
 

@@ -88,7 +88,7 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
         source_url=source.labels.source_url,
         path=source.labels.path,
         best_sentence=source.best_sentence,
-        also_at=source.also_at,
+        other_places=source.other_places,
     )
 
 

@@ -219,8 +219,7 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]], *, tables: bool) ->
     pieces = [source.text[start:end] for start, end in spans]
     text = f"\n{_LEFT_OUT}\n".join(map(format_tables, pieces) if tables else pieces)
     origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]
-    if source.also_at:
-        origin += (
-            f"\nAlso in: {name_sources(at.source_url for at in source.also_at)[:_LONGEST_SOURCE]}"
-        )
+    if source.other_places:
+        others = name_sources(place.source_url for place in source.other_places)
+        origin += f"\nAlso in: {others[:_LONGEST_SOURCE]}"
     return f"Place: {place}\nSource: {origin}\nText:\n{text or _REPEATED}"

@@ -408,8 +408,8 @@ def quote_sources(sources: Sequence[Visible]) -> str:
         place = name_place((source.title, source.chapter, source.section), source.location)
         place += name_best(source.chapter, source.section, source.location, source.best_sentence)
         others = (
-            f"; also in {name_sources(at.source_url for at in source.also_at)}"
-            if source.also_at
+            f"; also in {name_sources(at.source_url for at in source.other_places)}"
+            if source.other_places
             else ""
         )
         paragraphs.append(f"[{number}] {place} ({source.labels.source_url}{others})")

@@ -307,6 +307,6 @@ def _note(chunk: Visible, verdict: WhyNot) -> RetrievedNote:
         image_ref=figure.image_ref if figure else None,
         parent_chunk_id=chunk.parent_id,
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
-        also_at=chunk.also_at,
+        other_places=chunk.other_places,
         **asdict(chunk.labels),
     )

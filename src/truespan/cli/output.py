@@ -341,7 +341,11 @@ def cite(citation: Citation) -> str:
 
 def _name_others(part: Passage | SourceNote | Citation) -> str:
     """Return the documents that have the same text, to be put after the source of a passage."""
-    return f"; also in {name_sources(at.source_url for at in part.also_at)}" if part.also_at else ""
+    return (
+        f"; also in {name_sources(at.source_url for at in part.other_places)}"
+        if part.other_places
+        else ""
+    )
 
 
 def _name_span(chunk: Any) -> str:

@@ -155,6 +155,6 @@ def _citable(
         "tags": list(place.tags),
         "metadata": place.metadata,
         "best_sentence": to_builtins(place.best_sentence),
-        "also_at": [to_builtins(other) for other in place.also_at],
+        "other_places": [to_builtins(other) for other in place.other_places],
     }
     return Citable(text, chunk.chunk_id, score, cited)

@@ -73,7 +73,7 @@ def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassag
         end=found.end,
         text=text,
         best=name_best(chapter, None, found.location, found.best_sentence),
-        also_in=tuple(other.source_url for other in found.also_at),
+        also_in=tuple(other.source_url for other in found.other_places),
     )
 
 

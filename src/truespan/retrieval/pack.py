@@ -327,7 +327,7 @@ def assemble(
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
-    contained = sum(len(part.also_at) for part in chosen)
+    contained = sum(len(part.other_places) for part in chosen)
     if scope is not None and scope.names_place:
         # What overlapping chunks have of one chapter is often the same, and is shown once.
         contained = len(packed.left_out.get(DUPLICATE, ()))
@@ -409,7 +409,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         part.kind,
         part.match,
         part.best_sentence,
-        part.also_at,
+        part.other_places,
         source_url=labels.source_url,
         address=labels.address,
         path=labels.path,

@@ -195,7 +195,7 @@ def place_of(part: Visible) -> OtherPlace:
 
 def add_place(part: Visible, copy: Visible) -> Visible:
     """Return a passage with the places of another one that has the same text."""
-    return replace(part, also_at=(*part.also_at, place_of(copy), *copy.also_at))
+    return replace(part, other_places=(*part.other_places, place_of(copy), *copy.other_places))
 
 
 def merge_copies(ranked: Sequence[Visible]) -> list[Visible]:

@@ -368,7 +368,7 @@ def _text_of(scope: Scope) -> Callable[[Verified], str]:
 
 def _count_copies(passages: Sequence[Passage]) -> Iterator[Skipped]:
     """Give how many chunks were left out because a passage has their text."""
-    if count := sum(len(passage.also_at) for passage in passages):
+    if count := sum(len(passage.other_places) for passage in passages):
         yield Skipped(WhyNot.DUPLICATE.value, count)
 
 
@@ -433,7 +433,7 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
         part.rerank,
         part.match,
         part.best_sentence,
-        part.also_at,
+        part.other_places,
         source_url=labels.source_url,
         address=labels.address,
         path=labels.path,

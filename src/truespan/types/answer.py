@@ -132,7 +132,7 @@ class Citation(Struct, frozen=True):
     path: str | None = None
     best_sentence: SentencePlace | None = None
     """The place of the sentence of it that matches the question best; None if none does."""
-    also_at: tuple[OtherPlace, ...] = ()
+    other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text."""
 
 
@@ -172,7 +172,7 @@ class RetrievedNote(SourceLabels, frozen=True):
     image_ref: str | None = None
     parent_chunk_id: ChunkId | None = None
     parent_chunk_local_index: int | None = None
-    also_at: tuple[OtherPlace, ...] = ()
+    other_places: tuple[OtherPlace, ...] = ()
 
 
 class ConversationNote(Struct, frozen=True):

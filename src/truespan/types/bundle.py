@@ -58,7 +58,7 @@ class Passage(SourceLabels, frozen=True):
     """What in it matches the query; None unless the request asks for it."""
     best_sentence: SentencePlace | None = None
     """The place of the sentence that matches best; None where its own is as exact, or none does."""
-    also_at: tuple[OtherPlace, ...] = ()
+    other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text within the scope. With the defaults `contract`, each place is
     a result of its own."""
     content: str | UnsetType = UNSET
@@ -210,7 +210,7 @@ class SourceNote(SourceLabels, frozen=True):
     chunk_type: ChunkKind = ChunkKind.TEXT
     match: Match | None = None
     best_sentence: SentencePlace | None = None
-    also_at: tuple[OtherPlace, ...] = ()
+    other_places: tuple[OtherPlace, ...] = ()
 
 
 class FigureNote(SourceLabels, frozen=True):

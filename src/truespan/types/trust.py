@@ -134,7 +134,7 @@ class Visible(Struct, frozen=True):
     known, as for a part of a chunk."""
     best_sentence: SentencePlace | None = None
     """The place of the sentence that matches best; None where its own is as exact, or none does."""
-    also_at: tuple[OtherPlace, ...] = ()
+    other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text, among what this caller may see and asked for."""
 
 

@@ -246,6 +246,8 @@ class EdgeProcess:
         except msgspec.DecodeError:
             raise IndexRefused("The index process cannot read this request.") from None
         if call.name == RETIRE:
+            # Before the reply, so that a copy of the folder made next meets no file that vanishes.
+            channel.withdraw(self._folder)
             return self._activity.end()
         arguments = decode_arguments(call)
         with self._engine:

@@ -44,7 +44,7 @@ function sources(citations) {
     make("h3", {}, texts.ask.sources),
     make("ol", { class: "sources" }, citations.map((one) =>
       make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
-        ? [words.place(one), words.best(one) && make("small", {}, ` (${words.best(one)})`), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`), one.also_at.map((other) => make("small", {}, ` ${texts.ask.alsoAt(words.place(other))}`))]
+        ? [words.place(one), words.best(one) && make("small", {}, ` (${words.best(one)})`), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`), one.other_places.map((other) => make("small", {}, ` ${texts.ask.alsoAt(words.place(other))}`))]
         : make("span", { class: "bad" }, tick(false), texts.ask.noSource(one.number))))),
   ];
 }

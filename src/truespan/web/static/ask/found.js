@@ -20,7 +20,7 @@ function ofChunk(chunk, note) {
     rerank: note.rerank,
     match: note.match,
     best_sentence: note.best_sentence,
-    others: note.also_at,
+    others: note.other_places,
   };
 }
 
@@ -66,7 +66,7 @@ function ofPassage(one) {
     rerank: one.rerank,
     match: one.match,
     best_sentence: one.best_sentence,
-    others: one.also_at,
+    others: one.other_places,
     figure: one.chunk_type === "figure" ? one : null,
   };
 }
