@@ -322,6 +322,8 @@ def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Mod
     expect(desk.find(".turn")).to_have_count(3)
     desk.read_to(LAST_READ)
     expect(desk.find(".conversation")).to_contain_text("1 question")
+    # Without a visible turn there is no such conversation.
+    desk.failures_expected = True
     desk.read_to(3)
     expect(desk.find(".turn")).to_have_count(0)
     expect(desk.find("#panel-context .welcome")).to_be_visible()
@@ -331,6 +333,7 @@ def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Mod
     expect(desk.find("body[data-ready]")).to_be_attached()
     expect(desk.find(".turn")).to_have_count(0)
     desk.read_to(16)
+    title.click()
     expect(desk.find(".turn")).to_have_count(2)
     desk.open("mill.docx")
     expect(desk.find(".turn")).to_have_count(0)
