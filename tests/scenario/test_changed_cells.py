@@ -29,8 +29,10 @@ from tests.support.postgres import database_of
 from tests.support.worlds import WordEmbedder
 from truespan.errors import TruespanError
 from truespan.ingest.draft import Preparation
+from truespan.retrieval.passages import DAMAGED
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
+from truespan.types.bundle import Notice
 from truespan.types.chunk import FigureFlags
 from truespan.types.conversation import ConversationInfo
 from truespan.types.document import Document
@@ -263,8 +265,12 @@ def named(shown: Any) -> bool:
     """Say whether an output tells that something was left out."""
     metadata = getattr(shown, "metadata", None)
     skipped = getattr(shown, "skipped", None) or getattr(metadata, "skipped", None)
-    warnings = getattr(shown, "warnings", None) or getattr(metadata, "warnings", None)
-    return bool(skipped or warnings or getattr(shown, "error", None))
+    return bool(skipped or warnings_of(shown) or getattr(shown, "error", None))
+
+
+def warnings_of(shown: Any) -> tuple[Notice, ...]:
+    metadata = getattr(shown, "metadata", None)
+    return getattr(shown, "warnings", None) or getattr(metadata, "warnings", None) or ()
 
 
 def difference(before: tuple[bool, Any], shown: Any, *, quiet: bool) -> str | None:
@@ -272,8 +278,8 @@ def difference(before: tuple[bool, Any], shown: Any, *, quiet: bool) -> str | No
     chunks, old = before
     also_chunks, new = content(shown)
     if chunks and also_chunks:
-        # The place of the best sentence is left out where it is damaged, with a warning.
-        known = [*old, *map(without_sentence, old)] if named(shown) else old
+        # The place of the best sentence is left out where it is damaged, with a warning of its own.
+        known = [*old, *map(without_sentence, old)] if DAMAGED in warnings_of(shown) else old
         altered = [part for part in new if part not in known]
         if altered:
             return f"shows what was never written: {altered[0]}"
