@@ -15,9 +15,9 @@ import truespan
 from bench.free import end_index_process
 from bench.question_set import Book, read_books
 from bench.report import RESULTS, Figure, Options, run, say
+from truespan.engine.world import World
 from truespan.types.decision import AnswerMode
 from truespan.types.request import Defaults
-from truespan.world import World
 
 
 def measure(options: Options) -> list[Figure]:

@@ -26,6 +26,7 @@ from bench.scifact import (
     write_files,
 )
 from bench.scifact_files import golden_claims
+from truespan.engine.world import World
 from truespan.evaluation.calibrate import (
     Proposal,
     best_hits,
@@ -37,7 +38,6 @@ from truespan.evaluation.evaluate import ScoredHit, scored_hits
 from truespan.evaluation.golden import GoldenQuery
 from truespan.evaluation.tables import calibration_lines
 from truespan.types.profile import Calibration
-from truespan.world import World
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SPREAD = 50

@@ -18,7 +18,7 @@ from bench.report import Figure, Options, Target, at_least, run, say
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans, quick_windows
 from truespan.parsing import load
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import WINDOW
 from truespan.types.text import CanonicalText, Sentence, Span, TokenMap
 

@@ -19,7 +19,7 @@ from bench.free import free_library
 from bench.measure import Work, medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
 from bench.synthetic import Corpus, SyntheticEmbedder
-from truespan.world import World
+from truespan.engine.world import World
 
 LONG = 2_000, 50
 SHORT = 10_000, 2

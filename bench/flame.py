@@ -22,7 +22,7 @@ from bench.free import FreeEmbedder, free_library
 from bench.material import Prose
 from bench.reading import story
 from bench.report import RESULTS, write
-from truespan.library import Library
+from truespan.engine.library import Library
 
 SECONDS = 12.0
 RATE = 250

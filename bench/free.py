@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 import truespan
+from truespan.engine.library import Library
 from truespan.index.edge.client import EdgeIndex
-from truespan.library import Library
 from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.text import TokenMap
 
 if TYPE_CHECKING:
-    from truespan.parsing.child_parser import ChildParser
+    from truespan.parsing.sandbox.client import ChildParser
 
 DIMENSIONS = 384
 CHARACTERS_PER_TOKEN = 4

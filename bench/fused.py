@@ -29,11 +29,11 @@ from bench.scifact import (
     read_queries,
     write_files,
 )
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.evaluation.compare import randomisation_test
-from truespan.library import Library
 from truespan.types.bundle import Passage
 from truespan.types.request import FUSED_WEIGHT
-from truespan.world import World
 
 WEIGHTS = tuple(step / 20 for step in range(2, 19))
 TOP_K = 100

@@ -38,7 +38,7 @@ from bench.measure import apart, cpu_of, percentile
 from bench.postgres import Server, named, started
 from bench.search import tenant_of
 from bench.synthetic import Corpus, SyntheticEmbedder
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.retrieval.fetch import SLACK
 from truespan.retrieval.stages import verify
 from truespan.types.chunk import Vector, numbers_of

@@ -28,8 +28,8 @@ from bench.free import (
 from bench.material import Prose, books
 from bench.measure import apart, cpu_of
 from bench.report import Figure, Options, at_most, run, say
-from truespan.library import Library
-from truespan.retrieval.terms import stem_function
+from truespan.engine.library import Library
+from truespan.words.terms import stem_function
 
 CHUNKS = 20_000
 FILES, PARAGRAPHS = 100, 242

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from truespan.cli import run
-from truespan.reader import Reader
+from truespan.engine.reader import Reader
 from truespan.types.bundle import ContextBundle
 
 

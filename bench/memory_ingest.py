@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.free import DIMENSIONS, FreeEmbedder, free_library, parser_processes
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.types.chunk import Vector
 
 KILOBYTE = 1024

@@ -35,12 +35,12 @@ from bench.scifact import (
     read_queries,
     write_files,
 )
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.evaluate import phrase_matcher
-from truespan.reader import Reader
 from truespan.types import request
 from truespan.types.request import Mode
-from truespan.world import World
 
 CUT = 10
 POOL = 100

@@ -13,7 +13,7 @@ from bench.material import shared_data
 from truespan.evaluation.golden import GoldenQuery, normalize_text, parse_golden
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 
 QUESTIONS = Path(__file__).parent / "questions"
 NOVELLA = Path(__file__).parents[1] / "examples" / "the-glass-ferry.md"

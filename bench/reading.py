@@ -17,7 +17,7 @@ from time import perf_counter
 from bench.free import FreeEmbedder, free_library
 from bench.measure import percentile
 from bench.report import Figure, Options, at_most, run, say
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.retrieval.pack import BundleAttempt, assemble, pack
 from truespan.retrieval.stages import rank_visible, reveal, verify
 from truespan.types.chunk import Vector

@@ -16,11 +16,11 @@ from bench.free import FreeCounter, FreeEmbedder, free_library
 from bench.material import Prose
 from bench.measure import medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
+from truespan.engine.world import World
 from truespan.ingest.draft import Preparation, make_draft
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.document import Draft
 from truespan.types.source import DocumentKind, DocumentOptions, Source
-from truespan.world import World
 
 DOCUMENTS, PARAGRAPHS = 200, 15
 ROUNDS = 9

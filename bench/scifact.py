@@ -20,7 +20,7 @@ from bench.free import end_index_process
 from bench.material import shared_data
 from bench.ranking import Judgements, averages
 from bench.report import RESULTS, Figure, Options, run, say
-from truespan.world import World
+from truespan.engine.world import World
 
 QUICK_DOCUMENTS = 1000
 SLICE = 100

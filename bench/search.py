@@ -23,9 +23,9 @@ from bench.material import Prose
 from bench.measure import cpu_of, percentile
 from bench.raw_edge import QUERIES
 from bench.report import Figure, Options, at_most, run, say
-from truespan.library import Library
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.retrieval.fetch import SLACK
-from truespan.world import World
 
 CHUNKS = 20_000
 FILES, PARAGRAPHS = 100, 246

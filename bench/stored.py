@@ -24,10 +24,10 @@ from bench.measure import Work, cpu_seconds, medians, wall_seconds
 from bench.postgres import Server, named, started
 from bench.report import Figure, Options, at_most, run, say
 from bench.synthetic import Corpus, SyntheticEmbedder
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.retrieval.stages import verify
-from truespan.store import postgres, sqlite
-from truespan.store.chunks import _READ
+from truespan.store.engines import postgres, sqlite
+from truespan.store.tables.chunks import _READ
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.wiring.storage import STORE_FILE

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report import Figure, Options, run, say
-from truespan.answers.support import Comparison, check_support
+from truespan.answers.support.check import Comparison, check_support
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.types.chunk import ChunkKind, SourceLabels, Vector
 from truespan.types.ids import ChunkId, TextHash

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 import truespan
 from bench.report import Figure, Options, run, say
-from truespan.world import World
+from truespan.engine.world import World
 
 CASES = Path(__file__).parent / "table_questions"
 PLACES = (1, 3, 5)

@@ -28,7 +28,7 @@ from bench.report import Figure, Options, at_least, run, say
 from bench.serving import process
 from bench.slow_provider import MODEL
 from bench.synthetic import Corpus
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.types.job import JobState
 
 LATENCY = 0.25

@@ -20,8 +20,8 @@ from langchain_core.language_models import (  # pyright: ignore[reportMissingImp
 from langchain_core.prompts import ChatPromptTemplate  # pyright: ignore[reportMissingImports]
 
 import truespan
+from truespan.engine.world import World
 from truespan.integrations.langchain import TruespanRetriever
-from truespan.world import World
 
 FOLDER = Path(__file__).with_name("company")
 DOCUMENTS: dict[str, dict[str, Any]] = {

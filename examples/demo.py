@@ -21,12 +21,12 @@ from rich.text import Text
 
 import truespan
 from truespan.cli.follow import progress_bar
-from truespan.library import Library
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.types.answer import AnswerMode
 from truespan.types.bundle import Passage
 from truespan.types.chunk import Point
 from truespan.types.ids import hash_text
-from truespan.world import World
 
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
 PAPERS = Path(__file__).with_name("papers") / "library.jsonl"

@@ -23,11 +23,11 @@ import numpy as np
 from qdrant_client import QdrantClient
 from tests.support.worlds import HandClock
 
+from truespan.core.clock import SystemClock
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import VectorIndex
-from truespan.system import SystemClock
 from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.profile import Distance, EmbeddingProfile

@@ -28,7 +28,7 @@ from tests.support.hostile.zip_maker import archive, members_of
 
 from tools import fuzz_seeds
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.source import DocumentOptions, ParseOptions
 
 FORMATS = {

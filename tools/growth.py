@@ -32,9 +32,9 @@ from tests.interfaces.http_client import Client, Response, serve_library
 from tests.support.hostile_texts import HOSTILE_TEXTS
 
 import truespan
+from truespan.engine.library import Library
 from truespan.http.operation import Operation
 from truespan.http.routes import OPERATIONS
-from truespan.library import Library
 from truespan.protocols import EmbeddingLimits
 from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter

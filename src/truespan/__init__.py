@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from truespan.library import Library
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
     from truespan.observer import Observer, StageListener
     from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
     from truespan.types.maintenance import Manifest, MigrationReport, RestoreReport
     from truespan.types.scope import Authority
-    from truespan.world import World
 
     __version__: str
 
@@ -168,7 +168,7 @@ def verify_backup(backup: str | Path) -> Manifest:
 def __getattr__(name: str) -> object:
     """Import public names when they are first used, to keep start-up fast."""
     if name in ("Library", "World"):
-        from truespan import library
+        from truespan.engine import library
 
         return getattr(library, name)
     if name in ("StageListener", "Observer"):

@@ -25,7 +25,7 @@ from truespan.jobs.schema import prepare_queue
 from truespan.providers.ollama import to_pull
 from truespan.settings import FILE_NAME, read_settings
 from truespan.settings.catalogue import Settings
-from truespan.store.postgres_server import prepare_store, require_usable, role_of
+from truespan.store.engines.postgres_server import prepare_store, require_usable, role_of
 from truespan.types.token import Secret
 
 ROOT = Path(__file__).parents[2]

@@ -37,19 +37,20 @@ from tests.support.rows import each_row
 from truespan import errors
 from truespan.cli import run
 from truespan.cli.app import make_commands
-from truespan.conversation import Conversation
-from truespan.generations import Promotion
+from truespan.engine.conversations import Conversation
+from truespan.engine.generations import Promotion
 from truespan.ingest import draft
 from truespan.ingest.indexing import ReindexReport
 from truespan.ingest.manifest import MANIFEST_FIELDS
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DocumentOutcome, DryRun, PlannedDocument
-from truespan.ingest.run import IngestReport
+from truespan.ingest.report import IngestReport
 from truespan.maintenance.doctor.plan import Finding
-from truespan.parsing import archive, child_parser, pdf
+from truespan.parsing import archive
 from truespan.parsing import detect as sniff
-from truespan.parsing.child_parser import ChildParser
-from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
+from truespan.parsing.formats import pdf
+from truespan.parsing.sandbox import client as child_parser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.settings import read_settings
 from truespan.settings.catalogue import (
     LARGEST,
@@ -78,6 +79,7 @@ from truespan.types.support import SentenceSupport, Support, SupportReason
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
 from truespan.types.trust import FailureKind
+from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 
 CHECKED = {"python", "console", "sh", "text", "toml", "json"}
 """Kinds of blocks that something here looks at."""
@@ -416,8 +418,8 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
 
 
 def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
-    engine = ROOT / "src/truespan/answering.py"
-    stages = [*(ROOT / "src/truespan/answers").glob("*.py"), engine]
+    engine = ROOT / "src/truespan/engine/answering.py"
+    stages = [*(ROOT / "src/truespan/answers").rglob("*.py"), engine]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
     sections = sections_of(DOCS / "answers.md")

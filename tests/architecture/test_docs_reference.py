@@ -11,17 +11,17 @@ from msgspec.structs import fields
 
 import truespan
 from tests.support.docs_reader import DOCS, sections_of, table_rows
-from truespan.access_tokens import AccessTokens
-from truespan.documents import Documents
-from truespan.generations import Generations
-from truespan.library import Library
+from truespan.engine.documents import Documents
+from truespan.engine.evaluation import WorldEvaluation
+from truespan.engine.generations import Generations
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.tokens import AccessTokens
+from truespan.engine.world import World
 from truespan.maintenance.delete import Receipt
-from truespan.reader import Reader
 from truespan.settings.tables import EMBEDDING_FIELDS
 from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, QueryArguments
 from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
-from truespan.world import World
-from truespan.world_evaluation import WorldEvaluation
 
 GATHERED = {
     DocumentArguments: [DocumentArguments.__annotations__],

@@ -11,69 +11,39 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "truespan"
 
-BASE = ("errors", "strict_json", "vectors", "types", "cancel", "observer", "protocols")
-"""What nearly every part may import: errors, values and roles."""
-STAGES = ("parsing", "sanitize", "ingest", "retrieval", "answers", "evaluation", "maintenance")
-TECHNOLOGY = (
-    *("store", "files", "files/disk", "files/backup", "providers", "index", "jobs"),
-    *("system", "observability"),
+LAYERS = (
+    ("errors",),
+    ("core",),
+    ("types",),
+    ("observer", "text", "words", "settings", "wire", "evaluation"),
+    ("protocols", "parsing", "sanitize", "observability"),
+    ("store",),
+    ("ingest", "jobs", "maintenance"),
+    ("files", "providers", "retrieval"),
+    ("answers", "index"),
+    ("engine",),
+    ("wiring", "integrations"),
+    ("truespan",),
+    ("mcp",),
+    ("http",),
+    ("cli",),
+    ("__main__",),
 )
-LIBRARY = (
-    "components", "world_access", "jobs/world_jobs", "documents", "calibration", "ingestion",
-    "watching",
-    "answering", "conversation", "reader", "world_evaluation", "doctor", "generations", "world",
-    "jobs/worker", "access_tokens", "idempotency", "library",
-)  # fmt: skip
-"""A library and its worlds, in terms of roles: each module may import those before it."""
-SHARED = (*LIBRARY, "settings", "serialize", "arguments", "truespan")
-
-ALLOWED = {
-    "errors": set(),
-    "strict_json": {"errors"},
-    "vectors": {"errors", "types"},
-    "types": {"errors", "strict_json"},
-    "cancel": {"errors"},
-    "observer": {"errors", "types"},
-    "protocols": {"errors", "types", "observer"},
-    # Ingestion
-    "parsing": {*BASE},
-    "sanitize": {*BASE, "parsing"},
-    "ingest": {*BASE, "parsing", "sanitize", "store"},
-    # Querying
-    "retrieval": {*BASE, "ingest", "store"},
-    "answers": {*BASE, "retrieval", "parsing"},
-    "evaluation": {*BASE},
-    "maintenance": {*BASE, "store"},
-    "jobs/thread": {*BASE},
-    **{
-        name: {*BASE, *STAGES, "store", "jobs/thread", *LIBRARY[:place]}
-        for place, name in enumerate(LIBRARY)
-    },
-    # Technology
-    "files/disk": {*BASE},
-    "store": {*BASE, "files/disk"},
-    "files": {*BASE, "ingest", "files/disk"},
-    "files/backup": {*BASE, "files", "files/disk", "store"},
-    "providers": {*BASE, "ingest"},
-    "index": {*BASE, "files/disk", "providers"},
-    "jobs": {*BASE, "store"},
-    "system": {*BASE},
-    "observability": {*BASE},
-    "settings": {"errors", "strict_json", "types"},
-    "wiring": {*BASE, *STAGES, *TECHNOLOGY, *LIBRARY, "settings", "jobs/thread"},
-    # Interfaces
-    "serialize": {*BASE, "truespan"},
-    "arguments": {*BASE},
-    "web": {*BASE, "http"},
-    "http": {*BASE, *STAGES, *SHARED, "system", "web", "mcp"},
-    "mcp": {*BASE, *STAGES, *SHARED, "http"},
-    "cli": {*BASE, *STAGES, *SHARED, "files/disk", "system", "http", "mcp"},
-    "integrations": {*BASE, *SHARED},
-    "__main__": {"cli"},
-    "truespan": {*BASE, *LIBRARY, "wiring"},
+"""The packages, and the modules beside them, from the bottom to the top: each imports only lower
+layers. `truespan` is the package's own `__init__`."""
+LEVELS = {name: level for level, layer in enumerate(LAYERS) for name in layer}
+CLOSED = {
+    "wire": {"errors", "core", "types"},
+    "settings": {"errors", "core", "types"},
+    "engine": {*LEVELS} - {"files", "providers", "index", "settings", "wire", "observability"},
+    "integrations": {"errors", "types", "wire", "engine"},
+    **dict.fromkeys(
+        ("mcp", "http", "cli"),
+        {*LEVELS} - {"store", "index", "providers", "files", "wiring", "parsing", "jobs"},
+    ),
 }
-"""Which parts of the package each part may import, besides itself; the longest name counts.
-`truespan` is the package's own `__init__`."""
+"""The only packages that some packages may import: the engine knows roles and not technology, and
+the interfaces know the engine."""
 
 THIRD_PARTY = {
     "apsw": "store/",
@@ -87,16 +57,16 @@ THIRD_PARTY = {
     "grpc": "index/server/",
     "onnxruntime": ("providers/onnx", "providers/rerank.py"),
     "tokenizers": "providers/",
-    "sentencex": "parsing/sentences.py",
-    "markdown_it": "parsing/markdown.py",
+    "sentencex": "text/sentences.py",
+    "markdown_it": "parsing/formats/markdown.py",
     "lxml": "parsing/",
-    "pypdfium2": "parsing/pdf/",
-    "python_calamine": "parsing/sheets/binary.py",
-    "rapidocr": "parsing/ocr.py",
-    "cv2": "parsing/ocr.py",
-    "PIL": "parsing/ocr.py",
-    "py3langid": "ingest/language.py",
-    "snowballstemmer": "retrieval/terms.py",
+    "pypdfium2": "parsing/formats/pdf/",
+    "python_calamine": "parsing/formats/sheets/binary.py",
+    "rapidocr": "parsing/formats/ocr.py",
+    "cv2": "parsing/formats/ocr.py",
+    "PIL": "parsing/formats/ocr.py",
+    "py3langid": "text/language.py",
+    "snowballstemmer": "words/terms.py",
     "watchfiles": "files/watch.py",
     "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",
@@ -105,10 +75,10 @@ THIRD_PARTY = {
     "typer": "cli/",
     "click": "cli/",
     "rich": "cli/",
-    "mcp": "mcp/",
-    "mcp_types": "mcp/",
-    "anyio": "mcp/",
-    "starlette": ("http/", "mcp/", "web/"),
+    "mcp": ("mcp/", "http/"),
+    "mcp_types": ("mcp/", "http/"),
+    "anyio": ("mcp/", "http/"),
+    "starlette": ("http/", "mcp/"),
     "uvicorn": "http/",
     "python_multipart": "http/",
     "prometheus_client": "observability/",
@@ -124,21 +94,19 @@ THIRD_PARTY = {
 
 WORLDLY = {"os", "time", "random", "datetime", "secrets", "socket", "subprocess", "pathlib.Path"}
 CALENDAR = {
-    *("parsing/mail.py", "parsing/charts.py"),
-    *("types/metadata.py", "types/timestamp.py"),
-    *("parsing/sheets/binary.py", "parsing/sheets/number_format.py"),
+    *("parsing/formats/mail.py", "parsing/formats/charts.py"),
+    *("types/metadata.py", "core/timestamp.py"),
+    *("parsing/formats/sheets/binary.py", "parsing/formats/sheets/number_format.py"),
 }
 """Pure files that read dates which others wrote."""
 PRESENT = {"now", "utcnow", "today"}
 """Ways to touch the outside, closed to the parts that are pure. A `PurePath` is only a name."""
 PURE = (
-    *("types/", "errors.py", "strict_json.py", "vectors.py", "protocols.py", "cancel.py"),
-    *("observer.py", "engine/"),
-    *(f"{part}/" for part in STAGES),
-    *(f"{part}.py" for part in LIBRARY),
+    *("errors.py", "observer.py", "protocols.py", "core/", "types/", "text/", "words/", "parsing/"),
+    *("sanitize/", "ingest/", "retrieval/", "answers/", "evaluation/", "maintenance/", "engine/"),
 )
-OUTSIDE = ("parsing/child_",)
-"""Below the pure parts, what starts the restricted subprocess."""
+OUTSIDE = ("core/clock.py", "core/disk.py", "parsing/sandbox/")
+"""Among the pure parts, the system's clock and files, and the restricted subprocess."""
 
 
 def modules() -> list[Path]:
@@ -149,13 +117,10 @@ def relative(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
-def part(name: str) -> str:
-    """Return the part that a module belongs to, by its path below the package."""
-    pieces = name.removesuffix(".py").split("/")
-    for length in (2, 1):
-        if "/".join(pieces[:length]) in ALLOWED:
-            return "/".join(pieces[:length])
-    return "truespan"
+def package_of(name: str) -> str:
+    """Return the package that a module belongs to, by its path below `truespan`."""
+    first = name.removesuffix(".py").split("/")[0]
+    return "truespan" if first in ("", "__init__") else first
 
 
 @cache
@@ -175,25 +140,35 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def own_parts(path: Path) -> set[str]:
-    """Return the parts of the package that a file imports."""
-    found = {
-        part("/".join(node.module.split(".")[1:]))
-        for node in import_statements(path)
-        if isinstance(node, ast.ImportFrom)
-        and node.module
-        and node.module.split(".")[0] == "truespan"
-        and not (node.module == "truespan" and node.names[0].name in ALLOWED)
+def own_packages(path: Path) -> set[str]:
+    """Return the other packages of Truespan that a file imports."""
+    found = set()
+    for node in import_statements(path):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif node.module == "truespan":
+            names = [f"truespan.{a.name}" if a.name in LEVELS else "truespan" for a in node.names]
+        else:
+            names = [node.module or ""]
+        found |= {name for name in names if name.split(".")[0] == "truespan"}
+    packages = {
+        package_of(name.removeprefix("truespan").strip(".").replace(".", "/")) for name in found
     }
-    return found - {part(relative(path))}
+    return packages - {package_of(relative(path))}
 
 
-def test_a_part_imports_only_what_lies_below_it() -> None:
-    wrong = {
-        relative(path): sorted(own_parts(path) - ALLOWED[part(relative(path))])
-        for path in modules()
-        if own_parts(path) - ALLOWED[part(relative(path))]
-    }
+def test_modules_at_the_root_are_few() -> None:
+    assert len(list(SOURCE.glob("*.py"))) <= 6
+
+
+def test_packages_import_lower_layers_only() -> None:
+    wrong = {}
+    for path in modules():
+        package = package_of(relative(path))
+        allowed = {name for name in LEVELS if LEVELS[name] < LEVELS[package]}
+        allowed &= CLOSED.get(package, allowed)
+        if upwards := own_packages(path) - allowed:
+            wrong[relative(path)] = sorted(upwards)
     assert wrong == {}
 
 

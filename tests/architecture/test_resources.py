@@ -17,7 +17,7 @@ HARMLESS = {
     "files/assets.py:copy_published": "a copy follows, which fails for the same reason",
     "files/backup.py:write": "a rename follows, which needs neither room nor a descriptor",
     "files/checks.py:_written_parts": "seeks in an open file; what is unknown is searched whole",
-    "files/disk.py:_lock": "the file is open already",
+    "core/disk.py:_lock": "the file is open already",
     "files/jail.py:_is_folder": "looks at a name, which needs no descriptor",
     "files/jail.py:_open_in_jail": "raised again, to where it is asked",
     "files/sources.py:_resolve": "looks at names, which needs no descriptor",
@@ -36,8 +36,8 @@ HARMLESS = {
     "index/server/transport.py:speaks_tls": "an error is told already; the unknown is no TLS",
     "jobs/queue.py:run": "waits and tries again, whatever it was",
     "mcp/stdio.py:_write": "writes to a pipe that is open",
-    "parsing/child_process.py:_address_space": "an estimate; 0 means unknown",
-    "parsing/ocr.py:_read_frames": "reads from memory; any error means that the image is broken",
+    "parsing/sandbox/process.py:_address_space": "an estimate; 0 means unknown",
+    "parsing/formats/ocr.py:_read_frames": "reads from memory; an error means a broken image",
 }
 """Where nothing is asked, and why that is right."""
 

@@ -33,12 +33,12 @@ import truespan
 from tests.promises import proves
 from tests.support.providers.bench import TickingClock, ring
 from tests.support.worlds import WordCounter, place
-from truespan.components import Components
+from truespan.engine.components import Components
 from truespan.http.app import ServerOptions, make_app
+from truespan.http.streamable import StreamableApp
 from truespan.mcp.caller import AnonymousAccess
-from truespan.mcp.streamable import StreamableApp
 from truespan.observability.metrics import MetricsObserver
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.providers.chat import ChatDialect
 from truespan.providers.embedder import EmbedderOptions
 from truespan.providers.google import GoogleEmbedder

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.promises import proves
-from truespan.store.session import SHARED_TABLES
-from truespan.store.sqlite import WORLD_TABLES
+from truespan.store.engines.session import SHARED_TABLES
+from truespan.store.engines.sqlite import WORLD_TABLES
 
 STORE = Path(__file__).parents[2] / "src" / "truespan" / "store"
 RUN = {"all", "one", "value", "execute", "execute_many", "stream", "in_each", "all_shared"}
@@ -33,11 +33,11 @@ IN_EVERY_WORLD = {
 
 def statements() -> Iterator[tuple[str, str]]:
     """Give every statement with its place, composed of the constants of its module."""
-    for path in sorted(STORE.glob("*.py")):
+    for path in sorted(STORE.rglob("*.py")):
         if path.name in NOT_OF_ONE_WORLD:
             continue
-        name = "truespan.store" if path.stem == "__init__" else f"truespan.store.{path.stem}"
-        known = vars(importlib.import_module(name))
+        name = ".".join(path.relative_to(STORE.parents[1]).with_suffix("").parts)
+        known = vars(importlib.import_module(name.removesuffix(".__init__")))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue

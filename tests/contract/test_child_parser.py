@@ -32,9 +32,9 @@ from truespan.errors import (
 )
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
-from truespan.parsing.child_parser import ChildFailed, ChildLink, ChildParser
-from truespan.parsing.child_process import Limits, Task, peak_memory
-from truespan.parsing.sentences import split_sentences
+from truespan.parsing.sandbox.client import ChildFailed, ChildLink, ChildParser
+from truespan.parsing.sandbox.process import Limits, Task, peak_memory
+from truespan.text.sentences import split_sentences
 from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence
 

@@ -17,8 +17,8 @@ from tests.contract.index_contract import (
     vector,
 )
 from tests.promises import proves
+from truespan.core.disk import FileLock
 from truespan.errors import IndexRefused
-from truespan.files.disk import FileLock
 from truespan.index.calls import Collection, Search
 from truespan.index.edge import channel
 from truespan.index.edge import shard as shard_files

@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
 from tests.promises import proves
+from truespan.core.disk import FileLock
 from truespan.errors import IndexRefused
-from truespan.files.disk import FileLock
 from truespan.index.calls import Collection, Search
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex, EdgeLink

@@ -11,8 +11,8 @@ import pytest
 from tests.contract.index_contract import new_scope, point
 from tests.support.crash_files import COLLECTION, WIDE, erase, killed_at
 from tests.support.leftover_search import traces
+from truespan.core.disk import require_space
 from truespan.errors import StorageFull
-from truespan.files.disk import require_space
 from truespan.index.edge.shard import Collections
 from truespan.index.filters import HasId, tenant
 from truespan.types.chunk import Point, Vector, unit_vector

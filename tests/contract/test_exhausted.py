@@ -20,6 +20,8 @@ from tests.promises import proves
 from tests.support.exhaustion import full_disk, no_descriptors
 from tests.support.index_process import SCOPE, end_process
 from tests.support.worlds import Place, place
+from truespan.core.clock import SystemProcesses
+from truespan.core.disk import require_descriptor
 from truespan.errors import (
     IndexRefused,
     InvalidSettings,
@@ -34,7 +36,6 @@ from truespan.errors import (
 )
 from truespan.files.assets import AssetFolder
 from truespan.files.checks import _search_file
-from truespan.files.disk import require_descriptor
 from truespan.files.golden import GoldenFolder
 from truespan.files.jail import list_folder, read_file
 from truespan.files.uploads import UploadFolder
@@ -42,10 +43,9 @@ from truespan.files.usage_key import UsageKey
 from truespan.http.app import report_bug
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.edge.process import log
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.settings import read_settings
-from truespan.store.sqlite import SqliteDatabase
-from truespan.system import SystemProcesses
+from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.types.ids import WorldId
 from truespan.types.source import Upload
 from truespan.types.text import Image
@@ -133,7 +133,7 @@ def test_a_database_that_cannot_be_opened_for_lack_of_descriptors_says_so(here: 
 
 def test_errors_of_a_database_server_say_which_resource_ran_out() -> None:
     pg = pytest.importorskip("psycopg.errors")
-    from truespan.store.postgres_server import map_errors
+    from truespan.store.engines.postgres_server import map_errors
 
     def failure(kind: type[Exception]) -> TruespanError | None:
         def work() -> None:

@@ -12,9 +12,9 @@ from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import HandClock, Place, place
 from truespan.errors import MigrationRefused
 from truespan.store import Store
-from truespan.store.postgres import Address, PostgresDatabase
-from truespan.store.sqlite import SqliteDatabase
-from truespan.store.transfer import (
+from truespan.store.engines.postgres import Address, PostgresDatabase
+from truespan.store.engines.sqlite import SqliteDatabase
+from truespan.store.transfer.copy import (
     NOT_COPIED,
     CopiedRows,
     NeutralRow,

@@ -22,6 +22,7 @@ from tests.contract.ollama_parts import (
 from tests.promises import proves
 from tests.support.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
 from tests.support.worlds import HandClock, Place, place, similarity, vector_of
+from truespan.engine.world import World
 from truespan.errors import (
     ModelUnavailable,
     ProfileMismatch,
@@ -36,7 +37,6 @@ from truespan.providers.embedder import PROBE
 from truespan.providers.ollama import RECHECK_SECONDS
 from truespan.providers.outbound import Bounds
 from truespan.wiring import open_library
-from truespan.world import World
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from tests.support.postgres import (
 )
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -33,20 +34,19 @@ from truespan.errors import (
     StoreUnsafe,
 )
 from truespan.jobs.schema import QUEUE_TABLES
-from truespan.store import postgres_server
-from truespan.store.migrations import load_migrations
-from truespan.store.postgres import Address, PostgresDatabase
-from truespan.store.postgres_server import (
+from truespan.store.engines import postgres_server
+from truespan.store.engines.postgres import Address, PostgresDatabase
+from truespan.store.engines.postgres_server import (
     known_schema,
     prepare_store,
     require_known_version,
     role_of,
 )
-from truespan.store.session import SHARED_TABLES
+from truespan.store.engines.session import SHARED_TABLES
+from truespan.store.migrations import load_migrations
 from truespan.types.document import RevisionRef
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
-from truespan.world import World
 
 
 @pytest.fixture
@@ -368,7 +368,7 @@ def test_tables_that_somebody_holds_are_waited_for_no_longer_than_is_set(
 def test_what_the_driver_says_of_addresses_reaches_nobody_who_did_not_ask() -> None:
     """It warns of connections that were lost, and names the host."""
     program = (
-        "import logging, truespan.store.postgres;"
+        "import logging, truespan.store.engines.postgres;"
         "logging.getLogger('psycopg.pool').warning('error connecting to db.example')"
     )
     told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -27,10 +27,10 @@ from truespan.errors import (
     StoreDamaged,
     TruespanError,
 )
-from truespan.store.chunks import _READ
-from truespan.store.postgres import _translate
-from truespan.store.postgres_server import map_errors
-from truespan.store.session import retry_on_conflict
+from truespan.store.engines.postgres import _translate
+from truespan.store.engines.postgres_server import map_errors
+from truespan.store.engines.session import retry_on_conflict
+from truespan.store.tables.chunks import _READ
 from truespan.types.scope import OWNER
 
 

@@ -15,12 +15,12 @@ from tests.contract.index_contract import COSINE, EAST, new_scope, point, vector
 from tests.promises import proves
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.qdrant_loopback import QdrantLoopback
+from truespan.core.clock import SystemClock
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
 from truespan.index.server import ServerOptions
 from truespan.index.server.failures import CollectionMissing, server_errors
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import Clock
-from truespan.system import SystemClock
 from truespan.types.ids import ChunkId, hash_text
 from truespan.types.scope import Scope
 from truespan.types.token import Secret

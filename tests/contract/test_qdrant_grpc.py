@@ -15,6 +15,7 @@ from tests.promises import proves
 from tests.support.certificates import make_certificate
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
+from truespan.core.clock import SystemClock
 from truespan.errors import (
     IndexKeyRefused,
     IndexRefused,
@@ -24,7 +25,6 @@ from truespan.errors import (
 )
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.system import SystemClock
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
 

@@ -21,9 +21,9 @@ from tests.contract.index_contract import (
 from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import HandClock
+from truespan.core.clock import SystemClock
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.system import SystemClock
 from truespan.types.chunk import numbers_of
 from truespan.types.token import Secret
 

@@ -15,11 +15,11 @@ from tests.contract.index_contract import leaning, new_scope, point
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.rows import each_row
+from truespan.core.clock import SystemClock
 from truespan.errors import IndexUnavailable, InvalidConfiguration
 from truespan.index.server import ServerOptions, server_targets
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import Clock
-from truespan.system import SystemClock
 from truespan.types.scope import Scope
 
 GONE = "http://127.0.0.1:9"

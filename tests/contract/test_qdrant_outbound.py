@@ -13,10 +13,10 @@ from tests.promises import proves
 from tests.support.certificates import make_certificate
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_loopback import QdrantLoopback
+from truespan.core.clock import SystemClock
 from truespan.errors import IndexRefused, InvalidConfiguration
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.system import SystemClock
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
 

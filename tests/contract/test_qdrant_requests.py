@@ -19,10 +19,10 @@ from tests.contract.index_contract import (
 from tests.promises import proves
 from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
+from truespan.core.clock import SystemClock
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.system import SystemClock
 from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
 from truespan.types.token import Secret

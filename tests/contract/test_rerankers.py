@@ -26,7 +26,7 @@ from tests.support.providers.clock import PassingClock
 from tests.support.providers.cooldowns import keyless_ring
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.providers.rerank import MODEL, PATHS, RerankServer, shared_words
-from truespan.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import (
     BatchTooLarge,
     Interrupted,

@@ -128,7 +128,7 @@ def test_free_space_below_the_reserve_refuses_writes_and_keeps_reading(tmp_path:
 def test_a_writer_that_waits_too_long_gets_a_retryable_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truespan.store import sqlite
+    from truespan.store.engines import sqlite
 
     monkeypatch.setattr(sqlite, "BUSY_MILLISECONDS", 1)
     here = place(tmp_path)

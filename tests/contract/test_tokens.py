@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tests.support.leftover_search import contents
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
+from truespan.engine.library import Library
 from truespan.errors import (
     InvalidSettings,
     NotAllowed,
@@ -26,9 +27,8 @@ from truespan.errors import (
     Unauthorized,
     WorldNotFound,
 )
-from truespan.library import Library
 from truespan.store.migrations import load_migrations
-from truespan.store.snapshot import FileSnapshots, prepare_snapshot
+from truespan.store.transfer.snapshot import FileSnapshots, prepare_snapshot
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import TokenSecret, TokenState

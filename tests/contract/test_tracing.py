@@ -17,8 +17,8 @@ from opentelemetry.trace import StatusCode, Tracer
 
 from tests.support.answer_worlds import Scripted, study
 from tests.support.observers import watched
+from truespan.engine.library import Library
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.library import Library
 from truespan.observability.tracing import TracingObserver
 from truespan.types.answer import Finished
 

@@ -16,9 +16,9 @@ import pytest
 from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
 from tests.support.worker_process import library
-from truespan.library import Library
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.types.job import JobState
-from truespan.world import World
 
 WORKERS, KILLS, WORLDS = 3, 8, 3
 DOCUMENTS = 42

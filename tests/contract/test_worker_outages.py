@@ -16,7 +16,7 @@ from tests.support.postgres import Database, another_server, begun_again, crashe
 from tests.support.worker_process import FEW, library
 from tests.support.worlds import WordEmbedder
 from tests.unit.test_workers import Works, submitted
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.types.job import JobState
 
 WAIT = 60.0

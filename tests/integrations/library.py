@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import ProviderUnavailable
-from truespan.world import World
 
 QUESTION = "who had the spare key"
 CITED = {

@@ -18,8 +18,8 @@ from truespan.cli import run
 from truespan.errors import TruespanError, error_types
 from truespan.mcp.server import call_tool
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
-from truespan.serialize import failure_of, record_data, status_of
 from truespan.types.bundle import ContextBundle
+from truespan.wire.serialize import failure_of, record_data, status_of
 
 PASSING = {"processing_time_ms", "record", "seen_at", "conversation"}
 
@@ -103,7 +103,7 @@ _LIBRARY: dict[str, Callable[[truespan.Library, dict[str, Any]], Any]] = {
 
 
 def _chunk(record: Any) -> Any:
-    from truespan.serialize import chunk_data
+    from truespan.wire.serialize import chunk_data
 
     return chunk_data(record)
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import uvicorn
 
+from truespan.engine.library import Library
 from truespan.http.app import ServerOptions, make_app
 from truespan.http.server import uvicorn_config
-from truespan.library import Library
 
 TIMEOUT = 60.0
 VOLATILE = ("date",)

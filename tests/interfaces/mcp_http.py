@@ -25,8 +25,8 @@ import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from tests.support.http_server import NO_TLS
 from truespan.errors import Unauthorized
+from truespan.http.mcp import McpApp
 from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
-from truespan.mcp.http import McpApp
 from truespan.types.scope import OWNER
 from truespan.types.token import Principal
 

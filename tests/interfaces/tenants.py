@@ -15,11 +15,11 @@ import msgspec
 from tests.interfaces.http_client import Client, Response
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.http.operation import Operation
 from truespan.http.routes import OPERATIONS
 from truespan.ingest.draft import Preparation
 from truespan.types.scope import UNLIMITED, WORLD_VERBS, Verb
-from truespan.world import World
 
 OWN, FOREIGN = "zvown", "qvstrange"
 """Canaries: each stands in every text, title, file name and figure of its world."""

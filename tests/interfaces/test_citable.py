@@ -24,8 +24,8 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.integrations import reading, retrieval, search
-from truespan.serialize import failure_of
 from truespan.types.bundle import Problem
+from truespan.wire.serialize import failure_of
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import truespan
 from tests.promises import proves
 from truespan.cli import run
 from truespan.errors import InternalError, NotFound, TruespanError, error_types
-from truespan.serialize import STATUS, status_of
+from truespan.wire.serialize import STATUS, status_of
 from truespan.wiring import open_library
 
 NIGHT = "The lamp in the saloon went out at a quarter past one. The constable rang the bell."
@@ -244,9 +244,13 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "pydantic", "rich", "ssl", "logging", "tomllib"),
         *("truespan.parsing", "truespan.ingest", "truespan.sanitize", "truespan.maintenance"),
-        *("truespan.retrieval.fused", "truespan.retrieval.pages", "truespan.store.transfer"),
+        *(
+            "truespan.retrieval.fused",
+            "truespan.retrieval.reading.pages",
+            "truespan.store.transfer.copy",
+        ),
         *("truespan.index.server", "truespan.files.backup", "truespan.cli.documents"),
-        *("truespan.retrieval.rerank", "truespan.retrieval.terms", "truespan.reader"),
+        *("truespan.retrieval.rerank", "truespan.words.terms", "truespan.engine.reader"),
         "truespan.answers",
         *("asyncio", "email", "http", "concurrent", "secrets", "base64", "urllib.request"),
     )
@@ -277,7 +281,14 @@ def test_ingesting_an_unchanged_folder_loads_no_model_and_starts_no_process(
     assert run(ingest) == 0
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "py3langid", "sentencex", "qdrant_edge"),
-        *("rich", "ssl", "asyncio", "truespan.generations", "truespan.doctor", "truespan.reader"),
+        *(
+            "rich",
+            "ssl",
+            "asyncio",
+            "truespan.engine.generations",
+            "truespan.engine.doctor",
+            "truespan.engine.reader",
+        ),
         *("truespan.evaluation", "truespan.retrieval.fused", "truespan.index.server"),
     )
     script = (

@@ -17,7 +17,7 @@ import truespan
 from tests.promises import proves
 from truespan.cli import run
 from truespan.cli.follow import ProgressLines
-from truespan.ingest.run import Progress
+from truespan.ingest.report import Progress
 
 NOTE = "# Keys\n\nThe spare key hangs on hook seven at the inn. Nobody is to touch it.\n"
 QUOTED = re.compile(r"'(truespan [^']*)'|`(truespan [^`]*)`")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.interfaces.http_client import serve_library
 from tests.support.worlds import WORDS, Place, place
-from truespan.serialize import chunk_data, document_data
+from truespan.wire.serialize import chunk_data, document_data
 
 TEXT = "The lamp went out at midnight. Nobody lit it again. The harbour was quiet."
 CHUNK = {"content", "startChar", "endChar", "space_id"}

@@ -18,10 +18,10 @@ from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
 from tests.support.providers.chat import KEY, OpenAiChatServer, openai_chat
 from tests.support.providers.loopback import Loopback
 from tests.support.worlds import place
+from truespan.engine.library import Library
 from truespan.errors import ProviderUnavailable
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
-from truespan.library import Library
 from truespan.protocols import ChatModels
 from truespan.types.scope import UNLIMITED, Verb
 

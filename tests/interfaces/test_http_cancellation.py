@@ -20,10 +20,10 @@ from tests.support.providers import Asked, Ollama
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.support.worlds import place
 from tests.unit.test_watch_metrics import number, samples
-from truespan.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.engine.library import Library
 from truespan.errors import Interrupted
 from truespan.http.app import Limits, ServerOptions
-from truespan.library import Library
 from truespan.observability.metrics import MetricsObserver
 from truespan.protocols import ChatModels
 from truespan.providers.outbound import Bounds

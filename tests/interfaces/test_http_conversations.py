@@ -14,8 +14,8 @@ from tests.interfaces.test_http_answers import events
 from tests.interfaces.test_http_cancellation import Silent
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, Study, study
+from truespan.engine.library import Library
 from truespan.errors import ProviderUnavailable
-from truespan.library import Library
 
 BASE = "/v1/worlds/world/conversations"
 OF_READER = "/v1/worlds/world/readers/ann/conversations"

@@ -13,9 +13,9 @@ import pytest
 from tests.interfaces.clients import settled
 from tests.interfaces.http_client import Client, serve_library
 from tests.support.worlds import Place, place
+from truespan.engine.evaluation import EvaluationProgress, EvaluationReport
 from truespan.evaluation.compare import compare, gate
 from truespan.evaluation.evaluate import Evaluation
-from truespan.world_evaluation import EvaluationProgress, EvaluationReport
 
 GOLDEN = """
 - id: key

@@ -17,9 +17,9 @@ from tests.interfaces.tenants import BOUNDARY, form
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.support.worlds import Place, place
+from truespan.engine.library import Library
 from truespan.http.app import THREADS, Limits, ServerOptions
 from truespan.http.auth import AuthPolicy
-from truespan.library import Library
 from truespan.protocols import ChatModels
 
 SEARCH, DOCUMENTS = "/v1/worlds/w/search", "/v1/worlds/w/documents"

@@ -12,8 +12,8 @@ from tests.promises import proves
 from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page
 from tests.support.worlds import place
+from truespan.engine.library import Library
 from truespan.http.app import ServerOptions
-from truespan.library import Library
 from truespan.providers.web import WebPages
 from truespan.types.job import JobState
 

@@ -13,11 +13,11 @@ from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
 from tests.support.worlds import place
 from tests.unit.test_watch_metrics import number, samples
+from truespan.engine.library import Library
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
-from truespan.library import Library
 from truespan.observability.metrics import MetricsObserver
-from truespan.serialize import status_of
 from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
+from truespan.wire.serialize import status_of
 
 CANARY = "zqinsidecanary"
 

@@ -17,10 +17,10 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.sample_books import canaries, canary, plain_book
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.routes import OPERATIONS
-from truespan.world import World
 
 LENGTH, READ = 120, 40
 CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)

@@ -19,8 +19,8 @@ from tests.promises import proves
 from tests.support.leftover_search import contents
 from tests.support.sample_books import plain_book
 from tests.support.worlds import Place, place
+from truespan.engine.library import Library
 from truespan.errors import StoreBusy
-from truespan.library import Library
 from truespan.types.scope import UNLIMITED, Verb
 from truespan.types.token import KEPT_SECONDS
 

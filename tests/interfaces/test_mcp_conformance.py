@@ -27,12 +27,12 @@ from starlette.routing import Route
 
 from tests.interfaces.mcp_http import running
 from tests.promises import proves
-from truespan.arguments import Arguments, NoArguments
 from truespan.errors import BlankQuery
 from truespan.mcp.prompts import Prompt
 from truespan.mcp.server import make_server
 from truespan.mcp.tools import READER_ROLE, BookList, Role, Tool
 from truespan.types.telemetry import Stage
+from truespan.wire.arguments import Arguments, NoArguments
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / ".venv" / "npm" / "node_modules" / ".bin"

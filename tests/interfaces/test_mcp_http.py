@@ -37,9 +37,9 @@ from tests.interfaces.mcp_http import (
 )
 from tests.promises import proves
 from tests.support.http_server import NO_TLS
+from truespan.engine.reader import Reader
 from truespan.mcp.caller import AnonymousAccess
 from truespan.mcp.resources import DOCUMENT, SENTENCES
-from truespan.reader import Reader
 from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"

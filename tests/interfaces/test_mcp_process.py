@@ -197,7 +197,8 @@ def test_a_library_is_opened_for_a_reader_without_what_the_first_call_needs(libr
     script = (
         "import sys; from pathlib import Path; from truespan.mcp.stdio import open_narrowed; "
         f"opened, caller = open_narrowed(Path({str(library)!r}), 'w', ' ann '); opened.close(); "
-        "print(caller.reader, *{'truespan.reader', 'truespan.answering', 'numpy'} & {*sys.modules})"
+        "lazy = {'truespan.engine.reader', 'truespan.engine.answering', 'numpy'}; "
+        "print(caller.reader, *lazy & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("ann\n", "")

@@ -10,10 +10,10 @@ import pytest
 from tests.interfaces.mcp_clients import BOOK
 from tests.promises import proves
 from tests.support.worlds import place
+from truespan.engine.reader import Reader
 from truespan.errors import CallerError
 from truespan.mcp import resources
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
-from truespan.reader import Reader
 
 READER, WORLD = READER_ROLE.resources, OWNER_ROLE.resources
 

@@ -20,14 +20,14 @@ from tests.promises import proves
 from tests.support.worlds import Place as Here
 from tests.support.worlds import place
 from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
-from truespan.mcp.caller import AnonymousAccess
-from truespan.mcp.streamable import (
+from truespan.http.streamable import (
     MAX_SESSIONS_PER_CALLER,
     TARGET,
     StreamableApp,
     Target,
     select_target,
 )
+from truespan.mcp.caller import AnonymousAccess
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import Principal
 
@@ -366,7 +366,7 @@ def test_what_the_gate_before_it_admits_is_not_refused_for_its_host_or_origin(
 
 def test_neither_the_command_line_nor_the_mount_loads_the_protocol() -> None:
     script = (
-        "import sys, truespan.cli, truespan.mcp.http; "
+        "import sys, truespan.cli, truespan.http.mcp; "
         "sys.exit(str({'mcp', 'mcp_types', 'pydantic', 'starlette'} & set(sys.modules)))"
     )
 

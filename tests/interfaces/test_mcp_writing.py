@@ -28,6 +28,7 @@ from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page
 from tests.support.worlds import Place, place
 from truespan.cli import run
+from truespan.http.streamable import select_target
 from truespan.mcp.caller import (
     NOTHING_WRITTEN,
     AnonymousAccess,
@@ -36,7 +37,6 @@ from truespan.mcp.caller import (
     narrow_caller,
 )
 from truespan.mcp.server import call_tool
-from truespan.mcp.streamable import select_target
 from truespan.mcp.tools import ROLES, role_for
 from truespan.providers.web import WebPages
 from truespan.types.ids import WorldId

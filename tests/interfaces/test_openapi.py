@@ -39,10 +39,10 @@ from truespan.http.operation import (
 from truespan.http.replies import PROBLEM
 from truespan.http.routes import OPERATIONS, ROUTES
 from truespan.http.schemas import NewWorld, PageQuery, WorldEntry
-from truespan.serialize import status_of
 from truespan.types.decision import AnswerMode
 from truespan.types.document import DocumentSort, DocumentStatus
 from truespan.types.request import Defaults
+from truespan.wire.serialize import status_of
 
 EVERY = (*OPERATIONS, document_operation(OPERATIONS))
 

@@ -34,8 +34,8 @@ from truespan.errors import TruespanError
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.routes import OPERATIONS
-from truespan.serialize import to_json
 from truespan.types.request import Mode
+from truespan.wire.serialize import to_json
 
 VOLATILE_MEMBERS = {
     "processing_time_ms": "how long the request took",

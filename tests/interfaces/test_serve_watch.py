@@ -11,12 +11,12 @@ from tests.interfaces.http_client import Client, serve_library, until
 from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.cli import run
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, SourceMissing
 from truespan.files.watch import FolderWatcher
 from truespan.http.app import ServerOptions
 from truespan.http.server import watch_folders
 from truespan.parsing import supported
-from truespan.world import World
 
 NIGHT = "The lamp went out at midnight."
 

@@ -14,10 +14,10 @@ from tests.interfaces.test_cli import NIGHT, Terminal, terminal
 from tests.promises import proves
 from tests.support.worlds import place
 from truespan.answers.decide import replay_json
+from truespan.core.timestamp import format_time, parse_time
 from truespan.http.openapi import make_document
 from truespan.http.routes import OPERATIONS
 from truespan.maintenance.delete import digest_of
-from truespan.types.timestamp import format_time, parse_time
 
 __all__ = ["terminal"]
 

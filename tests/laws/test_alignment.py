@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.promises import proves
-from truespan.store.alignment import LEAST_PROOF, MOST_BETWEEN, Alignment
+from truespan.text.alignment import LEAST_PROOF, MOST_BETWEEN, Alignment
 
 
 def spelled(letter: str) -> str:

@@ -16,12 +16,12 @@ from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
 from truespan.answers.decide import replay_json
 from truespan.answers.quotes import check_quotes, fold
+from truespan.engine.world import World
 from truespan.errors import InvalidConfiguration
-from truespan.serialize import to_json
 from truespan.types.decision import AnswerMode
 from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 REPLIES = ["It hung there [1].", "", "NO_CONTEXT", " \n", "“Passage 3.” [2, 7]", "no_context."]
 QUERIES = ["keys", "who held it", "who held it now", "Who held the spare key to the hut?"]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.retrieval.word_scores import word_scores
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
-from truespan.world import World
 
 LEXICON = ("lamp", "lamps", "harbour", "night", "key", "keys", "oar", "die", "Haus", "Häuser")
 STEMS = {

@@ -25,7 +25,7 @@ from tests.promises import proves
 from truespan.errors import InvalidConfiguration
 from truespan.ingest.canonical import assemble
 from truespan.ingest.draft import make_chunks
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import Block, BlockKind, Span
 

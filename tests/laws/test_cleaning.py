@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.laws.texts import often
 from tests.promises import proves
 from truespan.ingest.canonical import assemble
-from truespan.parsing.clean import clean
+from truespan.text.clean import clean
 from truespan.types.text import Block, BlockKind, Place
 
 ZWNJ, ZWJ = "\u200c", "\u200d"

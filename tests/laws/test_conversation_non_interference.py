@@ -27,14 +27,14 @@ from tests.support.providers import Asked, Reaction
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.support.reading_worlds import common, stored
 from tests.support.worlds import WordEmbedder
-from truespan.conversation import Conversation
+from truespan.engine.conversations import Conversation
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import ConversationNotFound
-from truespan.library import Library
-from truespan.serialize import to_json
-from truespan.store.alignment import Alignment
+from truespan.text.alignment import Alignment
 from truespan.types.answer import Answer
 from truespan.types.conversation import ConversationRules
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 TURNS = 10
 NAMES = ("Anna", "Bertil", "Carla", "Dorian", "Edda", "Falk")
@@ -235,9 +235,10 @@ def test_the_law_notices_each_guard_that_is_missing(
     if guard == "position":
         # Turns of any position are visible.
         monkeypatch.setattr(
-            "truespan.store.conversations._VISIBLE", "t.world_id = :world AND t.asked_at >= :oldest"
+            "truespan.store.tables.conversations._VISIBLE",
+            "t.world_id = :world AND t.asked_at >= :oldest",
         )
-        monkeypatch.setattr("truespan.conversation._Seen.is_visible_in", keep(True))
+        monkeypatch.setattr("truespan.engine.conversations._Seen.is_visible_in", keep(True))
     elif guard == "history":
         # The model gets what was said further on, although nobody sees it.
         find = Conversation._find_book
@@ -255,9 +256,9 @@ def test_the_law_notices_each_guard_that_is_missing(
 
         monkeypatch.setattr(Conversation, "_find_book", further)
         monkeypatch.setattr(Conversation, "_look", looking)
-        monkeypatch.setattr("truespan.conversation._Seen.is_visible_in", keep(True))
+        monkeypatch.setattr("truespan.engine.conversations._Seen.is_visible_in", keep(True))
     elif guard == "rewrite":
-        monkeypatch.setattr("truespan.conversation.is_accepted", keep(True))
+        monkeypatch.setattr("truespan.engine.conversations.is_accepted", keep(True))
     else:
         # Turns move as positions do: to the last sentence that both revisions have.
         monkeypatch.setattr(Alignment, "move_all", Alignment.move)

@@ -13,10 +13,10 @@ from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
 from tests.support.sample_books import book
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
 from truespan.retrieval import fused
-from truespan.serialize import to_json
 from truespan.types.scope import Scope
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the")
 

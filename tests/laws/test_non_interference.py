@@ -28,15 +28,15 @@ from tests.support.reading_worlds import (
 )
 from tests.support.sample_books import FORMS, book, plain_book
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.ingest.language import detect_language
-from truespan.library import Library
-from truespan.reader import Reader
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.retrieval import fused
-from truespan.serialize import to_json
+from truespan.text.language import detect_language
 from truespan.types.document import RevisionRef
 from truespan.types.request import DEFAULT_LANGUAGE, Mode
 from truespan.types.scope import Scope
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night", 20))
 

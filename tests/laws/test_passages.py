@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.laws.texts import often
 from tests.promises import proves
-from truespan.retrieval import pages
-from truespan.retrieval.pages import find_passage
+from truespan.retrieval.reading import pages
+from truespan.retrieval.reading.pages import find_passage
 
 GROUPS = ('"“”„‟«»″', "'‘’‚‛′`", "-‐‑‒–—―−")
 PATTERNS = {char: f"[{re.escape(group)}]" for group in GROUPS for char in group}

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
-from truespan.parsing.headings import LARGEST_ROMAN, format_roman, parse_roman
-from truespan.parsing.pdf.hyphens import Spelling, join_lines
-from truespan.parsing.pdf.lines import Line, sort_lines
-from truespan.parsing.pdf.paragraphs import join_paragraphs, place_lines
-from truespan.parsing.pdf.running_heads import remove_running_heads
-from truespan.parsing.text import recognise
+from truespan.parsing.formats.pdf.hyphens import Spelling, join_lines
+from truespan.parsing.formats.pdf.lines import Line, sort_lines
+from truespan.parsing.formats.pdf.paragraphs import join_paragraphs, place_lines
+from truespan.parsing.formats.pdf.running_heads import remove_running_heads
+from truespan.parsing.formats.text import recognise
+from truespan.text.headings import LARGEST_ROMAN, format_roman, parse_roman
 
 MARKS = st.text("-\u2010\u2013_=*.·#| ivxlcdmIVXLCDM0123456789", min_size=1, max_size=8)
 TEXTS = (MARKS | st.text(min_size=1, max_size=12)).filter(lambda text: bool(text.strip()))

@@ -25,7 +25,7 @@ from tests.laws.texts import (
     workbooks,
 )
 from truespan.ingest.canonical import assemble
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, WINDOW, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence, Span
 

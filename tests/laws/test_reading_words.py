@@ -19,18 +19,20 @@ from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, cut_from_scratch, frozen, stored
 from tests.support.sample_books import plain_book
 from tests.support.worlds import MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import StorageFull
-from truespan.reader import Reader
-from truespan.retrieval import fused, reading, reading_fused
-from truespan.serialize import to_json
+from truespan.retrieval import fused
+from truespan.retrieval.reading import book as reading
+from truespan.retrieval.reading import fused as reading_fused
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import ChunkRecord, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import Distance
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope
-from truespan.vectors import similarities_of, similarity_of
-from truespan.world import World
+from truespan.types.vectors import similarities_of, similarity_of
+from truespan.wire.serialize import to_json
 
 QUERIES = ("who lit the lamp?", "zq00009x of the harbour", "the clock, the clock", "absent")
 FUSED = (Mode.AUTO, Mode.WORDS)

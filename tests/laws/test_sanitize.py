@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.rows import each_row
-from truespan.parsing.clean import clean
 from truespan.sanitize.findings import Mode, Style, apply_edits, move_offsets
 from truespan.sanitize.profile import parse_profile
 from truespan.sanitize.sanitizer import UNSETTLED, Sanitizer, find
+from truespan.text.clean import clean
 
 PROFILE = parse_profile(
     """

@@ -13,7 +13,7 @@ from tests.laws.texts import (
 )
 from tests.promises import proves
 from truespan.ingest.canonical import assemble
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import Block, BlockKind, Span
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.laws.texts import ANYTHING, PROSE, document, often, sometimes
 from tests.support.sample_texts import story
 from truespan.ingest.canonical import assemble
-from truespan.parsing import sentences
-from truespan.parsing.sentences import split_sentences
+from truespan.text import sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.text import Block, BlockKind, CanonicalText
 
 SEGMENT: Callable[[str, str], list[str]] = sentencex.segment  # pyright: ignore[reportAttributeAccessIssue]

@@ -12,7 +12,7 @@ from tests.laws.texts import LIMITS, PROFILES, Document, documents, often, somet
 from tests.promises import proves
 from tests.support.rows import each_row
 from truespan.ingest.canonical import assemble
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import Block, BlockKind, Span
 

@@ -38,17 +38,17 @@ from tests.support.reading_worlds import (
 )
 from tests.support.sample_books import FORMS, book
 from tests.support.worlds import HandClock, Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
 from truespan.ingest.draft import make_chunks, measure_sentences
 from truespan.protocols import TokenCounter
 from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
-from truespan.retrieval.tail import TailMaker
+from truespan.retrieval.reading.tail import TailMaker
 from truespan.types.document import Draft, RevisionRef
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentKind
 from truespan.types.text import TokenMap
-from truespan.world import World
 
 _NUMBERS = count(1)
 

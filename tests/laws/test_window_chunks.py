@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.laws.texts import LIMITS, Document, documents, measure, often, raw, window_profiles
 from tests.promises import proves
 from truespan.ingest.chunking import find_tables, quick_windows, windows
-from truespan.parsing.clean import clean
+from truespan.text.clean import clean
 from truespan.types.profile import WINDOW, ChunkingProfile, OverlapMode
 from truespan.types.text import TokenMap
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tests.laws.examples import examples
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
-from truespan.parsing.clean import clean
-from truespan.parsing.sentences import split_sentences
+from truespan.text.clean import clean
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import (
     Block,

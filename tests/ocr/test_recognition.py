@@ -12,7 +12,7 @@ import pytest
 from tests.support.pdf_maker import Page, column, make_pdf
 from truespan.errors import SourceBroken, SourceEmpty, SourceTooLarge
 from truespan.parsing import load
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.source import ParseOptions
 from truespan.types.text import Loaded
 

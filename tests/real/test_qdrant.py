@@ -15,11 +15,11 @@ from tools.compare_indexes import agree
 from tests.contract.index_contract import leaning, new_scope, point
 from tests.real.conftest import address
 from tests.support.worlds import WordCounter, WordEmbedder
+from truespan.core.clock import SystemClock
+from truespan.engine.library import Library
 from truespan.errors import IndexKeyRefused, IndexNotOwned, IndexUnavailable
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.library import Library
-from truespan.system import SystemClock
 from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.token import Secret
 from truespan.wiring import open_library

@@ -18,15 +18,15 @@ from tests.support.crash_process import library
 from tests.support.forked_process import ForkedProcess, forked
 from tests.support.leftover_search import rare_text, traces
 from tests.support.worlds import WordCounter, WordEmbedder, query
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import JobNotResumable, ProviderRefused
 from truespan.files.checks import find_leftovers
 from truespan.ingest.pipeline import IngestRequest
-from truespan.library import Library
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.types.source import Upload
 from truespan.wiring import open_library
-from truespan.world import World
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
 """The first ones, in which an upload becomes a job, and some of those that every job has."""

@@ -21,13 +21,13 @@ from tests.support.backups import FIGURES, filled, images, opened, retire, told
 from tests.support.crash_files import killed_at
 from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import HandClock
+from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidSettings, StoreBusy, StoreOutdated
 from truespan.files.backup import BackupWriter, write_archive
-from truespan.library import Library
 from truespan.store import Store
-from truespan.store.postgres import Address, PostgresDatabase
-from truespan.store.snapshot import ServerSnapshots
-from truespan.store.transfer import NeutralRow, StoreRows, Table
+from truespan.store.engines.postgres import Address, PostgresDatabase
+from truespan.store.transfer.copy import NeutralRow, StoreRows, Table
+from truespan.store.transfer.snapshot import ServerSnapshots
 from truespan.types.maintenance import Member
 from truespan.wiring.storage import restore_library
 

@@ -15,11 +15,11 @@ from tests.support.reading_worlds import frozen
 from tests.support.rows import each_row
 from tests.support.sheet_maker import rows, sheet, xlsx
 from tests.support.worlds import Place, place, query
+from truespan.engine.world import World
 from truespan.integrations import search as citable_search
 from truespan.mcp.passages import passages_of_search, render_passages
 from truespan.types.request import Mode
 from truespan.types.text import SentencePlace, is_exact
-from truespan.world import World
 
 TOPICS = (
     "apples (score 0.900000)",

@@ -32,8 +32,8 @@ from tests.support.epub_maker import page as epub_page
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.reading_worlds import Stop, Stopped, common, stored
 from tests.support.worlds import Place, place
+from truespan.engine.library import Library
 from truespan.ingest.draft import Preparation
-from truespan.library import Library
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.source import ParseOptions

@@ -12,8 +12,8 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, place
-from truespan.store.session import BRIEF_WAIT
-from truespan.store.sqlite import SqliteDatabase
+from truespan.store.engines.session import BRIEF_WAIT
+from truespan.store.engines.sqlite import SqliteDatabase
 
 TEXT = "The lamp went out at midnight. Nobody lit it again. The harbour was quiet."
 

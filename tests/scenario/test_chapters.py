@@ -12,12 +12,12 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, WordCounter, place
+from truespan.engine.world import World
 from truespan.maintenance.doctor.examine import compare_chunk, point_digest
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.bundle import BundleStatus, RetrievedChunk
 from truespan.types.chunk import NO_VECTOR, numbers_of
 from truespan.types.ids import hash_text
-from truespan.world import World
 
 CHAPTERS = {
     "Holidays": "The lamp rule gives thirty days. Ask the office first.",

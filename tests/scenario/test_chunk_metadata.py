@@ -9,9 +9,9 @@ import pytest
 from tests.promises import proves
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.ingest.draft import Preparation, dedupe_hash
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
-from truespan.world import World
 
 ONCE = ChunkingProfile("once", Strategy.SENTENCES, size=1, overlap=0, dedupe=True)
 EVERY = ChunkingProfile("every", Strategy.SENTENCES, size=1, overlap=0)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, PassageNotFound
-from truespan.serialize import to_json
 from truespan.types.text import Block
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 NAMES = ("PETER BREAKS THROUGH", "THE SHADOW", "COME AWAY", "HOOK OR ME THIS TIME", "THE END")
 CHAPTERS = [f"Chapter {number} {name}" for number, name in enumerate(NAMES, 1)]

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, Study, study, told
 from tests.support.worlds import WordEmbedder
-from truespan.conversation import Conversation
+from truespan.engine.conversations import Conversation
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     ConversationNotFound,
     ConversationsOff,
@@ -24,12 +26,10 @@ from truespan.errors import (
     StoreDamaged,
     TruespanError,
 )
-from truespan.library import Library
 from truespan.maintenance.delete import digest_of
 from truespan.types.answer import Message
 from truespan.types.conversation import ConversationRules
 from truespan.types.decision import RewrittenBy
-from truespan.world import World
 
 FIRST = "Who lost a leg to the whale of Nantucket?"
 AHAB = "Captain Ahab lost a leg to the whale of Nantucket. He left the harbour in winter."

@@ -11,13 +11,13 @@ from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.rows import each_row
 from tests.support.worlds import Place, place, query
+from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot
 from truespan.types.job import DocumentState
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
 from truespan.types.request import Mode
 from truespan.types.source import Copies
-from truespan.world import World
 
 LAMP = "The lamp hangs in the tower above the harbour, and the keeper lights it at dusk."
 OIL = "The oil for the lamp stands in the cellar of the inn, behind the third barrel."

@@ -11,12 +11,12 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Study, scored, study
 from tests.support.worlds import WordEmbedder, other_profile, place
 from truespan.answers.decide import replay_record
+from truespan.engine.world import World
 from truespan.errors import StoreDamaged
-from truespan.serialize import to_json
 from truespan.types import profile
 from truespan.types.profile import Calibration, CalibrationOrigin
 from truespan.types.request import Defaults
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 MEASURED = Calibration(
     calibrated_floor=0.5,

@@ -12,10 +12,10 @@ from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
 from tests.support.worlds import query, vector_of
-from truespan.library import Library
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, hash_text
-from truespan.world import World
 
 MOST_STEPS = 40
 

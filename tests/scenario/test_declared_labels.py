@@ -12,10 +12,10 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import DocumentNotFound, InvalidSettings, StoreDamaged
 from truespan.types.document import Document
 from truespan.types.metadata import read_metadata
-from truespan.world import World
 
 TEXT = "The lamp burns in the hut."
 URL = "https://wiki.example/lamp"

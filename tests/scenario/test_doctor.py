@@ -16,13 +16,13 @@ from tests.support.crash_process import library
 from tests.support.index_process import wait_for_end
 from tests.support.sample_texts import assert_settled, story
 from tests.support.worlds import MemoryIndex, Place, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexRefused
-from truespan.library import Library
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import IndexedPoint, Point, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
-from truespan.world import World
 
 
 def flipped(vector: Vector, bit: int) -> Vector:

@@ -13,8 +13,8 @@ from tests.promises import proves
 from tests.support.damage import KINDS
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, PreparedPlace, place
+from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding, Plan
-from truespan.world import World
 
 FILES = {"a__txt": story(60), "b__txt": story(40, "garden"), "c__txt": "The lamp was out."}
 QUERIES = ("harbour by night", "the garden", "lamp")

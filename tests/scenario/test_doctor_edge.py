@@ -18,13 +18,13 @@ from tests.support.damage import NAN, SHORT, flipped, packed
 from tests.support.forked_process import forked
 from tests.support.sample_texts import story
 from tests.support.worlds import other_profile, query
-from truespan.library import Library
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding, plan_to_json
 from truespan.types.chunk import ChunkKind, IndexedPoint, Point
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import Generation, Scope
-from truespan.world import World
 
 MOST_STEPS = 60
 

@@ -11,6 +11,7 @@ from tests.interfaces.http_client import until
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import (
     DocumentNotFound,
     InvalidSettings,
@@ -23,7 +24,6 @@ from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import DocumentSort, DocumentStatus
 from truespan.types.scope import Authority, Verb
 from truespan.types.source import Upload
-from truespan.world import World
 
 TEXT = " ".join(f"Lamp {number} of the quay burned until the morning came." for number in range(60))
 

@@ -19,15 +19,15 @@ from tests.support.crash_process import library
 from tests.support.forked_process import forked
 from tests.support.leftover_search import contents, rare_text, traces
 from tests.support.worlds import query
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
 from truespan.files.checks import find_leftovers
 from truespan.ingest.draft import Preparation
-from truespan.library import Library
 from truespan.maintenance.delete import digest_of
-from truespan.store import sqlite
+from truespan.store.engines import sqlite
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
-from truespan.world import World
 
 MOST_STEPS = 60
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, NotAllowed
 from truespan.types.facet import Facet, Facets
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
-from truespan.world import World
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "a.txt": {

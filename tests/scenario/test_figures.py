@@ -12,15 +12,15 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import AssetsTaken, ImageNotFound, StoreDamaged
 from truespan.ingest.draft import Preparation
-from truespan.reader import Reader
-from truespan.serialize import to_json
 from truespan.types.chunk import ChunkKind, FigureFlags
 from truespan.types.document import assets_token
 from truespan.types.ids import hash_text
 from truespan.types.request import Mode
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 GIF = b"GIF89a" + bytes(range(32))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support import docx_maker
 from tests.support.worlds import Place, WordEmbedder, other_profile, place, sqlite_store
+from truespan.engine.world import World
 from truespan.errors import (
     GenerationNotFound,
     GoldenInvalid,
@@ -29,7 +30,6 @@ from truespan.types.bundle import Passage
 from truespan.types.chunk import ChunkKind, FigureFlags, Vector
 from truespan.types.ids import hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING
-from truespan.world import World
 
 FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
@@ -22,7 +23,6 @@ from truespan.errors import (
 )
 from truespan.types.profile import SENTENCES
 from truespan.types.scope import Authority, Verb
-from truespan.world import World
 
 FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
 TOWER = "The tower burned in winter. Ash fell on the market. The bell was never found. " * 12

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.answer_worlds import Study, study
 from tests.support.worlds import WordEmbedder
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
 from truespan.errors import ConversationNotFound
-from truespan.library import Library
-from truespan.reader import Reader
-from truespan.serialize import to_json
 from truespan.types.conversation import ConversationRules
+from truespan.wire.serialize import to_json
 
 BOOK = [f"On night {number} somebody lit lamp {number}." for number in range(8)]
 

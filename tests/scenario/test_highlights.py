@@ -9,10 +9,10 @@ import pytest
 from tests.interfaces.http_client import serve_library
 from tests.promises import proves
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.types.request import Mode
 from truespan.types.trust import Match
-from truespan.world import World
 
 BOOK = """# The Lamp
 

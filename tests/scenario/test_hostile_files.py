@@ -13,7 +13,7 @@ import pytest
 from tests.promises import proves
 from tests.support.hostile import HOSTILE, Trap
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.source import ParseOptions
 from truespan.types.text import Loaded
 

@@ -10,8 +10,8 @@ import pytest
 from tests.promises import proves
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import WordCounter, WordEmbedder
+from truespan.engine.library import Library
 from truespan.errors import IndexNotOwned
-from truespan.library import Library
 from truespan.maintenance.doctor.plan import Action, Finding
 from truespan.wiring import open_library
 

@@ -16,8 +16,8 @@ from tests.contract.index_contract import EAST, leaning, point, vector
 from tests.interfaces.http_client import until
 from tests.promises import proves
 from tests.support.index_process import SCOPE, end_process, opened, process_of
+from truespan.core.disk import FileLock
 from truespan.errors import IndexRefused, IndexUnavailable
-from truespan.files.disk import FileLock
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.edge.messages import VERSION, Hello, encode

@@ -11,18 +11,18 @@ from tests.promises import proves
 from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import MemoryIndex, WordCounter, WordEmbedder, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexKeyRefused, IndexUnavailable
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.server import OLDEST
-from truespan.library import Library
 from truespan.maintenance.delete import digest_of
 from truespan.maintenance.doctor.plan import Finding, Plan
 from truespan.types.bundle import BundleStatus, Notice
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import Scope
 from truespan.wiring import open_library
-from truespan.world import World
 
 BOOK = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
 APPROXIMATE = "approximate_search"

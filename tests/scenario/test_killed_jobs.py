@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.promises import proves
 from tests.support.worlds import place
-from truespan.components import MOST_CRASHES
+from truespan.engine.components import MOST_CRASHES
 from truespan.types.job import JobState
 
 RUN = """

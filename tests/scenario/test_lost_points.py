@@ -13,6 +13,9 @@ from tests.promises import proves
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import MemoryIndex, Place, place
+from truespan.core.clock import SystemClock
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import IndexIncomplete, IndexUnavailable, TruespanError
 from truespan.evaluation.evaluate import Evaluation
 from truespan.evaluation.golden import Expected, GoldenQuery
@@ -21,14 +24,11 @@ from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
 from truespan.maintenance.repair import restore_points
 from truespan.protocols import VectorIndex
-from truespan.reader import Reader
-from truespan.serialize import to_json
-from truespan.system import SystemClock
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.types.chunk import PointPlace
 from truespan.types.document import DocumentKind
 from truespan.types.scope import Scope
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 OTTER = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
 LEDGER = "Numbers fill the ledger. The clerk adds them twice. Ink dries slowly in the cold office."

@@ -13,11 +13,11 @@ from tests.interfaces.http_client import until
 from tests.promises import proves
 from tests.support.worlds import Place, place
 from tests.unit.test_members import zip_of
+from truespan.engine.world import World
 from truespan.errors import Cancelled, SourceMissing, SourceOutside
 from truespan.types.job import JobState
 from truespan.types.metadata import read_metadata
 from truespan.types.source import Upload
-from truespan.world import World
 
 FILES = {
     "guide.md": "# Guide\n\nThe lamp burns in the hut.",

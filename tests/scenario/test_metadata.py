@@ -9,9 +9,9 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import StoreDamaged
-from truespan.ingest.run import Progress
-from truespan.world import World
+from truespan.ingest.report import Progress
 
 PAGE = """<html lang="en-GB"><head><title>The harbour book</title>
 <meta name="author" content="Ada Lind"><meta name="keywords" content="boats, tides">

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, StoreDamaged
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.index.filters import AnyOf, Field, conditions
@@ -19,7 +20,6 @@ from truespan.types.bundle import BundleStatus
 from truespan.types.metadata import read_conditions
 from truespan.types.request import Filters
 from truespan.types.scope import UNLIMITED, Scope
-from truespan.world import World
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "handbook/vpn.txt": {

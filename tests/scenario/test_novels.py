@@ -10,9 +10,9 @@ import pytest
 from tests.promises import proves
 from tests.support.novels import PROSE, make_text
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.types.request import Defaults
-from truespan.world import World
 
 CHAPTERS = ["CHAPTER I", "CHAPTER II", "CHAPTER III"]
 NOVEL = make_text(["PART I", *CHAPTERS, "PART II", *CHAPTERS, "EPILOGUE"])

@@ -17,10 +17,10 @@ import pytest
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.sample_texts import story
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, StorageFull
 from truespan.index.edge import channel
-from truespan.library import Library
-from truespan.world import World
 
 MEBIBYTE = 1 << 20
 

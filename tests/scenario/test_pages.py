@@ -15,11 +15,11 @@ from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, li
 from tests.support.reading_worlds import stored
 from tests.support.sample_books import FORMS, book
 from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
 from truespan.errors import ImageNotFound
-from truespan.library import Library
-from truespan.reader import Reader
-from truespan.serialize import to_json
 from truespan.types.chunk import FigureFlags
+from truespan.wire.serialize import to_json
 
 WITHOUT_CHUNKS = FigureFlags(extract_images=True, placeholders=True)
 FLAGS = pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from tests.promises import proves
 from tests.support.answer_worlds import Scripted
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
-from truespan.library import Library
 from truespan.protocols import ChatModels
 from truespan.types.answer import AnswerRules
 from truespan.types.decision import DecisionSettings
 from truespan.types.ids import hash_text
-from truespan.world import World
 
 BOOK = """\
 # One: The quay

@@ -10,6 +10,9 @@ import pytest
 from tests.promises import proves
 from tests.support.reading_worlds import stored
 from tests.support.worlds import Place, WordEmbedder, place
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
@@ -21,10 +24,7 @@ from truespan.errors import (
     ProviderUnavailable,
     WorldNotFound,
 )
-from truespan.library import Library
-from truespan.reader import Reader
 from truespan.types.scope import OWNER
-from truespan.world import World
 
 BOOK = """# The Lamp
 

@@ -15,7 +15,7 @@ from tests.scenario.test_crashes import (
 )
 from tests.support.crash_process import STORE_URL, library
 from tests.support.postgres import fresh_database
-from truespan.library import Library
+from truespan.engine.library import Library
 
 __all__ = [
     "test_a_deletion_killed_at_any_step_never_brings_the_document_back",

@@ -8,10 +8,10 @@ from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.sample_books import canary, plain_book
 from tests.support.worlds import Place, place
-from truespan.reader import Reader
-from truespan.serialize import to_json
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.types.request import Mode
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 LENGTH, READ = 60, 24
 SIDS = (-1, 0, 11, READ, READ + 1, LENGTH - 2)

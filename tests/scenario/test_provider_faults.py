@@ -26,9 +26,9 @@ from tests.promises import proves
 from tests.support.providers.bench import KEY, SPEAKERS, Bench, Speaker
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.worlds import MemoryIndex, Place, similarity, vector_of
+from truespan.engine.world import World
 from truespan.errors import TruespanError
 from truespan.ingest.embed import ATTEMPTS, CANARY
-from truespan.world import World
 
 SECRET = "butlersecret"
 MARK = "marked"

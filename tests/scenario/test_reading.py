@@ -22,14 +22,14 @@ from tests.support.worlds import (
     similarity,
     vector_of,
 )
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
 from truespan.index.filters import AnyOf, AtMost, Field, conditions
-from truespan.reader import Reader
-from truespan.serialize import to_json
 from truespan.types.bundle import BundleStatus
 from truespan.types.ids import hash_text
 from truespan.types.scope import Scope
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 QUERY = "the lamp by the harbour"
 

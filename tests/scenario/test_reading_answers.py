@@ -15,13 +15,13 @@ from tests.support.answer_worlds import LONG, QUESTION, Echo, Scripted, Study, s
 from tests.support.reading_worlds import CHUNKINGS, Stored, Trial
 from tests.support.sample_books import canaries
 from tests.support.worlds import WordEmbedder
+from truespan.engine.library import Library
 from truespan.errors import DocumentNotFound, NotAllowed
-from truespan.library import Library
 from truespan.protocols import ChatModels
-from truespan.serialize import to_json
 from truespan.types.answer import Answer, AnswerRules
 from truespan.types.decision import DecisionSettings
 from truespan.types.scope import OWNER
+from truespan.wire.serialize import to_json
 
 EASY = DecisionSettings(
     threshold_low=0.0,

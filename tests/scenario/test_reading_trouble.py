@@ -13,12 +13,12 @@ from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import canary, plain_book
 from tests.support.sample_texts import once
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
-from truespan.reader import Reader
 from truespan.retrieval.snapshot import ATTEMPTS
-from truespan.serialize import to_json
 from truespan.types.bundle import BundleStatus, ContextBundle
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 QUERY = "the lamp by the harbour"
 

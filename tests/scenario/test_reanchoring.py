@@ -13,9 +13,9 @@ from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, common, stopped_at, stored
 from tests.support.worlds import Place, place
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
-from truespan.reader import Reader
-from truespan.world import World
 
 
 def shelf(folder: Path, text: str) -> tuple[Place, World]:

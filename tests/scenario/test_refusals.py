@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study
 from tests.support.worlds import WordEmbedder
-from truespan.serialize import to_json
 from truespan.types.answer import Answer
+from truespan.wire.serialize import to_json
 
 
 def near(answer: Answer) -> list[tuple[str, float, str]]:

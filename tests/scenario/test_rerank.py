@@ -31,20 +31,20 @@ from tests.support.worlds import (
     other_profile,
     place,
 )
-from truespan.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import Interrupted, InvalidSettings, ProviderUnavailable
-from truespan.library import Library
 from truespan.protocols import Reranker
 from truespan.providers.rerank import HttpReranker, find_server
 from truespan.retrieval.rerank import RerankOptions
-from truespan.serialize import to_json
 from truespan.types.answer import AnswerRules
 from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot
 from truespan.types.decision import DecisionSettings
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 SCORES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 

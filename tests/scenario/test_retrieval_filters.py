@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.index.filters import AnyOf, Equals, Field, conditions
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.types.scope import UNLIMITED, Scope
-from truespan.world import World
 
 ONE = (
     "# Lamps\n\n## One\n\nThe lamp is red.\n\n### Above\n\nThe lamp is high.\n\n"

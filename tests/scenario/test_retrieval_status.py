@@ -11,6 +11,7 @@ import pytest
 from tests.promises import proves
 from tests.support.sample_texts import once
 from tests.support.worlds import Lying, MemoryIndex, Place, place
+from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     IndexUnavailable,
@@ -24,7 +25,6 @@ from truespan.retrieval.pack import status_of
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.world import World
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."

@@ -21,10 +21,10 @@ from tests.support.worlds import (
     other_profile,
     place,
 )
+from truespan.engine.world import World
 from truespan.types.bundle import BundleStatus, ContextBundle, RetrievedChunk
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.world import World
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
-from truespan.doctor import check_generation
+from truespan.engine.doctor import check_generation
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
-from truespan.library import Library
-from truespan.world import World
 
 MOST_STEPS = 40
 ROTATIONS = 12

@@ -10,10 +10,10 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place, query
+from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.sanitizer import Sanitizer
-from truespan.world import World
 
 SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
 TEXT = (

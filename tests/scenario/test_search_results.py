@@ -12,11 +12,11 @@ from msgspec.structs import fields, replace
 
 from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of
-from truespan.serialize import to_json
+from truespan.engine.world import World
 from truespan.types.bundle import Passage, SearchResult
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 BOTH_DEFAULTS = True
 HARBOUR = "The harbour light burned all night. The harbour master slept."

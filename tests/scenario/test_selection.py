@@ -12,9 +12,9 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import WordEmbedder, other_profile, place, similarity, vector_of
-from truespan.serialize import to_json
+from truespan.engine.world import World
 from truespan.types.bundle import BundleStatus, Located
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."

@@ -13,10 +13,10 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, scored, study
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import DocumentAmbiguous, DocumentNotFound
-from truespan.serialize import to_json
 from truespan.types.bundle import RetrievedChunk
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 NORTH = "The harbour of the north has a red lamp. The key lies under the mat."
 SOUTH = "The harbour of the south has a green lamp. The key hangs on the wall."

@@ -14,13 +14,13 @@ from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import FORMS, book, canaries, canary, first_seen, plain_book
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.reader import Reader
-from truespan.serialize import to_json
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 LENGTH = in_test_or_prove(72, 120)
 

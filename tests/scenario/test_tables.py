@@ -9,7 +9,7 @@ import pytest
 from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import Place, WordCounter, place
-from truespan.world import World
+from truespan.engine.world import World
 
 HEADER = "Meal | Limit | Remark"
 ROWS = [

@@ -9,13 +9,13 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, place, vector_of
+from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Action, Finding
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import Point
 from truespan.types.ids import ChunkId, TextHash, hash_text
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.world import World
 
 BOTH_DEFAULTS = True
 TEXTS = {

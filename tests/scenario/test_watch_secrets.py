@@ -18,13 +18,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.promises import proves
 from tests.support.answer_worlds import ScoreEmbedder, Scripted, scored, study
 from tests.support.worlds import other_profile
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused, ProviderUnavailable
-from truespan.library import Library
 from truespan.observability.logs import LogObserver, write_logs
 from truespan.observability.metrics import MetricsObserver
 from truespan.observability.tracing import TracingObserver
 from truespan.observer import Observer, combine_observers
-from truespan.world import World
 
 QUERY = "zqqueryx who held the key to the hut"
 TEXT = scored(0.9, "The zqtextx keeper held it.")

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
-from truespan.library import Library
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.protocols import ChatModels
 from truespan.types.answer import (
     Answer,
@@ -25,7 +26,6 @@ from truespan.types.answer import (
     Started,
 )
 from truespan.types.chunk import Vector
-from truespan.world import World
 
 QUESTION = "Who held the spare key to the hut?"
 """Eight words, so that it is no short query."""

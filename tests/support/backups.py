@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from tests.scenario.test_figures import REPORT
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import STORES, WordCounter, WordEmbedder
-from truespan.library import Library
-from truespan.serialize import to_json
+from truespan.engine.library import Library
 from truespan.types.source import DocumentArguments
+from truespan.wire.serialize import to_json
 from truespan.wiring import open_library
 
 STORY = " ".join(f"Sentence {count} tells of the lamp by night." for count in range(60))

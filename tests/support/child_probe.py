@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from truespan.errors import SourceBroken
-from truespan.parsing import child_process as process
+from truespan.parsing.sandbox import process
 from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, CanonicalText, Loaded
 

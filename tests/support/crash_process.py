@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.worlds import DirectParser, HandClock, WordCounter, WordEmbedder, sqlite_store
-from truespan.components import Components
+from truespan.core.clock import SystemProcesses
+from truespan.engine.components import Components
+from truespan.engine.library import Library
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
-from truespan.library import Library
 from truespan.maintenance.doctor.plan import plan_from_json
 from truespan.parsing import supported
-from truespan.system import SystemProcesses
 from truespan.types.source import Upload
 
 DURABLE = {
@@ -77,7 +77,7 @@ def _store(folder: Path, clock: HandClock) -> Any:
     if not (folder / STORE_URL).exists():
         return sqlite_store(folder / "store.db", clock)
     from truespan.store import Store
-    from truespan.store.postgres import Address, PostgresDatabase
+    from truespan.store.engines.postgres import Address, PostgresDatabase
     from truespan.types.token import Secret
 
     return Store(PostgresDatabase(Address(Secret((folder / STORE_URL).read_text()))), clock)

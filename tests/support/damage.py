@@ -12,11 +12,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.support.worlds import Place, other_profile, vector_of
+from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import OWNER, Generation, Scope
-from truespan.world import World
 
 
 @dataclass(frozen=True, slots=True)

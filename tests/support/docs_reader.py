@@ -26,7 +26,7 @@ import pytest
 
 from tests.support.docs_server import Behind, curl
 from truespan.cli import run
-from truespan.files.disk import FileLock
+from truespan.core.disk import FileLock
 from truespan.index.edge import channel
 from truespan.wiring import open_library
 

@@ -116,7 +116,7 @@ def main() -> None:
     """Wait for programs to start; whoever comes back from waiting is a fork, and runs its own."""
     for name in MODULES:
         import_module(name)
-    from truespan.ingest.language import detect_language
+    from truespan.text.language import detect_language
 
     detect_language("The lamp of the harbour burned.")
     if wanted := _wait_for_programs(socket.socket(fileno=int(sys.argv[1]))):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.contract.index_contract import leaning, new_scope, point
-from truespan.files.disk import FileLock
+from truespan.core.disk import FileLock
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex
 

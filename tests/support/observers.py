@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.support.worlds import Place, place
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.observer import Observer
 from truespan.types.telemetry import CounterName, Request, Stage
 

@@ -24,9 +24,9 @@ from psycopg import sql
 from truespan.jobs.schema import prepare_queue
 from truespan.protocols import Clock
 from truespan.store import Store
-from truespan.store.postgres import Address, PostgresDatabase
-from truespan.store.postgres_server import admit_only, prepare_store
-from truespan.store.session import SHARED_TABLES
+from truespan.store.engines.postgres import Address, PostgresDatabase
+from truespan.store.engines.postgres_server import admit_only, prepare_store
+from truespan.store.engines.session import SHARED_TABLES
 from truespan.types.token import Secret
 
 OWNER_ROLE, APPLICATION = "library_owner", "library_app"

@@ -8,7 +8,7 @@ from tests.laws.texts import Document
 from tests.support.file_pairs import NAME
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.text import contents_start
 
 

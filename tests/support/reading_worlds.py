@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from tests.support.crash_process import Countdown, Mortal
 from tests.support.sample_books import FORMS, Writer, canaries, joined
 from tests.support.worlds import Place, WordCounter, WordEmbedder, other_profile, place
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.draft import make_chunks
-from truespan.library import Library
 from truespan.protocols import TokenCounter
-from truespan.reader import Reader
-from truespan.serialize import to_json
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import NewChunk
 from truespan.types.document import RevisionRef
@@ -36,7 +36,7 @@ from truespan.types.reading import TailChunk
 from truespan.types.request import MAX_CONTEXT_TOKENS, Defaults, Mode
 from truespan.types.text import CanonicalText, Sentence
 from truespan.types.text import Place as Label
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 CHUNKINGS = tuple(STANDARD_CHUNKING)
 

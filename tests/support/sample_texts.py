@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.support.worlds import Place
-from truespan.world import World
+from truespan.engine.world import World
 
 
 def story(sentences: int, word: str = "harbour") -> str:

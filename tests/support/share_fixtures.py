@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 from tests.unit.test_workers import Works
-from truespan.library import Library
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.types.job import Job
 from truespan.types.scope import Scope
-from truespan.world import World
 
 SHARES, PER_SHARE = 4, 2
 """A job is cut into fewer shares than usual: more would take longer and show no more."""

@@ -12,19 +12,19 @@ from pathlib import Path
 
 from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
 from truespan.cli.serve import stop_on_signals
-from truespan.components import Components
+from truespan.core.clock import SystemClock, SystemProcesses
+from truespan.engine.components import Components
+from truespan.engine.library import Library
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
 from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
-from truespan.library import Library
 from truespan.parsing import supported
 from truespan.protocols import EmbeddingLimits, VectorIndex
 from truespan.store import Store
-from truespan.store.postgres import Address, PostgresDatabase
-from truespan.system import SystemClock, SystemProcesses
+from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.types.chunk import Vector
 from truespan.types.token import Secret
 

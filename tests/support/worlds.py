@@ -17,16 +17,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from truespan.components import Components, OtherEmbedder
+from truespan.core.clock import SystemProcesses
+from truespan.engine.components import Components, OtherEmbedder
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
-from truespan.library import Library
 from truespan.parsing import load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
-from truespan.parsing.sentences import split_sentences
 from truespan.protocols import (
     EmbeddingLimits,
     FolderWatcher,
@@ -35,9 +36,9 @@ from truespan.protocols import (
     VectorIndex,
 )
 from truespan.store import Store
-from truespan.store.seal import seal_world
-from truespan.store.sqlite import SqliteDatabase
-from truespan.system import SystemProcesses
+from truespan.store.engines.sqlite import SqliteDatabase
+from truespan.store.integrity.seal import seal_world
+from truespan.text.sentences import split_sentences
 from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import FileFate, Ownership
@@ -47,7 +48,6 @@ from truespan.types.scope import OWNER, Authority, Scope, admits
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
 from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap, fold_names
 from truespan.types.trust import Hit
-from truespan.world import World
 
 WORDS = EmbeddingProfile(
     provider="test",

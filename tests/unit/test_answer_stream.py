@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study, told
 from tests.support.worlds import MemoryIndex
+from truespan.engine.library import Library
 from truespan.errors import (
     BlankQuery,
     InvalidSettings,
@@ -20,7 +21,6 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.ingest.draft import Preparation
-from truespan.library import Library
 from truespan.types.answer import Piece, Started
 from truespan.types.chunk import FigureFlags
 from truespan.types.scope import OWNER, Verb

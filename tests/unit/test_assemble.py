@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.rows import each_row
 from truespan.ingest.canonical import assemble
-from truespan.parsing.clean import clean
+from truespan.text.clean import clean
 from truespan.types.chunk import figure_id_of, marker
 from truespan.types.text import (
     Block,

@@ -12,6 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.worlds import Place, WordEmbedder, place
+from truespan.engine import worker
+from truespan.engine.ingestion import IngestJobs
+from truespan.engine.jobs import Jobs
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     Interrupted,
     InvalidSettings,
@@ -24,16 +29,11 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.ingestion import IngestJobs
-from truespan.jobs import worker
 from truespan.jobs.thread import JobThread
-from truespan.jobs.world_jobs import Jobs
-from truespan.library import Library
 from truespan.types.ids import WorldId
 from truespan.types.job import MOST_CRASHES, Job, JobState
 from truespan.types.scope import Authority, Verb
 from truespan.types.source import IngestOptions, Upload
-from truespan.world import World
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
 WAIT = 30.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.promises import proves
-from truespan.ingest.boilerplate import is_boilerplate
+from truespan.text.boilerplate import is_boilerplate
 
 LICENCE = [
     "The Project Gutenberg eBook of The Quay\n\nTitle: The Quay\n\nAuthor: Ann Other",

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.worlds import place
+from truespan.core.clock import SystemProcesses
 from truespan.ingest.plan import DocumentOutcome
-from truespan.system import SystemProcesses
 from truespan.types.job import JobState
 
 TEXT = "The lamp burned in the night. It went out."

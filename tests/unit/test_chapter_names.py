@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.promises import proves
 from truespan.errors import InvalidSettings
-from truespan.retrieval.chapters import Chapter, find_chapter, list_chapters
+from truespan.retrieval.reading.chapters import Chapter, find_chapter, list_chapters
 from truespan.types.document import OutlineEntry
 
 FERRY = (

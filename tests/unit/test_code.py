@@ -11,9 +11,9 @@ from tests.support.rows import each_row
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.parsing import load
-from truespan.parsing.code.languages import LANGUAGES
 from truespan.parsing.detect import Format, format_of, supported
-from truespan.parsing.sentences import split_sentences
+from truespan.parsing.formats.code.languages import LANGUAGES
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW
 from truespan.types.text import BlockKind, TokenMap
 

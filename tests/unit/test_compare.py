@@ -23,8 +23,8 @@ from truespan.evaluation.compare import (
 from truespan.evaluation.evaluate import Evaluation, Found, evaluate
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.evaluation.tables import comparison_table
-from truespan.serialize import to_json
 from truespan.types.request import Filters
+from truespan.wire.serialize import to_json
 
 FAILS = -1
 

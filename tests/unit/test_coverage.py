@@ -9,10 +9,10 @@ import numpy
 import pytest
 
 from tests.promises import proves
-from truespan.retrieval.bm25 import WordMatches, rarity_of
-from truespan.retrieval.coverage import WordRarity, measure_rarity
-from truespan.retrieval.terms import terms
-from truespan.retrieval.word_query import parse_query
+from truespan.words.bm25 import WordMatches, rarity_of
+from truespan.words.coverage import WordRarity, measure_rarity
+from truespan.words.query import parse_query
+from truespan.words.terms import terms
 
 TEXTS = [
     "The keeper lit the lamp at dusk.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from truespan.files.disk import create_file, create_once
+from truespan.core.disk import create_file, create_once
 
 
 def test_file_whose_content_is_not_completed_is_removed(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import WORDS, MemoryIndex, Place, WordEmbedder, place
+from truespan.engine.library import Library
 from truespan.errors import InvalidSettings, StoreDamaged, WorldNotFound
-from truespan.library import Library
 from truespan.types.answer import AnswerRules
 from truespan.types.profile import Calibration
 from truespan.types.request import Defaults, Mode, mode_in_force

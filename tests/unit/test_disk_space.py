@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
+from truespan.core.disk import require_space
 from truespan.errors import StorageFull
-from truespan.files.disk import require_space
 
 EXABYTE = 1 << 60
 

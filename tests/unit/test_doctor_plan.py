@@ -18,14 +18,14 @@ from tests.support.damage import (
 from tests.support.rows import each_row
 from tests.support.sample_texts import story
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.doctor import Doctor
+from truespan.engine.doctor import Doctor
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, ProviderUnavailable
 from truespan.maintenance.doctor.examine import Examiner
 from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
 from truespan.types.chunk import Holdings, Vector
 from truespan.types.ids import TextHash
 from truespan.types.scope import OWNER, Authority, Scope, Verb
-from truespan.world import World
 
 UUID = "0a1b2c3d-0000-5000-8000-000000000000"
 MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]
@@ -197,8 +197,8 @@ def second_generation(here: Place, world: World) -> Scope:
     scope = here.scope(world)
     generation = here.store.add_generation(scope, other_profile(revision="2"), None)
     own = replace(scope, generation=generation)
+    from truespan.engine.ingestion import IngestJobs
     from truespan.ingest.indexing import Indexer
-    from truespan.ingestion import IngestJobs
 
     deps = replace(
         IngestJobs(world.access.components, own).deps,

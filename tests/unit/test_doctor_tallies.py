@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete
 from truespan.maintenance.doctor.plan import Action, Finding, plan_from_json, plan_to_json
-from truespan.world import World
 
 TALLIES = "SELECT * FROM tallies ORDER BY 1, 2"
 

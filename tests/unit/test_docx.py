@@ -16,7 +16,7 @@ from tests.support.docx_maker import (
     style,
 )
 from truespan.parsing import load
-from truespan.parsing.docx import load_docx
+from truespan.parsing.formats.docx import load_docx
 from truespan.types.text import BlockKind, Loaded
 
 

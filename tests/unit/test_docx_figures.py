@@ -25,7 +25,7 @@ from tests.support.docx_maker import (
     text_box,
     vml_picture,
 )
-from truespan.parsing.docx import load_docx
+from truespan.parsing.formats.docx import load_docx
 from truespan.types.text import Block, BlockKind, Figure, Image, Loaded, PictureCounts, PlacedFigure
 
 IMAGES = [("i1", "image", "media/one.png"), ("i2", "image", "media/two.JPG")]

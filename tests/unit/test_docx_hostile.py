@@ -39,7 +39,7 @@ from truespan.errors import (
     SourceUnsupported,
 )
 from truespan.parsing import load as load_any
-from truespan.parsing.docx import load_docx
+from truespan.parsing.formats.docx import load_docx
 from truespan.types.text import Loaded
 
 EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "%s">]><x>&a;</x>'

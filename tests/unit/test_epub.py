@@ -11,7 +11,7 @@ from tests.promises import proves
 from tests.support.epub_maker import Book, Line, nav_page, page
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
 from truespan.parsing import load
-from truespan.parsing.epub import load_epub
+from truespan.parsing.formats.epub import load_epub
 from truespan.types.text import (
     BlockKind,
     Figure,

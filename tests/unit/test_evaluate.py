@@ -25,7 +25,7 @@ from truespan.evaluation.evaluate import (
 )
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.evaluation.tables import evaluation_table
-from truespan.serialize import to_json
+from truespan.wire.serialize import to_json
 
 SECRET = "the body of a document"
 

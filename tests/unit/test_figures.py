@@ -11,7 +11,7 @@ from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.draft import Preparation, make_chunks, make_draft
 from truespan.ingest.figures import describe_figures, figure_chunks
-from truespan.parsing.sentences import split_sentences
+from truespan.text.sentences import split_sentences
 from truespan.types.chunk import (
     ChunkKind,
     FigureFlags,

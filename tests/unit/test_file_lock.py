@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from truespan.files.disk import FileLock
+from truespan.core.disk import FileLock
 
 HOLDER = """
 import sys

@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.answer_worlds import QUESTION, study
+from truespan.engine.library import Library
 from truespan.errors import StorageFull
 from truespan.files.usage_key import UsageKey
-from truespan.library import Library
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
 

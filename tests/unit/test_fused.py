@@ -13,18 +13,18 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.retrieval import fused as fused_search
 from truespan.retrieval.fetch import Fetched
 from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.stages import rank
-from truespan.serialize import to_json
 from truespan.types.bundle import SearchResult, WhyNot
 from truespan.types.chunk import Vector
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.world import World
+from truespan.wire.serialize import to_json
 
 TALES = {
     "a__txt": "The lamp of the harbour was lit by night.",

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.worlds import MemoryIndex, Place, place
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import ChunkId
 from truespan.types.job import Job, JobState
 from truespan.types.scope import Scope
 from truespan.types.source import Upload
-from truespan.world import World
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
 NEWER = STORY.replace("harbour", "mountain")

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from truespan.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.core.fields import FieldError
 from truespan.errors import GoldenInvalid, Interrupted, InvalidSettings
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.golden import (
@@ -26,7 +27,6 @@ from truespan.evaluation.golden import (
     parse_golden,
     question_digest,
 )
-from truespan.types.fields import FieldError
 from truespan.types.metadata import Condition, read_conditions
 from truespan.types.request import Filters
 

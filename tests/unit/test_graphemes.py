@@ -6,8 +6,8 @@ from itertools import accumulate
 
 from tests.laws.texts import document
 from tests.promises import proves
+from truespan.core.graphemes import LONGEST, cut_before, shorten
 from truespan.types.answer import preview
-from truespan.types.graphemes import LONGEST, cut_before, shorten
 from truespan.types.profile import ChunkingProfile, Strategy
 
 CLUSTERS = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from truespan.errors import SourceRefused
 from truespan.parsing import load
-from truespan.parsing.html import load_html
+from truespan.parsing.formats.html import load_html
 from truespan.types.text import Block, BlockKind, Loaded, Properties
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from truespan.parsing.html import load_html
+from truespan.parsing.formats.html import load_html
 from truespan.types.text import BlockKind
 
 

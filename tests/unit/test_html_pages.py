@@ -6,7 +6,7 @@ import codecs
 import pytest
 
 from truespan.errors import SourceNotText
-from truespan.parsing.html import load_html
+from truespan.parsing.formats.html import load_html
 from truespan.types.text import (
     Block,
     BlockKind,

@@ -9,14 +9,14 @@ import pytest
 
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
 from tests.support.worlds import Place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import ImageNotFound, InvalidSettings, NotAllowed, StoreDamaged
 from truespan.files.assets import AssetFolder
-from truespan.library import Library
 from truespan.types.chunk import FigureFlags
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
 from truespan.types.text import Image
-from truespan.world import World
 
 HERE, THERE = WorldId("00000000-0000-4000-8000-000000000001"), WorldId("other")
 

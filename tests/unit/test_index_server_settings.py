@@ -52,7 +52,7 @@ def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path
     code = (
         "import sys, truespan.wiring.storage as one;"
         "from truespan.settings import read_settings; from pathlib import Path;"
-        "from truespan.system import SystemClock;"
+        "from truespan.core.clock import SystemClock;"
         "from truespan.index.server.index import QdrantServerIndex;"
         f"options = one.server_options(Path('.'), read_settings(Path('.'), {URL!r}));"
         "QdrantServerIndex(options, SystemClock());"

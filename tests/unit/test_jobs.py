@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.worlds import Place, WordEmbedder, place
+from truespan.engine.world import World
 from truespan.errors import (
     Cancelled,
     Interrupted,
@@ -19,9 +20,8 @@ from truespan.errors import (
     ProviderRefused,
     SourceMissing,
 )
-from truespan.ingest.run import Progress
+from truespan.ingest.report import Progress
 from truespan.types.job import DocumentState, JobState, Phase
-from truespan.world import World
 
 STORY = "The harbour was quiet. A light moved on the water. Nobody had seen the boat come in."
 
@@ -201,8 +201,8 @@ def test_a_number_that_another_process_has_now_is_not_taken_for_the_old_one(here
 def test_only_the_last_lines_and_jobs_are_kept(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truespan.store.jobs.KEPT_JOBS", 3)
-    monkeypatch.setattr("truespan.store.jobs.KEPT_LINES", 4)
+    monkeypatch.setattr("truespan.store.tables.jobs.KEPT_JOBS", 3)
+    monkeypatch.setattr("truespan.store.tables.jobs.KEPT_LINES", 4)
     world = new_world(here)
     empty = [here.write(f"empty-{number}.txt", " ") for number in range(9)]
     for _ in range(5):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from truespan.ingest.language import (
+from truespan.text.language import (
     SAMPLE,
     _classifier,
     detect_language,

@@ -16,7 +16,7 @@ from truespan.errors import (
     SourceUnsupported,
 )
 from truespan.parsing import load
-from truespan.parsing.mail import MAX_ATTACHMENTS, MAX_MESSAGES
+from truespan.parsing.formats.mail import MAX_ATTACHMENTS, MAX_MESSAGES
 from truespan.parsing.members import list_members, read_members
 from truespan.types.metadata import check_metadata
 from truespan.types.source import DocumentOptions, Member, ParseOptions, Refusal

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.sample_texts import assert_settled, story
 from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, ManifestInvalid, SourceMissing
 from truespan.files.sources import FileSources
 from truespan.ingest.plan import DocumentOutcome
-from truespan.library import Library
 from truespan.parsing import supported
 from truespan.types.document import Document
 from truespan.types.source import Source
-from truespan.world import World
 
 WRITES = {"stage", "keep_vectors", "mark_embedded", "activate", "purge", "tombstone", "begin_job"}
 

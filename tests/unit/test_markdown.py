@@ -3,7 +3,7 @@
 import pytest
 
 from truespan.parsing import load
-from truespan.parsing.markdown import load_markdown
+from truespan.parsing.formats.markdown import load_markdown
 from truespan.types.text import Block, BlockKind, Loaded
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from truespan.types.fields import FieldError
+from truespan.core.fields import FieldError
 from truespan.types.metadata import (
     MOST_CONDITIONS,
     MOST_VALUES,

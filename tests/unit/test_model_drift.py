@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.worlds import WORDS, HandClock, Place, WordEmbedder, place, vector_of
+from truespan.engine.world import World
 from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
@@ -18,7 +19,6 @@ from truespan.retrieval.query_vector import TTL_SECONDS
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.types.profile import EmbeddingProfile
-from truespan.world import World
 
 TEXT = "The harbour was quiet. A light moved on the water."
 

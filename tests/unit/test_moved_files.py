@@ -11,10 +11,10 @@ import pytest
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.types.chunk import FigureFlags
 from truespan.types.document import Document
-from truespan.world import World
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.promises import proves
 from tests.support.hostile.docx import nested
 from truespan.errors import SourceUnsafe
 from truespan.parsing import load
-from truespan.parsing.html.inline import Inline
+from truespan.parsing.formats.html.inline import Inline
 
 
 def lines_of(name: str, content: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.novels import CHAPTER_NAMES, PROSE, STORY, make_text
 from truespan.parsing import load
-from truespan.parsing.novel import Likeness, judge
+from truespan.text.novel import Likeness, judge
 
 RULES = "Every member pays the fee in the month that follows the vote. " * 12
 STEPS = "Press the button marked OK and wait until the lamp is green. " * 30

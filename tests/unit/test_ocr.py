@@ -12,9 +12,9 @@ from truespan.errors import InvalidConfiguration, SourceScanned, SourceUnsupport
 from truespan.ingest.draft import Preparation
 from truespan.parsing import Traits, can_recognise, load, supported, traits_of
 from truespan.parsing.detect import Format, format_of
-from truespan.parsing.ocr import Recognised, describe, to_lines
-from truespan.parsing.pdf import is_garbled
-from truespan.parsing.pdf.paragraphs import join_paragraphs, place_lines
+from truespan.parsing.formats.ocr import Recognised, describe, to_lines
+from truespan.parsing.formats.pdf import is_garbled
+from truespan.parsing.formats.pdf.paragraphs import join_paragraphs, place_lines
 from truespan.types.source import DocumentOptions, ParseOptions
 from truespan.types.text import PageStart, is_unit, name_pages
 

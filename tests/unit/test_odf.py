@@ -34,7 +34,7 @@ from truespan.errors import (
     SourceUnsupported,
 )
 from truespan.parsing import load
-from truespan.parsing.odf import load_odf
+from truespan.parsing.formats.odf import load_odf
 from truespan.types.text import BlockKind, Loaded, PageStart
 
 

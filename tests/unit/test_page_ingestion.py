@@ -14,6 +14,7 @@ from tests.support.providers.bench import TickingClock
 from tests.support.sample_texts import story
 from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, ManifestInvalid, SourceTooLarge, SourceUnsupported
 from truespan.ingest.pipeline import (
     find_sources,
@@ -21,11 +22,10 @@ from truespan.ingest.pipeline import (
     share_from_json,
     share_to_json,
 )
-from truespan.ingest.run import RunLog
+from truespan.ingest.report import RunLog
 from truespan.providers.web import WebPages
 from truespan.types.job import JobState
 from truespan.types.source import IngestOptions
-from truespan.world import World
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ import pytest
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.reading_worlds import Stopped, stopped_at, stored
 from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     DocumentNotFound,
     InvalidSettings,
@@ -18,10 +20,8 @@ from truespan.errors import (
     PositionNotFound,
     StoreDamaged,
 )
-from truespan.library import Library
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
-from truespan.world import World
 
 TEXT = (
     "# The Ferry\n\n## One\n\nIt left. It was four.\n\n## Two\n\nA man came. He asked. He went.\n"

@@ -9,13 +9,13 @@ import pytest
 
 from tests.support.sheet_maker import rows, sheet, xlsx
 from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.files.sources import FileSources
 from truespan.ingest.draft import Preparation
 from truespan.ingest.pipeline import IngestRequest
 from truespan.parsing import supported
 from truespan.types.source import DocumentOptions, IngestOptions
-from truespan.world import World
 
 BOOK = xlsx(
     {"Open": sheet(rows([["City"], ["Oslo"]])), "Closed": sheet(rows([["Wage"], ["900"]]))},

@@ -12,8 +12,8 @@ from truespan.errors import (
     SourceTooLarge,
 )
 from truespan.parsing import load
-from truespan.parsing.pdf import parse_authors, parse_date
-from truespan.parsing.pdf.hyphens import Spelling, join_lines
+from truespan.parsing.formats.pdf import parse_authors, parse_date
+from truespan.parsing.formats.pdf.hyphens import Spelling, join_lines
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 FULL = [
@@ -541,7 +541,7 @@ def test_pages_without_text_are_told():
 
 
 def test_a_line_is_not_higher_because_more_of_its_words_go_below_it() -> None:
-    from truespan.parsing.pdf.lines import _join_words, _Word
+    from truespan.parsing.formats.pdf.lines import _join_words, _Word
 
     def height(*words: float) -> float:
         boxes = (

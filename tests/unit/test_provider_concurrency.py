@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from tests.promises import proves
-from truespan.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import Interrupted
 from truespan.providers.concurrency import RequestSlots, sending_query, slots_for
 

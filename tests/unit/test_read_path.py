@@ -17,7 +17,7 @@ from tests.laws.test_budget import CANDIDATES
 from tests.support.worlds import MemoryIndex, Place, place
 from truespan.retrieval.pack import Packer, pack
 from truespan.retrieval.repeats import CoveredText
-from truespan.store.sqlite import SqliteDatabase
+from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit, Visible

@@ -16,7 +16,7 @@ GLOBS = ("*a*a*a*b", "**/*?x", "[!a]*[ab]*")
 
 
 def _languages(member: str) -> Iterator[str]:
-    from truespan.parsing.code import languages
+    from truespan.parsing.formats.code import languages
 
     for value in vars(languages).values():
         if isinstance(value, languages.Language) and (part := getattr(value, member)) is not None:
@@ -48,7 +48,7 @@ def _keys() -> Iterator[str]:
 
 
 def _words() -> Iterator[str]:
-    from truespan.retrieval import terms
+    from truespan.words import terms
 
     yield terms._pattern().pattern
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from truespan.store.checksums import sentence_checksum, sentence_checksums
+from truespan.store.integrity.checksums import sentence_checksum, sentence_checksums
 from truespan.types.document import RevisionRef
 from truespan.types.ids import WorldId
 from truespan.types.text import CanonicalText, PageStart, Place

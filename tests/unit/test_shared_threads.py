@@ -16,19 +16,19 @@ from tests.support import worlds
 from tests.support.sample_texts import story
 from truespan.http.openapi import make_document
 from truespan.http.routes import OPERATIONS
-from truespan.ingest.language import detect_language
-from truespan.parsing.child_parser import ChildParser
-from truespan.parsing.sentences import split_sentences
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.token_counter import WordPieceCounter
-from truespan.retrieval.pages import find_passage
-from truespan.retrieval.terms import terms
+from truespan.retrieval.reading.pages import find_passage
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
-from truespan.serialize import STATUS
 from truespan.settings import model_cache
+from truespan.text.language import detect_language
+from truespan.text.sentences import split_sentences
 from truespan.types.text import Block, BlockKind, CanonicalText, Loaded
+from truespan.wire.serialize import STATUS
 from truespan.wiring import open_library
+from truespan.words.terms import terms
 
 THREADS, ROUNDS = 8, 3
 LANGUAGES = ("en", "de", "fr", "ru", "es", "fi", "tr", "xx")
@@ -89,7 +89,7 @@ def local_model() -> LocalModel:
 
 @proves("threads.shared-state")
 def test_stemmers() -> None:
-    from truespan.retrieval.terms import stem_function
+    from truespan.words.terms import stem_function
 
     def make() -> Work:
         stem_function.cache_clear()
@@ -100,7 +100,7 @@ def test_stemmers() -> None:
 
 @proves("threads.shared-state")
 def test_the_decoders_of_strict_json() -> None:
-    from truespan.strict_json import DuplicateKey, parse_json, require_unique_keys
+    from truespan.core.strict_json import DuplicateKey, parse_json, require_unique_keys
 
     def read(place: int) -> object:
         value = [{"text": TEXTS[place], f"key {n % 7}": n, "inner": {"text": n}} for n in range(20)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truespan.store.word_rows import MEMBER, WrittenWords, _share_rows
+from truespan.store.tables.word_rows import MEMBER, WrittenWords, _share_rows
 from truespan.types.document import PAIR, CountedWords, RevisionRef
 
 

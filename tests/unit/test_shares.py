@@ -22,15 +22,15 @@ from tests.support.share_fixtures import (
     written,
 )
 from tests.unit.test_workers import Elsewhere, Works
-from truespan.doctor import check_queue
+from truespan.engine import jobs as world_jobs
+from truespan.engine.doctor import check_queue
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
 from truespan.ingest import pipeline
 from truespan.ingest.embed import PROBES
-from truespan.jobs import world_jobs
 from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
 from truespan.types.source import Upload
-from truespan.world import World
 
 
 @pytest.fixture

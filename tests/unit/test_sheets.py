@@ -15,8 +15,8 @@ from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.draft import make_chunks
 from truespan.parsing import load
-from truespan.parsing.sentences import split_sentences
-from truespan.parsing.sheets.number_format import compile_format, show_plain, text_format
+from truespan.parsing.formats.sheets.number_format import compile_format, show_plain, text_format
+from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile
 from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, Loaded, PageStart

@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from tests.support.rows import each_row
-from truespan.store.sqlite import _list_text
+from truespan.store.engines.sqlite import _list_text
 
 TEXTS = ["", "a", "é", "e\u0301", "\x00x", "\x7f", '"', "\\", "\n", "\u2028", "😀"]
 

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from tests.support.worlds import place
-from truespan.store import sqlite
+from truespan.store.engines import sqlite
 
 WHOLE_WORLD = "states_by_text (world_id=?)"
 """In a plan: the states of all chunks of a world are read to find a few."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.rows import each_row
-from truespan.strict_json import (
+from truespan.core.strict_json import (
     DuplicateKey,
     JsonError,
     parse_json,

@@ -10,11 +10,11 @@ from bench.support_check import check, rates_of, read_cases
 
 from tests.promises import proves
 from tests.support.rows import each_row
-from truespan.answers.claims import split_answer
-from truespan.answers.names import find_name_words
-from truespan.answers.numbers import find_numbers, numbers_agree
 from truespan.answers.quotes import Quotes, check_quotes
-from truespan.answers.support import MOST_EMBEDDED, Comparison, check_support
+from truespan.answers.support.check import MOST_EMBEDDED, Comparison, check_support
+from truespan.answers.support.claims import split_answer
+from truespan.answers.support.names import find_name_words
+from truespan.answers.support.numbers import find_numbers, numbers_agree
 from truespan.types.chunk import ChunkKind, SourceLabels, Vector, bytes_of
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.support import Support, SupportReason

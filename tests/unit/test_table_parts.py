@@ -10,9 +10,9 @@ from msgspec import structs
 from tests.support.worlds import WordCounter
 from truespan.ingest.canonical import assemble
 from truespan.ingest.draft import Preparation
-from truespan.parsing.sentences import split_sentences
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
+from truespan.text.sentences import split_sentences
 from truespan.types.chunk import figure_id_of, marker
 from truespan.types.profile import chunking_from_json, chunking_to_json
 from truespan.types.request import Defaults

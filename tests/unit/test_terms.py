@@ -13,9 +13,9 @@ from threading import Barrier
 import pytest
 
 from tests.laws.examples import in_test_or_prove
-from truespan.retrieval import term_counts
-from truespan.retrieval.term_counts import count_terms
-from truespan.retrieval.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
+from truespan.words import term_counts
+from truespan.words.term_counts import count_terms
+from truespan.words.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
 
 THREADS = 8
 ROOTS = {
@@ -70,7 +70,7 @@ def test_what_is_no_word_takes_no_more_room_than_one() -> None:
 
 
 def test_the_table_of_bytes_splits_as_the_general_way_does() -> None:
-    from truespan.retrieval.terms import _split_any, fold_bytes, split_words
+    from truespan.words.terms import _split_any, fold_bytes, split_words
 
     every = [bytes([code]).decode("cp1252", errors="ignore") for code in range(256)]
     texts = [f"{one}{two}a{one} b{two}" for one in every for two in every]
@@ -140,7 +140,7 @@ def test_terms_of_many_texts_are_those_of_each(
 
 
 def test_every_language_that_names_a_stemmer_has_one() -> None:
-    from truespan.retrieval import terms as module
+    from truespan.words import terms as module
 
     assert all(terms("word", language) for language in module._STEMMERS)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
-from truespan.parsing.text import load_text
+from truespan.parsing.formats.text import load_text
 from truespan.types.text import Block, BlockKind
 
 PROSE = (

@@ -12,6 +12,9 @@ from msgspec.structs import replace
 
 from tests.support.worlds import place, vector_of
 from tests.unit.test_workers import Works, died_under, submitted
+from truespan.engine.jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     IndexUnavailable,
     InvalidSettings,
@@ -21,14 +24,11 @@ from truespan.errors import (
     StoreBusy,
     WorldNotFound,
 )
-from truespan.jobs.world_jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
-from truespan.library import Library
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.ids import hash_text
 from truespan.types.job import Job, JobState, Urgency
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import OWNER, Scope, Verb
-from truespan.world import World
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from math import inf, nan
 
-from truespan.vectors import are_sound, is_sound
+from truespan.types.vectors import are_sound, is_sound
 
 ROWS = (
     (1.0, 0.0),

@@ -13,12 +13,12 @@ from tests.support.answer_worlds import Scripted, study
 from tests.support.observers import Broken, Recorder, watched
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.library import Library
 from truespan.observer import NULL_OBSERVER, StageListener, combine_observers, failure_of
 from truespan.types.answer import AnswerEvent, Finished
 from truespan.types.telemetry import OTHER, CounterName, Request, Stage, known_code
-from truespan.world import World
 
 TEXT = (
     "# One\n\nThe harbour light burned all night. The wall was old.\n\n# Two\n\nBoats came home.\n"

@@ -16,11 +16,11 @@ import truespan
 from tests.scenario.test_verify_and_repair import chunk_of, put_old_point_back
 from tests.support.observers import watched
 from tests.support.worlds import Place, WordCounter, WordEmbedder
+from truespan.engine.world import World
 from truespan.errors import BlankQuery, NotAllowed
 from truespan.observability.metrics import MetricsObserver
 from truespan.types.scope import UNLIMITED, Authority, Verb
 from truespan.types.telemetry import LABELS, CounterName, Request, Stage, known_code
-from truespan.world import World
 
 TEXTS = {
     "a__txt": "The harbour light burned all night.",

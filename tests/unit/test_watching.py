@@ -19,13 +19,13 @@ from tests.support.sample_texts import story
 from tests.support.worlds import HandClock, Place, WordEmbedder, place
 from truespan.cli import run
 from truespan.cli.follow import follow_folders
+from truespan.engine.watching import Watch
 from truespan.errors import InvalidSettings, ProviderUnavailable, SourceMissing, TruespanError
 from truespan.files.watch import FolderWatcher
-from truespan.ingest.run import IngestReport
+from truespan.ingest.report import IngestReport
 from truespan.parsing import supported
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
-from truespan.watching import Watch
 
 Action = Callable[[], object]
 

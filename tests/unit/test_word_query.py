@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from tests.promises import proves
-from truespan.retrieval.bm25 import WordMatches, score_chunks
-from truespan.retrieval.stop_words import STOP_WORDS
-from truespan.retrieval.terms import stem_function, words
-from truespan.retrieval.word_query import WordQuery, find_phrases, match_words, parse_query
+from truespan.words.bm25 import WordMatches, score_chunks
+from truespan.words.query import WordQuery, find_phrases, match_words, parse_query
+from truespan.words.stop_words import STOP_WORDS
+from truespan.words.terms import stem_function, words
 
 EN = ("english",)
 

@@ -21,6 +21,8 @@ from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
 from tests.support.worlds import MemoryIndex, WordEmbedder
 from truespan.cli.serve import stop_on_signals
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     InvalidConfiguration,
     NotAllowed,
@@ -30,12 +32,10 @@ from truespan.errors import (
     StoreOutdated,
 )
 from truespan.jobs import queue
-from truespan.library import Library
 from truespan.observability.logs import Lines
 from truespan.types.job import Job, JobState, Urgency
 from truespan.types.scope import OWNER, Verb
 from truespan.types.source import Upload
-from truespan.world import World
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
 WAIT = 30.0

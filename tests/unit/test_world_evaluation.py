@@ -8,6 +8,8 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, WordEmbedder, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     ChunkNotFound,
@@ -23,14 +25,12 @@ from truespan.errors import (
 )
 from truespan.evaluation.evaluate import State
 from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
-from truespan.library import Library
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import calibration_of
 from truespan.retrieval.search import search_documents
 from truespan.types.profile import Calibration, shipped
 from truespan.types.request import Filters
 from truespan.types.scope import OWNER, Authority, Verb
-from truespan.world import World
 
 LAMP = "The lamp in the saloon went out at a quarter past one."
 KEYS = "The spare key to the hut hangs on hook seven at the inn."

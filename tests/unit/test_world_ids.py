@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.rows import each_row
-from truespan.store.session import is_world_id
+from truespan.store.engines.session import is_world_id
 
 ID = "6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1"
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from truespan.answers.citations import GROUP
 from truespan.answers.quotes import Locate
-from truespan.parsing.sentences import sentence_spans
 from truespan.retrieval.best_sentence import STEMMED_AS, find_best, known_spans
+from truespan.text.sentences import sentence_spans
 from truespan.types.chunk import ChunkKind
 from truespan.types.support import SentenceSupport, Support
 from truespan.types.text import SentencePlace

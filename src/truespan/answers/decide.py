@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from truespan.answers.prompt import Choice, best_of, choose, rank
+from truespan.core.timestamp import parse_time
 from truespan.errors import InvalidSettings, TruespanError
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import (
@@ -34,7 +35,6 @@ from truespan.types.decision import (
     UsedModel,
 )
 from truespan.types.profile import reaches
-from truespan.types.timestamp import parse_time
 
 _UNUSABLE = {
     ModelOutcome.BLANK: DecisionReason.PRIMARY_BLANK,

@@ -18,11 +18,11 @@ from truespan.answers.citations import GROUP
 from truespan.answers.fence import find_fence
 from truespan.answers.reply import Reply
 from truespan.protocols import ChatModel
-from truespan.retrieval.stop_words import STOP_WORDS
-from truespan.retrieval.terms import split_words, stem_function
 from truespan.types.answer import Message, Role
 from truespan.types.conversation import Exchange, Turn
 from truespan.types.decision import ModelOutcome
+from truespan.words.stop_words import STOP_WORDS
+from truespan.words.terms import split_words, stem_function
 
 LONGEST_QUESTION: Final = 1000
 """Characters of the longest question that is accepted from a model."""

@@ -19,17 +19,17 @@ from msgspec import Struct, field
 from truespan.answers.fence import find_fence
 from truespan.answers.follow_up import render_exchange
 from truespan.answers.reply import NO_CONTEXT
+from truespan.core.graphemes import shorten
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText, ShownText, trim_span
+from truespan.text.tables import format_tables
 from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import Question
 from truespan.types.decision import CHOSEN, AnswerMode, Candidate, Considered, DecisionSettings
-from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
-from truespan.types.tables import format_tables
 from truespan.types.text import name_best, name_sources
 from truespan.types.trust import Visible
 

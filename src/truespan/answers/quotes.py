@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from truespan.answers.citations import CLOSERS, GROUP, OPENERS
 from truespan.answers.prompt import unrepeated_spans
+from truespan.text.tables import unformat_rows
 from truespan.types.answer import Quote
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
-from truespan.types.tables import unformat_rows
 from truespan.types.text import SentenceRange, name_best, name_place, name_sources
 from truespan.types.trust import Visible
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from truespan.parsing.sentences import sentence_spans
 from truespan.retrieval.best_sentence import score_words
+from truespan.text.sentences import sentence_spans
 from truespan.types.answer import MAX_NEAR_MISSES, Retrieved, preview
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import Decision, DecisionReason, Gate, GateName, Refusal

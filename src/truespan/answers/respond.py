@@ -20,11 +20,12 @@ from truespan.answers.prompt import grounded_messages, unaided_messages
 from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.refusal import excerpt, explain_refusal, find_near_misses
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
-from truespan.answers.support import Comparison, check_support
+from truespan.answers.support.check import Comparison, check_support
 from truespan.errors import InternalError, OperatorError, ServiceError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
 from truespan.retrieval.query_vector import round_score
+from truespan.text.tables import added_characters
 from truespan.types.answer import (
     Answer,
     AnswerEvent,
@@ -53,7 +54,6 @@ from truespan.types.decision import (
 from truespan.types.ids import ChunkId
 from truespan.types.request import Defaults
 from truespan.types.support import Support
-from truespan.types.tables import added_characters
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from truespan.types.tables import BAR, is_table
+from truespan.text.tables import BAR, is_table
 
 Words: TypeAlias = frozenset[str]
 _LETTER = re.compile(r"[^\W\d_]")

@@ -16,11 +16,11 @@ from truespan.errors import (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit with the code of the table in `truespan.serialize`."""
+    """Run one command and exit with the code of the table in `truespan.wire.serialize`."""
     code = run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if threading.active_count() == 1:
         sys.exit(code)
-    from truespan.system import end_process
+    from truespan.core.clock import end_process
 
     end_process(code)
 
@@ -80,7 +80,7 @@ def _report(error: TruespanError, arguments: list[str]) -> int:
     """Print an error and return its exit code."""
     from truespan.cli.advice import complete
     from truespan.cli.terminal import echo, write_error
-    from truespan.serialize import problem, status_of, to_json
+    from truespan.wire.serialize import problem, status_of, to_json
 
     error.advice = complete(error.advice)
     streaming = [option for option in arguments if option in ("--stream", "--no-stream")]

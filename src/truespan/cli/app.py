@@ -21,13 +21,13 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from truespan.cli.terminal import echo
+from truespan.core.strict_json import parse_number
 from truespan.errors import InvalidSettings
-from truespan.strict_json import parse_number
 
 if TYPE_CHECKING:
-    from truespan.library import Library
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
     from truespan.types.request import FilterArguments
-    from truespan.world import World
 
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Start": {
@@ -462,8 +462,8 @@ def filters_from(
     where: list[str] | None,
 ) -> FilterArguments:
     """Return the filters that options give, as the library takes them; 'any' restricts nothing."""
+    from truespan.core.fields import FieldError
     from truespan.errors import InvalidSettings
-    from truespan.types.fields import FieldError
     from truespan.types.metadata import parse_comparisons
 
     filters: FilterArguments = {

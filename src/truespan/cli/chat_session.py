@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from truespan.cancel import CancelToken, use_cancel_token
 from truespan.cli.advice import complete, say
-from truespan.cli.output_conversations import (
+from truespan.cli.output.conversations import (
     show_answer_in_conversation,
     show_found,
     show_turns,
 )
 from truespan.cli.terminal import echo, write_error
+from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import Interrupted, TruespanError
-from truespan.serialize import problem, status_of
 from truespan.types.answer import Answer, Finished, Piece
 from truespan.types.request import is_blank
+from truespan.wire.serialize import problem, status_of
 
 if TYPE_CHECKING:
-    from truespan.conversation import Conversation
+    from truespan.engine.conversations import Conversation
 
 PROMPT = "ask> "
 GREETING = "Ask a question. /help lists the commands; Ctrl-D ends."

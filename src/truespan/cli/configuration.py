@@ -8,7 +8,7 @@ import truespan.cli.app as cli
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import new_file
 from truespan.errors import InvalidSettings, LibraryNotFound, resource_error
-from truespan.serialize import to_json
+from truespan.wire.serialize import to_json
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_TRUESPAN_COMPLETE"
@@ -28,7 +28,7 @@ def config(
     as_json: cli.Json = False,
 ) -> None:
     """Show every setting, its value and where it comes from. Passwords and keys are not shown."""
-    from truespan.cli.output import show_setting, show_settings
+    from truespan.cli.output.results import show_setting, show_settings
     from truespan.settings import FILE_NAME, explain_settings, settings_file
     from truespan.settings.tables import convert_setting
 

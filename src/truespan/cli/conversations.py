@@ -12,13 +12,13 @@ from truespan.cli.advice import say
 from truespan.cli.options import with_shared_options
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidSettings
-from truespan.serialize import record_data, to_json
+from truespan.wire.serialize import record_data, to_json
 
 if TYPE_CHECKING:
-    from truespan.conversation import Conversation
-    from truespan.reader import Reader
+    from truespan.engine.conversations import Conversation
+    from truespan.engine.reader import Reader
+    from truespan.engine.world import World
     from truespan.types.request import FilterArguments, PassageArguments
-    from truespan.world import World
 
 conversations_app = cli.command_group("conversations", "Conversations and their turns.")
 
@@ -90,7 +90,7 @@ def list_conversations(
     as_json: cli.Json = False,
 ) -> None:
     """List the conversations of a world or a reader, the latest first."""
-    from truespan.cli.output_conversations import show_conversations
+    from truespan.cli.output.conversations import show_conversations
 
     with cli.open_world(library, world) as chosen:
         if reader is not None:
@@ -114,7 +114,7 @@ def show_conversation(
     as_json: cli.Json = False,
 ) -> None:
     """Show the questions and answers of a conversation."""
-    from truespan.cli.output_conversations import show_with_turns
+    from truespan.cli.output.conversations import show_with_turns
 
     with cli.open_world(library, world) as chosen:
         found = _open(chosen, reader, conversation)
@@ -165,7 +165,7 @@ def delete_conversation(
     as_json: cli.Json = False,
 ) -> None:
     """Delete a conversation permanently, or all of a world or a reader."""
-    from truespan.cli.output_conversations import show_deleted
+    from truespan.cli.output.conversations import show_deleted
 
     if every == (conversation is not None):
         raise InvalidSettings("Name a conversation, or pass --all.")

@@ -11,7 +11,7 @@ import truespan.cli.app as cli
 from truespan.cli.advice import complete, say
 from truespan.cli.terminal import echo
 from truespan.errors import InvalidSettings, PromotionRefused, WorldExists
-from truespan.serialize import (
+from truespan.wire.serialize import (
     EXIT_PARTIAL,
     EXIT_REFUSED,
     chunk_data,
@@ -21,7 +21,7 @@ from truespan.serialize import (
 )
 
 if TYPE_CHECKING:
-    from truespan.ingest.run import IngestReport
+    from truespan.ingest.report import IngestReport
     from truespan.types.document import Document
 
 jobs_app = cli.command_group(
@@ -69,7 +69,7 @@ def defaults(
     as_json: cli.Json = False,
 ) -> None:
     """Show or choose what the requests of a world do unless they say otherwise."""
-    from truespan.cli.output import show_defaults
+    from truespan.cli.output.results import show_defaults
 
     with cli.open_world(library, world) as chosen:
         if choice is not None:
@@ -91,7 +91,7 @@ def show(
     """Show a document or a chunk as the store holds it."""
     from uuid import UUID
 
-    from truespan.cli.output import show_chunk, show_chunks, show_document
+    from truespan.cli.output.results import show_chunk, show_chunks, show_document
 
     if text and chunks:
         raise InvalidSettings("--text cannot be combined with --chunks.")
@@ -133,7 +133,7 @@ def status(
     world: cli.AnyWorld = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Show the worlds of a library, or the documents of one world, with counts."""
-    from truespan.cli.output import show_world, show_worlds
+    from truespan.cli.output.results import show_world, show_worlds
 
     with cli.open_at(library) as opened:
         if world is not None:
@@ -178,7 +178,7 @@ def facets(
     as_json: cli.Json = False,
 ) -> None:
     """Count the documents of a world by tag, language, version, kind and metadata."""
-    from truespan.cli.output import show_facets
+    from truespan.cli.output.results import show_facets
 
     filters = cli.filters_from(None, None, language, version, documents, tags, kinds, source, where)
     with cli.open_world(library, world) as chosen:
@@ -304,7 +304,7 @@ def ingest(
         is_new = domain_key not in known
         chosen = cli.named_world(opened, world, None if is_new else domain_key)
         if dry_run:
-            from truespan.cli.output_reports import dry_run_data, show_dry_run
+            from truespan.cli.output.reports import dry_run_data, show_dry_run
 
             plan = chosen.plan_ingest(paths or (), **options)
             echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
@@ -358,7 +358,7 @@ def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:
 
 def _metadata_from(meta: list[str] | None) -> dict[str, Any] | None:
     """Return the metadata that options declare; None without any."""
-    from truespan.types.fields import FieldError
+    from truespan.core.fields import FieldError
     from truespan.types.metadata import parse_assignments
 
     try:
@@ -389,7 +389,7 @@ def label(
     as_json: cli.Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""
-    from truespan.cli.output import show_labels
+    from truespan.cli.output.results import show_labels
 
     changes: dict[str, Any] = {"language": language, "version": version, "tags": tag}
     changes = {name: value for name, value in changes.items() if value is not None}
@@ -424,7 +424,7 @@ def _announce_removal(documents: "Sequence[Document]") -> None:
 
 
 def _print_report(report: "IngestReport", as_json: bool) -> int:
-    from truespan.cli.output_reports import show_ingest
+    from truespan.cli.output.reports import show_ingest
 
     echo(to_json(report) if as_json else show_ingest(report))
     if not report.failures:
@@ -437,7 +437,7 @@ def list_jobs(
     world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """List the jobs of a world, the latest first."""
-    from truespan.cli.output_reports import show_jobs
+    from truespan.cli.output.reports import show_jobs
 
     with cli.open_world(library, world) as chosen:
         jobs = chosen.jobs.list()
@@ -449,7 +449,7 @@ def show_job(
     job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Show one job: its state, its documents and the last lines of its log."""
-    from truespan.cli.output_reports import show_one_job
+    from truespan.cli.output.reports import show_one_job
 
     with cli.open_world(library, world) as chosen:
         jobs = chosen.jobs
@@ -465,7 +465,7 @@ def follow_job(
 ) -> int:
     """Show the progress of a job until it ends; as JSON, only what it came to."""
     from truespan.cli.follow import exit_code_of_job, report_failure
-    from truespan.cli.output_reports import show_job_line
+    from truespan.cli.output.reports import show_job_line
 
     shown = ""
     with cli.open_world(library, world) as chosen:
@@ -489,7 +489,7 @@ def cancel_job(
     job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Stop a job before its next step. Its work is kept and it can be resumed."""
-    from truespan.cli.output_reports import show_job_line
+    from truespan.cli.output.reports import show_job_line
     from truespan.types.job import JobState
 
     with cli.open_world(library, world) as chosen:
@@ -515,7 +515,7 @@ def resume_job(
     """Resume a job that was interrupted, cancelled or failed."""
     from truespan.cli.follow import follow_ingest, follow_maintenance, progress_bar
     from truespan.cli.generations import print_reindex
-    from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
+    from truespan.engine.jobs import MAINTENANCE, REINDEX
 
     with cli.open_at(library) as opened:
         chosen = opened.world(world)

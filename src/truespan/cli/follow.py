@@ -10,13 +10,15 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from truespan.cli.advice import ARGUMENTS, complete
-from truespan.cli.output import pluralize
-from truespan.cli.output_reports import show_followed, show_one_job, show_watched
+from truespan.cli.output.reports import show_followed, show_one_job, show_watched
+from truespan.cli.output.results import pluralize
 from truespan.cli.terminal import echo, printable, write_error
+from truespan.core.graphemes import shorten
+from truespan.engine.jobs import MAINTENANCE, REINDEX, REPAIR
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
-from truespan.ingest.run import Progress
-from truespan.jobs.world_jobs import MAINTENANCE, REINDEX, REPAIR
-from truespan.serialize import (
+from truespan.ingest.report import Progress
+from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
+from truespan.wire.serialize import (
     EXIT_PARTIAL,
     EXIT_REFUSED,
     EXIT_UNHEALTHY,
@@ -27,11 +29,9 @@ from truespan.serialize import (
     record_data,
     to_json,
 )
-from truespan.types.graphemes import shorten
-from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 
 if TYPE_CHECKING:
-    from truespan.world import World
+    from truespan.engine.world import World
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from truespan.cli.advice import say
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import write_file
 from truespan.errors import InvalidSettings
-from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
+from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.evaluation.compare import ModeComparison
@@ -206,7 +206,7 @@ def generations(
     world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """List the generations of a world: what each was built with, and who is sent to it."""
-    from truespan.cli.output_reports import show_generations
+    from truespan.cli.output.reports import show_generations
 
     with cli.open_world(library, world) as chosen:
         records = chosen.generations.list()
@@ -244,7 +244,7 @@ def reindex(
 
 def print_reindex(report: "ReindexReport", as_json: bool) -> int:
     """Print what building a generation did, and return the exit code."""
-    from truespan.cli.output_reports import show_reindex
+    from truespan.cli.output.reports import show_reindex
 
     say(to_json(report) if as_json else show_reindex(report))
     return EXIT_PARTIAL if report.failures else 0
@@ -264,7 +264,7 @@ def promote(
     as_json: cli.Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
-    from truespan.cli.output_reports import show_promotion
+    from truespan.cli.output.reports import show_promotion
 
     with cli.open_world(library, world) as chosen:
         done = chosen.generations.promote(
@@ -280,7 +280,7 @@ def rollback(
     as_json: cli.Json = False,
 ) -> None:
     """Go back to the previous generation."""
-    from truespan.cli.output_reports import show_promotion
+    from truespan.cli.output.reports import show_promotion
 
     with cli.open_world(library, world) as chosen:
         done = chosen.generations.rollback(domain=domain)

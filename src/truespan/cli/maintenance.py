@@ -12,7 +12,7 @@ from truespan.cli.advice import say
 from truespan.cli.terminal import confirm, echo
 from truespan.cli.written_files import new_file, write_file
 from truespan.errors import InvalidConfiguration, InvalidSettings, OperatorError, resource_error
-from truespan.serialize import EXIT_UNHEALTHY, members, record_data, to_json
+from truespan.wire.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.types.maintenance import Manifest
@@ -42,7 +42,7 @@ def backup(
 ) -> None:
     """Write the whole library into one file and verify it. Other processes may keep working."""
     import truespan
-    from truespan.cli.output_reports import show_manifest
+    from truespan.cli.output.reports import show_manifest
 
     if verify:
         manifest = truespan.verify_backup(file)
@@ -73,8 +73,8 @@ def restore(
 ) -> None:
     """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
     import truespan
-    from truespan.cli.output import pluralize
-    from truespan.cli.output_reports import show_manifest
+    from truespan.cli.output.reports import show_manifest
+    from truespan.cli.output.results import pluralize
 
     report = truespan.restore(file, cli.new_folder_of(library))
     if as_json:
@@ -116,8 +116,8 @@ def delete(
     as_json: cli.Json = False,
 ) -> None:
     """Delete a document or a world permanently: text, points, vectors, images and all files."""
-    from truespan.cli.output import pluralize
-    from truespan.cli.output_reports import show_receipt
+    from truespan.cli.output.reports import show_receipt
+    from truespan.cli.output.results import pluralize
 
     if whole == (reference is not None):
         raise InvalidSettings("Name a document, or pass --all for the whole world.")
@@ -206,7 +206,7 @@ def doctor(
 ) -> int:
     """Compare store and index, and show a plan of repairs. The store is the source of truth."""
     from truespan.cli.follow import follow_maintenance, progress_bar
-    from truespan.cli.output_reports import plan_data, repair_data, show_plan, show_repair
+    from truespan.cli.output.reports import plan_data, repair_data, show_plan, show_repair
     from truespan.maintenance.doctor.plan import plan_from_json, plan_to_json
 
     if apply and plan_file is not None and world is not None:
@@ -266,7 +266,7 @@ def repair(
     as_json: cli.Json = False,
 ) -> int:
     """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
-    from truespan.cli.output import show_repairs
+    from truespan.cli.output.results import show_repairs
 
     with cli.open_at(library) as opened:
         worlds = cli.chosen_worlds(opened, world)
@@ -294,7 +294,7 @@ def migrate(
     environment.
     """
     import truespan
-    from truespan.cli.output_reports import show_migration
+    from truespan.cli.output.reports import show_migration
 
     report = truespan.migrate(source, cli.new_folder_of(library))
     names = ("worlds", "rows", "tables", "files", "points", "pending", "findings")

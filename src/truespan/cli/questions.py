@@ -10,9 +10,9 @@ import truespan.cli.app as cli
 from truespan.cli.advice import say
 from truespan.cli.options import TopK, with_shared_options
 from truespan.cli.terminal import echo
+from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidSettings, resource_error
-from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, record_data, to_json
-from truespan.strict_json import JsonError, parse_json
+from truespan.wire.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.answers.decide import Replay
@@ -55,7 +55,7 @@ def search(
     elif context:
         echo(result.context)
     else:
-        from truespan.cli.output import print_search
+        from truespan.cli.output.results import print_search
 
         print_search(result)
 
@@ -119,7 +119,7 @@ def ask(
     as_json: cli.Json = False,
 ) -> None:
     """Answer a question from the documents, with citations and checked quotes."""
-    from truespan.cli.output import print_answer
+    from truespan.cli.output.results import print_answer
 
     with cli.open_at(library) as opened:
         chosen = cli.named_world(opened, world, domain, generation)
@@ -146,7 +146,7 @@ def usage(
     as_json: cli.Json = False,
 ) -> None:
     """List the latest answered requests with their decisions and times."""
-    from truespan.cli.output import show_usage
+    from truespan.cli.output.results import show_usage
 
     with cli.open_world(library, world) as chosen:
         name, records = chosen.name, chosen.usage(limit=limit)
@@ -164,7 +164,7 @@ def explain(
     as_json: cli.Json = False,
 ) -> int:
     """Replay a recorded decision, without a model, and explain it."""
-    from truespan.cli.output import show_explanation
+    from truespan.cli.output.results import show_explanation
 
     if (record is None) == (file is None):
         raise InvalidSettings(
@@ -225,7 +225,7 @@ def set_position(
     as_json: cli.Json = False,
 ) -> None:
     """Record how far a reader has come in a book, and make it the current one."""
-    from truespan.cli.output import show_positions
+    from truespan.cli.output.results import show_positions
 
     with cli.open_world(library, world) as chosen:
         found, book = chosen.reader(reader), cli.refer_to_document(chosen, book)
@@ -238,7 +238,7 @@ def list_readers(
     world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """List the readers of a world with their positions."""
-    from truespan.cli.output import show_readers
+    from truespan.cli.output.results import show_readers
 
     with cli.open_world(library, world) as chosen:
         found = {name: chosen.reader(name).books() for name in chosen.readers()}
@@ -257,7 +257,7 @@ def show_reader(
     as_json: cli.Json = False,
 ) -> None:
     """Show how far a reader has come in each book."""
-    from truespan.cli.output import show_positions
+    from truespan.cli.output.results import show_positions
 
     with cli.open_world(library, world) as chosen:
         books = chosen.reader(reader).books()
@@ -294,7 +294,7 @@ def _print_bundle(bundle: "ContextBundle", *, context: bool, as_json: bool) -> i
     elif context:
         echo(bundle.context)
     else:
-        from truespan.cli.output import print_bundle
+        from truespan.cli.output.results import print_bundle
 
         print_bundle(bundle)
     return exit_code_of_bundle(bundle)

@@ -17,7 +17,7 @@ from typer import Argument, Option
 import truespan.cli.app as cli
 from truespan.cli.terminal import echo, write_error
 from truespan.errors import InvalidSettings
-from truespan.serialize import members, to_json
+from truespan.wire.serialize import members, to_json
 
 if TYPE_CHECKING:
     from truespan.http.server import Startup
@@ -101,7 +101,7 @@ def describe_startup(startup: "Startup") -> str:
     Where the log is JSON it is one line of that log.
     """
     if startup.log_format == "json":
-        from truespan.types.timestamp import format_time
+        from truespan.core.timestamp import format_time
 
         head = {"time": format_time(time.time()), "level": "info", "event": "server_started"}
         facts = members(startup, *startup.__struct_fields__)
@@ -276,7 +276,7 @@ def create_token(
     as_json: cli.Json = False,
 ) -> None:
     """Create a token and print its secret once; only a digest is stored."""
-    from truespan.cli.output import describe_token, token_data
+    from truespan.cli.output.results import describe_token, token_data
     from truespan.types.scope import UNLIMITED, Verb
 
     # A token for every world must be asked for explicitly.
@@ -314,7 +314,7 @@ def create_token(
 @token_app.command("list")
 def list_tokens(library: cli.Folder = None, as_json: cli.Json = False) -> None:
     """List the tokens of a library with their permissions and state."""
-    from truespan.cli.output import describe_token, token_data
+    from truespan.cli.output.results import describe_token, token_data
 
     with cli.open_at(library) as opened:
         tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
@@ -335,7 +335,7 @@ def revoke_token(
     as_json: cli.Json = False,
 ) -> None:
     """Revoke a token at once, in every process that uses the library."""
-    from truespan.cli.output import token_data
+    from truespan.cli.output.results import token_data
 
     with cli.open_at(library) as opened:
         record = opened.tokens.revoke(token)

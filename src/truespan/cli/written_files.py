@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from truespan.core.disk import create_file, replace_file
 from truespan.errors import InvalidSettings, resource_error
-from truespan.files.disk import create_file, replace_file
 
 _MODE = 0o666
 """Permissions before those that the user's umask removes."""

@@ -14,7 +14,7 @@ from math import comb
 
 from msgspec import Struct
 
-from truespan.cancel import check_cancelled
+from truespan.core.cancel import check_cancelled
 from truespan.evaluation.evaluate import (
     LABELS,
     NAMES,

@@ -19,7 +19,7 @@ from math import fsum, log2
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.cancel import check_cancelled
+from truespan.core.cancel import check_cancelled
 from truespan.errors import Interrupted, InvalidSettings, TruespanError
 from truespan.evaluation.golden import Expected, GoldenQuery, normalize_text, question_digest
 from truespan.types.bundle import Notice

@@ -21,12 +21,12 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.cancel import check_cancelled
+from truespan.core.cancel import check_cancelled
+from truespan.core.fields import FieldError
+from truespan.core.strict_json import MOST_INTEGER, JsonError, parse_json_object
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, Refused, read_entry, split_entries
-from truespan.strict_json import MOST_INTEGER, JsonError, parse_json_object
 from truespan.types.document import Document, document_references
-from truespan.types.fields import FieldError
 from truespan.types.metadata import (
     Condition,
     parse_comparisons,

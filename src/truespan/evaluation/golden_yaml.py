@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from truespan.cancel import check_cancelled
+from truespan.core.cancel import check_cancelled
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _AMBIGUOUS = re.compile(

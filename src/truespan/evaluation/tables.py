@@ -5,10 +5,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
+from truespan.core.graphemes import shorten
 from truespan.evaluation.calibrate import CalibrationReport, Curve, CurvePoint
 from truespan.evaluation.compare import Comparison, ModeComparison, Verdict, leading
 from truespan.evaluation.evaluate import LABELS, NAMES, Evaluation, QueryMetrics, Totals
-from truespan.types.graphemes import shorten
 
 QUERY_WIDTH = 40
 MOVERS = 10

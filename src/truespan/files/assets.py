@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from truespan.core.disk import replace_file, require_space
 from truespan.errors import AssetsTaken, InvalidConfiguration, resource_error
-from truespan.files.disk import replace_file, require_space
 from truespan.types.chunk import image_name
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles, sum_files

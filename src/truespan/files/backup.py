@@ -20,6 +20,14 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import msgspec
 from msgspec import Struct
 
+from truespan.core.disk import (
+    FileLock,
+    copy_file,
+    create_file,
+    hash_file,
+    require_space,
+    sync_folder,
+)
 from truespan.errors import (
     BackupInvalid,
     InvalidSettings,
@@ -29,24 +37,16 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.files.assets import AssetFolder
-from truespan.files.disk import (
-    FileLock,
-    copy_file,
-    create_file,
-    hash_file,
-    require_space,
-    sync_folder,
-)
 from truespan.protocols import Clock
-from truespan.store.snapshot import (
+from truespan.store.engines.sqlite import known_schema
+from truespan.store.transfer.copy import StoreRows, copy_rows
+from truespan.store.transfer.snapshot import (
     NOT_RESTORED,
     FileSnapshots,
     ServerSnapshots,
     open_rows,
     prepare_snapshot,
 )
-from truespan.store.sqlite import known_schema
-from truespan.store.transfer import StoreRows, copy_rows
 from truespan.types.maintenance import (
     LARGEST_MANIFEST,
     MANIFEST,

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
+from truespan.core.disk import FileLock, create_file, replace_file, require_space, sync_folder
 from truespan.errors import (
     InvalidConfiguration,
     SourceMissing,
@@ -24,7 +25,6 @@ from truespan.errors import (
     SourceUnreadable,
     resource_error,
 )
-from truespan.files.disk import FileLock, create_file, replace_file, require_space, sync_folder
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles, sum_files

@@ -7,8 +7,8 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
+from truespan.core.disk import create_once
 from truespan.errors import InvalidConfiguration, resource_error
-from truespan.files.disk import create_once
 
 _LEAST_BYTES = 32
 

@@ -21,9 +21,10 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan import errors
-from truespan.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.http import bodies, replies
 from truespan.http.auth import LOCAL, Authenticator, AuthPolicy, Gateway
+from truespan.http.mcp import McpApp
 from truespan.http.openapi import document_operation, make_document
 from truespan.http.operation import (
     JSON,
@@ -36,19 +37,18 @@ from truespan.http.operation import (
     Reply,
     Result,
 )
+from truespan.http.page import PAGE_OPERATIONS
 from truespan.http.paths import PathRouter
 from truespan.http.pool import Pool
+from truespan.http.reference import reference_operation
 from truespan.http.routes import OPERATIONS
 from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
-from truespan.mcp.http import McpApp
 from truespan.settings import debugging
 from truespan.types.telemetry import ACCESS
 from truespan.types.token import Principal, ReplayKey
-from truespan.web import PAGE_OPERATIONS
-from truespan.web.reference import reference_operation
 
 if TYPE_CHECKING:
-    from truespan.library import Library
+    from truespan.engine.library import Library
 
 THREADS = 16
 CALLS_AT_ONCE = 4

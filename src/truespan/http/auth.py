@@ -23,7 +23,7 @@ from truespan.types.telemetry import ACCESS, FIELDS, OTHER, SYSTEM, Event
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
-    from truespan.library import Library
+    from truespan.engine.library import Library
 
 _log = logging.getLogger(f"{SYSTEM}.http")
 _log.addHandler(logging.NullHandler())

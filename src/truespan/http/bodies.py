@@ -18,16 +18,16 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive, Scope
 
 from truespan import errors
-from truespan.arguments import LONGEST_NAME_SHOWN, Arguments, explain_error
-from truespan.http.schemas import Label
-from truespan.strict_json import (
+from truespan.core.strict_json import (
     JsonError,
     parse_json_object,
     parse_number,
     parse_whole_number,
     require_unique_keys,
 )
+from truespan.http.schemas import Label
 from truespan.types.source import LONGEST_URL
+from truespan.wire.arguments import LONGEST_NAME_SHOWN, Arguments, explain_error
 
 FORM = "multipart/form-data"
 BODY_RECEIVED = "truespan.body_received"

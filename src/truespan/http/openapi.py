@@ -16,11 +16,11 @@ from truespan.http.operation import EVENTS, JSON, CallContext, Operation
 from truespan.http.replies import PROBLEM, ProblemDetails, problem_reply
 from truespan.http.routes import ROUTES
 from truespan.http.schemas import NOT_BLANK, JobSummary
-from truespan.serialize import status_of
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
 from truespan.types.scope import LARGEST_GENERATION
 from truespan.types.token import LONGEST_KEY
+from truespan.wire.serialize import status_of
 
 Schema = dict[str, Any]
 ErrorType = type[errors.TruespanError]

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from truespan.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import InvalidSettings, TruespanError
 from truespan.http.bodies import Form
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
-    from truespan.library import Library
-    from truespan.world import World
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
 
 JSON = "application/json"
 EVENTS = "text/event-stream"

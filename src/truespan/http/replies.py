@@ -17,8 +17,8 @@ from starlette.types import Receive, Send
 
 from truespan.errors import MethodNotAllowed, Overloaded, TruespanError, Unauthorized
 from truespan.http.operation import EVENTS, Event, Events, JobStream, Reply
-from truespan.serialize import failure_of, members, status_of
 from truespan.types.bundle import ContextBundle
+from truespan.wire.serialize import failure_of, members, status_of
 
 if TYPE_CHECKING:
     from truespan.http.pool import Pool

@@ -7,26 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, field
 from msgspec.structs import asdict
 
-from truespan.arguments import (
-    METADATA_KEY,
-    Arguments,
-    Book,
-    DefaultFilterFields,
-    FilterFields,
-    PassageFields,
-    Query,
-    ReadingArguments,
-    Rerank,
-    RetrievalArguments,
-    SearchMode,
-)
-from truespan.documents import Documents
+from truespan.core.strict_json import JsonError, parse_json
+from truespan.core.timestamp import IsoTime
+from truespan.engine.documents import Documents
+from truespan.engine.jobs import Jobs
 from truespan.errors import InvalidSettings
 from truespan.evaluation.compare import ALLOWED_DROP
-from truespan.jobs.world_jobs import Jobs
 from truespan.maintenance.delete import PointsRemoved
-from truespan.serialize import members, record_data
-from truespan.strict_json import JsonError, parse_json
 from truespan.types import decision as decisions
 from truespan.types.answer import Citation, Quote
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
@@ -67,10 +54,23 @@ from truespan.types.request import (
 from truespan.types.scope import LARGEST_GENERATION, Generation, World
 from truespan.types.source import LONGEST_URL, UPLOAD
 from truespan.types.support import Support
-from truespan.types.timestamp import IsoTime
+from truespan.wire.arguments import (
+    METADATA_KEY,
+    Arguments,
+    Book,
+    DefaultFilterFields,
+    FilterFields,
+    PassageFields,
+    Query,
+    ReadingArguments,
+    Rerank,
+    RetrievalArguments,
+    SearchMode,
+)
+from truespan.wire.serialize import members, record_data
 
 if TYPE_CHECKING:
-    from truespan.conversation import Conversation
+    from truespan.engine.conversations import Conversation
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 WorldDefaults = Annotated[

@@ -26,14 +26,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import truespan
 from truespan import errors
+from truespan.core.clock import end_process
+from truespan.engine.library import Library
 from truespan.http.app import Application, Limits, ServerOptions, make_app
 from truespan.http.auth import LOOPBACK, AuthPolicy, is_loopback
 from truespan.http.bodies import BODY_RECEIVED
 from truespan.http.replies import PROBLEM, problem_reply
-from truespan.library import Library
 from truespan.settings import read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
-from truespan.system import end_process
 from truespan.types.token import TokenState
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from operator import itemgetter
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.parsing.clean import clean
+from truespan.text.clean import clean
 from truespan.types.text import (
     NO_PLACE,
     Block,

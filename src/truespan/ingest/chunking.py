@@ -30,11 +30,11 @@ from itertools import groupby, pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.parsing.sentences import split_sentences
+from truespan.core.graphemes import cut_before
 from truespan.protocols import TokenCounter
-from truespan.types.graphemes import cut_before
+from truespan.text.sentences import split_sentences
+from truespan.text.tables import BAR
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
-from truespan.types.tables import BAR
 from truespan.types.text import CanonicalText, Sentence, Sentences, Span, TokenMap, contents_start
 
 _SLACK = 64

@@ -16,14 +16,14 @@ from truespan.ingest.canonical import assemble, order_blocks
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
-from truespan.ingest.language import SAMPLE, detect_language, detector_name, normal_language
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION, Traits
-from truespan.parsing.clean import CLEANING_VERSION, clean
-from truespan.parsing.sentences import segmenter_name
 from truespan.protocols import SourceParser, TokenCounter
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
+from truespan.text.clean import CLEANING_VERSION, clean
+from truespan.text.language import SAMPLE, detect_language, detector_name, normal_language
+from truespan.text.sentences import segmenter_name
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
 from truespan.types.document import AuditEntry, Draft, MeasuredSentences
 from truespan.types.ids import TextHash, dedupe_hash, hash_text

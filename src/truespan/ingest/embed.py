@@ -33,7 +33,7 @@ from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore,
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.vectors import are_sound, cosine, is_sound, weighted_mean
+from truespan.types.vectors import are_sound, cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4
 """An estimate, used to fill batches only; the chunker counts exactly."""

@@ -11,8 +11,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
-from truespan.parsing.clean import clean
+from truespan.core.graphemes import shorten
 from truespan.protocols import TokenCounter
+from truespan.text.clean import clean
 from truespan.types.chunk import (
     ChunkKind,
     FigureMark,
@@ -22,7 +23,6 @@ from truespan.types.chunk import (
     figure_id_of,
     image_name,
 )
-from truespan.types.graphemes import shorten
 from truespan.types.ids import hash_text
 from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 

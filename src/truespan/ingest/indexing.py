@@ -20,7 +20,7 @@ from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatc
 from truespan.ingest.draft import text_chunks
 from truespan.ingest.embed import Remark, check_drift, embed_texts, learn_profile
 from truespan.ingest.figures import find_parent, parent_ref
-from truespan.ingest.run import REMARKS, Failure, IngestDeps, Progress, ProviderCheck, RunLog
+from truespan.ingest.report import REMARKS, Failure, IngestDeps, Progress, ProviderCheck, RunLog
 from truespan.protocols import VectorIndex
 from truespan.types.chunk import NewChunk, PendingChunk, Vector
 from truespan.types.document import Document, RevisionRef, assets_token

@@ -11,16 +11,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from truespan.errors import ManifestInvalid
-from truespan.strict_json import JsonError, parse_json_object
-from truespan.types.fields import (
+from truespan.core.fields import (
     LONGEST_LABEL,
     FieldError,
     check_fields,
     check_label,
     check_type,
 )
-from truespan.types.graphemes import shorten
+from truespan.core.graphemes import shorten
+from truespan.core.strict_json import JsonError, parse_json_object
+from truespan.errors import ManifestInvalid
 from truespan.types.source import FIELD_CHECKS, DocumentOptions, Entry, is_page
 
 ANY_DEPTH = "**"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.core.fields import FieldError, check_fields
 from truespan.errors import (
     RecordInvalid,
     SidecarInvalid,
@@ -19,10 +20,9 @@ from truespan.errors import (
     SourceRefused,
     source_refusal,
 )
-from truespan.ingest.run import IngestDeps
+from truespan.ingest.report import IngestDeps
 from truespan.ingest.sidecar import parse_sidecar
 from truespan.parsing.detect import holds_records, may_hold_members
-from truespan.types.fields import FieldError, check_fields
 from truespan.types.ids import member_doc_id
 from truespan.types.source import (
     FIELD_CHECKS,

@@ -46,7 +46,7 @@ from truespan.ingest.pages import (
     with_pages,
 )
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
-from truespan.ingest.run import (
+from truespan.ingest.report import (
     REMARKS,
     Failure,
     IngestDeps,
@@ -56,7 +56,7 @@ from truespan.ingest.run import (
     RunLog,
 )
 from truespan.parsing import Traits, traits_of
-from truespan.parsing.novel import Likeness, judge
+from truespan.text.novel import Likeness, judge
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from truespan.errors import InvalidSettings, SourceRefused
 from truespan.ingest.embed import room_for_texts
 from truespan.ingest.manifest import PathPattern, split_path
-from truespan.ingest.run import Moved
+from truespan.ingest.report import Moved
 from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash

@@ -9,10 +9,10 @@ import tomllib
 from difflib import get_close_matches
 from typing import Any
 
+from truespan.core.fields import check_fields
+from truespan.core.strict_json import JsonError, parse_json_object
 from truespan.errors import SidecarInvalid
 from truespan.ingest.manifest import quote
-from truespan.strict_json import JsonError, parse_json_object
-from truespan.types.fields import check_fields
 from truespan.types.source import FIELD_CHECKS, DocumentOptions
 
 SIDECAR_ENDINGS = (".meta.toml", ".meta.json")

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from truespan.errors import InvalidSettings
-from truespan.serialize import failure_of
 from truespan.types.bundle import (
     ContextBundle,
     Passage,
@@ -29,9 +28,10 @@ from truespan.types.bundle import (
     SourceNote,
 )
 from truespan.types.request import FILTER_ARGUMENTS, PassageArguments
+from truespan.wire.serialize import failure_of
 
 if TYPE_CHECKING:
-    from truespan.world import World
+    from truespan.engine.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ except ModuleNotFoundError as missing:
     raise ImportError("This needs Haystack: pip install 'truespan[haystack]'") from missing
 
 if TYPE_CHECKING:
-    from truespan.world import World
+    from truespan.engine.world import World
 
 __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetriever"]
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, SkipValidation
 
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.integrations import Citable, Retrieval, reading, retrieval, search
-from truespan.world import World
 
 try:
     from langchain_core.documents import Document  # pyright: ignore[reportMissingImports]

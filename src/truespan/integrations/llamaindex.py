@@ -19,7 +19,7 @@ except ModuleNotFoundError as missing:
     raise ImportError("This needs LlamaIndex: pip install 'truespan[llamaindex]'") from missing
 
 if TYPE_CHECKING:
-    from truespan.world import World
+    from truespan.engine.world import World
 
 __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetriever"]
 

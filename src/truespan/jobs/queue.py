@@ -24,7 +24,12 @@ from procrastinate.worker import Worker
 from truespan.errors import Overloaded, StoreBusy, TruespanError
 from truespan.jobs.schema import QUEUE_ROLE, QUEUE_SCHEMA, require_migrations
 from truespan.protocols import JobWorker
-from truespan.store.postgres_server import as_role, connect, is_foreign_key_violation, map_errors
+from truespan.store.engines.postgres_server import (
+    as_role,
+    connect,
+    is_foreign_key_violation,
+    map_errors,
+)
 from truespan.types.ids import WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus, Urgency
 from truespan.types.token import Secret

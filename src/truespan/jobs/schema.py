@@ -8,7 +8,7 @@ from typing import Final, LiteralString, cast
 from procrastinate.schema import SchemaManager
 
 from truespan.errors import InvalidConfiguration, StoreOutdated
-from truespan.store.postgres_server import Connection, add_member, make_role
+from truespan.store.engines.postgres_server import Connection, add_member, make_role
 
 QUEUE_SCHEMA: Final = "truespan_queue"
 QUEUE_ROLE: Final = "truespan_queue"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict, replace
 
+from truespan.core.timestamp import format_time
 from truespan.errors import (
     IndexKeyRefused,
     IndexNotOwned,
@@ -35,7 +36,6 @@ from truespan.types.maintenance import (
     sum_files,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
-from truespan.types.timestamp import format_time
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from truespan.arguments import Arguments, arguments_schema
 from truespan.errors import InvalidSettings
 from truespan.mcp.prompts import Prompt
 from truespan.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
 from truespan.types.telemetry import Stage
+from truespan.wire.arguments import Arguments, arguments_schema
 
 if TYPE_CHECKING:
-    from truespan.library import Library
-    from truespan.reader import Reader
-    from truespan.world import World
+    from truespan.engine.library import Library
+    from truespan.engine.reader import Reader
+    from truespan.engine.world import World
 
 WRITING = (Verb.READ, Verb.WRITE)
 READ_ONLY = {

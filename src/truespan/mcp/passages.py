@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.core.graphemes import shorten
 from truespan.retrieval.repeats import EqualTexts
+from truespan.text.tables import format_tables
 from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
-from truespan.types.graphemes import shorten
-from truespan.types.tables import format_tables
 from truespan.types.text import join_locations, name_best, name_sources
 
 LONGEST_LABEL = 120

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from truespan.arguments import Arguments, Book, PositionArguments, arguments_schema
 from truespan.types.request import LONGEST_QUERY
+from truespan.wire.arguments import Arguments, Book, PositionArguments, arguments_schema
 
 _SOURCES_ONLY = (
     "Use only the passages that the tools return. Cite the document and the sentences for each "

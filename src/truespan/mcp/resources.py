@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Struct
 
 from truespan.errors import CallerError, DocumentNotFound, InvalidSettings, PositionNotFound
-from truespan.serialize import members
 from truespan.types.document import Document, OutlineEntry
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, ReadingPosition, SentencePage
+from truespan.wire.serialize import members
 
 if TYPE_CHECKING:
-    from truespan.world import World
+    from truespan.engine.world import World
 
 DOCUMENT = "truespan://documents/{doc_id}"
 SENTENCES = "truespan://documents/{doc_id}/sentences/{first}-{last}"

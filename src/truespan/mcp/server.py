@@ -15,17 +15,17 @@ import anyio
 import msgspec
 
 from truespan import __version__
-from truespan.arguments import parse_arguments
+from truespan.core.strict_json import DuplicateKey
 from truespan.errors import CallerError, InternalError, TruespanError, resource_error
 from truespan.mcp import resources
 from truespan.mcp.caller import CallerContext, ErrorDetail, ErrorResult, Role, Tool
 from truespan.mcp.sdk import MCPError, Server, types
 from truespan.mcp.writing import OPTIONS
-from truespan.serialize import problem, status_of
 from truespan.settings import debugging
-from truespan.strict_json import DuplicateKey
 from truespan.types.bundle import ContextBundle
 from truespan.types.telemetry import Stage
+from truespan.wire.arguments import parse_arguments
+from truespan.wire.serialize import problem, status_of
 
 Content: TypeAlias = dict[str, Any]
 OnStage: TypeAlias = Callable[[Stage], None]

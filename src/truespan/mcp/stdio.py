@@ -26,6 +26,7 @@ from anyio import EndOfStream
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 
 import truespan
+from truespan.core.strict_json import require_unique_keys
 from truespan.mcp.caller import (
     NOTHING_WRITTEN,
     WRITING,
@@ -43,13 +44,12 @@ from truespan.mcp.server import (
     stderr_handler,
 )
 from truespan.mcp.tools import role_for
-from truespan.strict_json import require_unique_keys
 from truespan.types.ids import WorldId
 from truespan.types.request import check_reader_name
 from truespan.types.scope import OWNER, Verb
 
 if TYPE_CHECKING:
-    from truespan.library import Library
+    from truespan.engine.library import Library
 
 _BLOCK = 1 << 16
 FLUSH_SECONDS = 1.0
@@ -255,7 +255,7 @@ def _finish_start(reader: str | None) -> None:
     """Import what the first call of a reader needs, while the client reads the first reply. From
     then on garbage is collected, but not searched for among what was loaded."""
     if reader is not None:
-        import truespan.reader  # noqa: F401
+        import truespan.engine.reader  # noqa: F401
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -10,15 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from truespan.arguments import (
-    Arguments,
-    NoArguments,
-    PositionArguments,
-    ReadingArguments,
-    RetrievalArguments,
-    SearchArguments,
-    arguments_of,
-)
 from truespan.errors import PositionNotFound
 from truespan.mcp.caller import CallerContext, Role, Tool, WritePermissions
 from truespan.mcp.passages import (
@@ -42,10 +33,19 @@ from truespan.mcp.writing import (
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import Defaults
+from truespan.wire.arguments import (
+    Arguments,
+    NoArguments,
+    PositionArguments,
+    ReadingArguments,
+    RetrievalArguments,
+    SearchArguments,
+    arguments_of,
+)
 
 if TYPE_CHECKING:
-    from truespan.reader import Reader
-    from truespan.world import World
+    from truespan.engine.reader import Reader
+    from truespan.engine.world import World
 
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing is readable."

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from truespan.arguments import Arguments, Book
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
@@ -31,10 +30,11 @@ from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
 from truespan.types.request import LONGEST_NAME
 from truespan.types.source import LONGEST_URL, Upload, display_path, is_page
+from truespan.wire.arguments import Arguments, Book
 
 if TYPE_CHECKING:
-    from truespan.ingest.run import IngestReport
-    from truespan.world import World
+    from truespan.engine.world import World
+    from truespan.ingest.report import IngestReport
 
 LONGEST_NOTE = 500_000
 LONGEST_NOTE_TITLE = 200

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import Any, TextIO
 
+from truespan.core.timestamp import format_time
 from truespan.errors import CallerError
 from truespan.observer import NULL_OBSERVER, failure_of
 from truespan.types.telemetry import (
@@ -27,7 +28,6 @@ from truespan.types.telemetry import (
     Stage,
     known_code,
 )
-from truespan.types.timestamp import format_time
 
 JOURNAL = f"{SYSTEM}.ingest"
 """The logger of ingestion; its lines contain names of files but no text."""

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict, replace
 
 from truespan.errors import OCR_ADVICE, SourceEmpty, SourceNotText, SourceUnsupported
-from truespan.parsing.clean import clean
 from truespan.parsing.detect import (
     PICTURED,
     RECOGNISED,
@@ -30,6 +29,7 @@ from truespan.parsing.detect import (
     may_hold_members,
     supported,
 )
+from truespan.text.clean import clean
 from truespan.types.source import PARSE_DEFAULTS, DocumentKind, ParseOptions
 from truespan.types.text import Loaded, Properties
 
@@ -134,78 +134,78 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
             Archive(shown, data, lenient=True)
             raise SourceEmpty(shown, advice="No file in it has a supported format.")
         case Format.DOCX:
-            from truespan.parsing.docx import load_docx
+            from truespan.parsing.formats.docx import load_docx
 
             return load_docx(shown, data, images=options.images)
         case Format.PPTX:
-            from truespan.parsing.pptx import load_pptx
+            from truespan.parsing.formats.pptx import load_pptx
 
             return load_pptx(shown, data, images=options.images)
         case Format.ODT | Format.ODP:
-            from truespan.parsing.odf import load_odf
+            from truespan.parsing.formats.odf import load_odf
 
             return load_odf(shown, data, images=options.images)
         case Format.RTF:
-            from truespan.parsing.rtf import load_rtf
+            from truespan.parsing.formats.rtf import load_rtf
 
             return load_rtf(shown, data)
         case Format.EPUB:
-            from truespan.parsing.epub import load_epub
+            from truespan.parsing.formats.epub import load_epub
 
             return load_epub(shown, data, images=options.images)
         case Format.PDF:
-            from truespan.parsing.pdf import load_pdf
+            from truespan.parsing.formats.pdf import load_pdf
 
             ocr = options.ocr and can_recognise()
             return load_pdf(shown, data, ocr=ocr, running_heads=options.running_heads)
         case Format.IMAGE:
             if not options.ocr or not can_recognise():
                 raise SourceUnsupported(shown, advice=OCR_ADVICE)
-            from truespan.parsing.ocr import Recogniser, load_image
+            from truespan.parsing.formats.ocr import Recogniser, load_image
 
             return load_image(shown, data, Recogniser())
         case Format.HTML:
-            from truespan.parsing.html import load_html
+            from truespan.parsing.formats.html import load_html
 
             return load_html(shown, data, images=options.images)
         case Format.EMAIL:
-            from truespan.parsing.mail import load_message
+            from truespan.parsing.formats.mail import load_message
 
             return load_message(shown, data, quotes=options.mail_quotes)
         case Format.MAILBOX:
             # Its messages are documents; it comes here if it has none.
             raise SourceEmpty(shown, advice="There is no message in it.")
         case Format.NOTEBOOK:
-            from truespan.parsing.notebook import load_notebook
+            from truespan.parsing.formats.notebook import load_notebook
 
             return load_notebook(shown, data)
         case Format.CSV | Format.TSV:
-            from truespan.parsing.delimited import load_delimited
+            from truespan.parsing.formats.delimited import load_delimited
 
             return load_delimited(shown, data, tabs=found is Format.TSV)
         case Format.JSON | Format.JSONL:
-            from truespan.parsing.json_text import load_json
+            from truespan.parsing.formats.json import load_json
 
             return load_json(shown, data, lines=found is Format.JSONL)
         case _:
             pass
     if found in SHEETS:
-        from truespan.parsing.sheets import load_sheets
+        from truespan.parsing.formats.sheets import load_sheets
 
         return load_sheets(found, shown, data, hidden=options.hidden_sheets)
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)
     if found is Format.CODE:
-        from truespan.parsing.code import load_code
+        from truespan.parsing.formats.code import load_code
 
         return load_code(shown, text)
     # These parsers get clean text, so that all line ends are the same. Their result is cleaned
     # again when it is assembled: an entity can stand for an invisible character.
     if found is Format.MARKDOWN:
-        from truespan.parsing.markdown import load_markdown
+        from truespan.parsing.formats.markdown import load_markdown
 
         return load_markdown(clean(text))
-    from truespan.parsing.text import load_text
+    from truespan.parsing.formats.text import load_text
 
     return load_text(clean(text))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from truespan.parsing.contents import ContentsFinder
 from truespan.parsing.passage import Passage
+from truespan.text.contents import ContentsFinder
 from truespan.types.text import Block, BlockKind, PageStart
 
 TITLE_LEVEL = 0

@@ -65,15 +65,15 @@ def _open(name: str, data: bytes, options: DocumentOptions) -> Iterator[Member |
     if found is Format.ZIP:
         yield from _open_zip(name, data)
     elif found is not None and found in RECORDS and options.fields is not None:
-        from truespan.parsing.records import record_members
+        from truespan.parsing.formats.records import record_members
 
         yield from record_members(name, data, found, options.fields)
     elif found is Format.EMAIL:
-        from truespan.parsing.mail import open_message
+        from truespan.parsing.formats.mail import open_message
 
         yield from open_message(name, data)
     elif found is Format.MAILBOX:
-        from truespan.parsing.mail import open_mailbox
+        from truespan.parsing.formats.mail import open_mailbox
 
         yield from open_mailbox(name, data)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from weakref import WeakValueDictionary
 
-from truespan.cancel import current_cancel_token
+from truespan.core.cancel import current_cancel_token
 
 _QUERIES_IN_A_ROW = 8
 """After so many queries a waiting request for documents is sent, so that ingestion goes on."""

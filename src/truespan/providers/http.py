@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from truespan.cancel import CancelToken, current_cancel_token
+from truespan.core.cancel import CancelToken, current_cancel_token
 from truespan.errors import (
     BatchTooLarge,
     InvalidConfiguration,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from truespan.cancel import check_cancelled, current_cancel_token
+from truespan.core.cancel import check_cancelled, current_cancel_token
 from truespan.errors import (
     InvalidConfiguration,
     ModelUnavailable,

@@ -16,8 +16,6 @@ from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
 from truespan.retrieval.snapshot import RetrievalDeps
-from truespan.retrieval.stop_words import STOP_WORDS
-from truespan.retrieval.terms import fold_bytes, stemmed_bytes, stemmer_of, terms
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope
@@ -29,6 +27,8 @@ from truespan.types.text import (
     name_pages,
 )
 from truespan.types.trust import Visible
+from truespan.words.stop_words import STOP_WORDS
+from truespan.words.terms import fold_bytes, stemmed_bytes, stemmer_of, terms
 
 STEMMED_AS = "en"
 """Words of queries and sentences are stemmed alike. A detected language would depend on text that a

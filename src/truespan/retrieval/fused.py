@@ -33,7 +33,6 @@ from truespan.retrieval.fetch import (
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
-from truespan.retrieval.word_query import WordQuery
 from truespan.retrieval.word_scores import WordScores, word_scores
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkRecord, Vector
@@ -42,6 +41,7 @@ from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
+from truespan.words.query import WordQuery
 
 POOL = 30
 """How many candidates words contribute, and how many similarity does. Callers cannot change it."""

@@ -24,6 +24,7 @@ from truespan.retrieval.pipeline import (
 from truespan.retrieval.query_vector import SCORE_DECIMALS, round_score
 from truespan.retrieval.repeats import CoveredText, EqualTexts, ShownText, add_place
 from truespan.retrieval.stages import MOST_ASIDE, boilerplate_test
+from truespan.text.tables import added_tokens, format_tables
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -43,7 +44,6 @@ from truespan.types.bundle import (
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope, World
-from truespan.types.tables import added_tokens, format_tables
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 

@@ -22,13 +22,13 @@ from truespan.retrieval.pipeline import renders_tables
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.snapshot import RetrievalDeps
+from truespan.text.tables import added_characters, added_tokens
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.request import Granularity, Mode, PassageOptions
 from truespan.types.scope import Scope
-from truespan.types.tables import added_characters, added_tokens
 from truespan.types.text import (
     NamedPlace,
     PlacedSentence,
@@ -40,7 +40,7 @@ from truespan.types.text import (
     locate_sentences,
 )
 from truespan.types.trust import Match, Visible
-from truespan.vectors import similarity_of
+from truespan.types.vectors import similarity_of
 
 MOST_SENTENCES = 32
 """How many sentences of a request are embedded to be compared with the query. Callers cannot change
@@ -503,7 +503,7 @@ def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> M
 def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield where a text has words with these terms."""
     from truespan.retrieval.best_sentence import STEMMED_AS
-    from truespan.retrieval.terms import terms
+    from truespan.words.terms import terms
 
     for run in _WORD.finditer(text):
         found = terms(run[0], STEMMED_AS)

@@ -62,7 +62,7 @@ from truespan.types.scope import (
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.text import fold_name, fold_names
 from truespan.types.trust import Visible
-from truespan.vectors import mean_of
+from truespan.types.vectors import mean_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage
@@ -139,7 +139,7 @@ class Attempt(Struct):
         """Return whether words alone name the candidates."""
         if self.mode is not Mode.AUTO:
             return self.mode is Mode.WORDS
-        from truespan.retrieval.word_query import find_phrases
+        from truespan.words.query import find_phrases
 
         return bool(find_phrases(self.query or ""))
 

@@ -20,7 +20,7 @@ from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
-from truespan.vectors import is_sound
+from truespan.types.vectors import is_sound
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.text.tables import BAR
 from truespan.types.bundle import Passage
 from truespan.types.chunk import ChunkKind
-from truespan.types.tables import BAR
 from truespan.types.trust import OtherPlace, Visible
 
 T = TypeVar("T")

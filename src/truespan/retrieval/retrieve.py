@@ -19,7 +19,6 @@ from truespan.retrieval.pack import (
     require_candidates,
     why_not_packed,
 )
-from truespan.retrieval.pages import find_passage
 from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
 from truespan.retrieval.pipeline import (
     APPROXIMATE,
@@ -36,6 +35,7 @@ from truespan.retrieval.query_vector import (
     floor_discriminates,
     round_score,
 )
+from truespan.retrieval.reading.pages import find_passage
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.stages import (
     complete_until,
@@ -52,7 +52,7 @@ from truespan.types.request import RELEVANCE_FLOOR, RetrievalRequest
 from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
-from truespan.vectors import similarity_of
+from truespan.types.vectors import similarity_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage

@@ -285,7 +285,7 @@ def drop_boilerplate(ranked: Sequence[Visible]) -> list[Visible]:
 
 def boilerplate_test() -> Callable[[str], bool]:
     """Return what recognises boilerplate; importing it compiles many patterns."""
-    from truespan.ingest.boilerplate import is_boilerplate
+    from truespan.text.boilerplate import is_boilerplate
 
     return is_boilerplate
 

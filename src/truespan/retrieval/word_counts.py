@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.retrieval.snapshot import Restart
-from truespan.retrieval.term_counts import count_terms
-from truespan.retrieval.terms import recipe_of, stemmer_of
 from truespan.types.chunk import NewChunk
 from truespan.types.document import (
     CountedRevision,
@@ -24,6 +22,8 @@ from truespan.types.document import (
 )
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
+from truespan.words.term_counts import count_terms
+from truespan.words.terms import recipe_of, stemmer_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.retrieval.bm25 import ChunkScores, WordMatches, score_chunks
-from truespan.retrieval.coverage import WordRarity, measure_rarity
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
-from truespan.retrieval.word_query import WordQuery, match_words, parse_query
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope, World
+from truespan.words.bm25 import ChunkScores, WordMatches, score_chunks
+from truespan.words.coverage import WordRarity, measure_rarity
+from truespan.words.query import WordQuery, match_words, parse_query
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -21,7 +21,6 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from truespan.errors import InvalidConfiguration
-from truespan.parsing.clean import clean
 from truespan.sanitize.findings import (
     API_KEY,
     HIDDEN,
@@ -42,6 +41,7 @@ from truespan.sanitize.findings import (
     pseudonym,
 )
 from truespan.sanitize.profile import Profile
+from truespan.text.clean import clean
 from truespan.types.text import Block, Loaded, PlacedFigure, Properties
 
 RULES_VERSION = 1

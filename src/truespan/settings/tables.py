@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from truespan.core.strict_json import parse_number, parse_whole_number
 from truespan.errors import InvalidConfiguration, resource_error
 from truespan.settings.catalogue import LARGEST, SECRETS, TYPES, base_type, choices, constraints
-from truespan.strict_json import parse_number, parse_whole_number
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.token import ProviderKey, Secret
 

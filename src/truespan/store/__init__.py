@@ -14,22 +14,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from truespan.protocols import Clock
-from truespan.store.catalog import Catalogs
-from truespan.store.chunks import Chunks
-from truespan.store.conversations import Conversations
-from truespan.store.documents import Documents
-from truespan.store.erasure import Erasures
-from truespan.store.jobs import Jobs
-from truespan.store.readers import Readers
-from truespan.store.records import Records
-from truespan.store.revisions import Revisions
-from truespan.store.scrub import Scrub
-from truespan.store.session import Database
-from truespan.store.shares import Shares
-from truespan.store.worlds import Worlds
+from truespan.store.engines.session import Database
+from truespan.store.integrity.erasure import Erasures
+from truespan.store.integrity.scrub import Scrub
+from truespan.store.tables.catalog import Catalogs
+from truespan.store.tables.chunks import Chunks
+from truespan.store.tables.conversations import Conversations
+from truespan.store.tables.documents import Documents
+from truespan.store.tables.jobs import Jobs
+from truespan.store.tables.readers import Readers
+from truespan.store.tables.records import Records
+from truespan.store.tables.revisions import Revisions
+from truespan.store.tables.shares import Shares
+from truespan.store.tables.worlds import Worlds
 
 if TYPE_CHECKING:
-    from truespan.store.transfer import StoreRows
+    from truespan.store.transfer.copy import StoreRows
 
 
 class Store(
@@ -57,7 +57,7 @@ class Store(
 
     def as_rows(self) -> StoreRows:
         """Return everything in it as rows, to be copied into or from another store."""
-        from truespan.store.transfer import StoreRows
+        from truespan.store.transfer.copy import StoreRows
 
         return StoreRows(self._db)
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.graphemes import shorten
 from truespan.errors import InvalidConfiguration
 from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind, SourceLabels
@@ -20,7 +21,6 @@ from truespan.types.decision import (
     SourcesUsed,
     UsedModel,
 )
-from truespan.types.graphemes import shorten
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile
 from truespan.types.request import Defaults, Mode

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from msgspec import Struct, to_builtins
 
+from truespan.core.graphemes import shorten
+from truespan.core.timestamp import format_time
 from truespan.types.answer import Citation, Quote
 from truespan.types.decision import AnswerMode, FollowUp, RewrittenBy
-from truespan.types.graphemes import shorten
 from truespan.types.support import Support
-from truespan.types.timestamp import format_time
 
 CONVERSATION_LIMIT: Final = 50
 MOST_CONVERSATIONS: Final = 1000

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from truespan.core.strict_json import parse_json_object
 from truespan.errors import BackupInvalid
-from truespan.strict_json import parse_json_object
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, WorldId
 from truespan.types.profile import EmbeddingProfile

@@ -19,9 +19,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from truespan.strict_json import MOST_DEPTH, MOST_INTEGER, parse_number, parse_whole_number
-from truespan.types.fields import LONGEST_LABEL, FieldError, check_label
-from truespan.types.graphemes import shorten
+from truespan.core.fields import LONGEST_LABEL, FieldError, check_label
+from truespan.core.graphemes import shorten
+from truespan.core.strict_json import MOST_DEPTH, MOST_INTEGER, parse_number, parse_whole_number
 
 MOST_METADATA = 16 * 1024
 """Bytes of the metadata of one document, as JSON without spaces."""

@@ -10,8 +10,8 @@ from unicodedata import category
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
+from truespan.core.fields import FieldError
 from truespan.errors import InvalidSettings, QueryTooLong
-from truespan.types.fields import FieldError
 from truespan.types.metadata import Condition, read_conditions
 from truespan.types.source import DocumentKind
 

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.fields import LONGEST_LABEL, FieldError, check_fields, check_label, check_type
 from truespan.errors import InvalidSettings
-from truespan.types.fields import LONGEST_LABEL, FieldError, check_fields, check_label, check_type
 from truespan.types.metadata import check_metadata, read_metadata
 
 LONGEST_URL = 2048

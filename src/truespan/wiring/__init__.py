@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from truespan.components import Components, OtherEmbedder
+from truespan.core.clock import SystemClock, SystemProcesses
+from truespan.core.disk import create_once
+from truespan.engine.components import Components, OtherEmbedder
+from truespan.engine.library import Library
 from truespan.errors import InvalidConfiguration, LibraryNotFound, resource_error
-from truespan.files.disk import create_once
 from truespan.index.edge.client import EdgeIndex
 from truespan.jobs.thread import JobThread
-from truespan.library import Library
 from truespan.observer import NULL_OBSERVER, Observer, combine_observers
 from truespan.protocols import (
     ChatModels,
@@ -32,7 +33,6 @@ from truespan.protocols import (
 )
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
-from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.request import Defaults
@@ -253,7 +253,7 @@ def _sources(settings: Settings) -> SourceFinder:
 
 
 def _parser(settings: Settings) -> SourceParser:
-    from truespan.parsing.child_parser import ChildParser
+    from truespan.parsing.sandbox.client import ChildParser
 
     return ChildParser(
         memory_bytes=settings.loader_memory_mib * MEBIBYTE,

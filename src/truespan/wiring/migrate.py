@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from truespan.core.clock import SystemClock
+from truespan.core.disk import copy_file, copy_tree
 from truespan.errors import InvalidSettings, LibraryNotFound, resource_error
-from truespan.files.disk import copy_file, copy_tree
 from truespan.maintenance.doctor.plan import count_findings
 from truespan.settings import read_own_settings, read_settings
 from truespan.settings.catalogue import Settings
-from truespan.store.transfer import StoreRows, copy_rows
-from truespan.system import SystemClock
+from truespan.store.transfer.copy import StoreRows, copy_rows
 from truespan.types.maintenance import MigrationReport, MovedCount
 from truespan.wiring import open_library, storage
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from truespan.core.clock import SystemClock
 from truespan.errors import InvalidConfiguration, resource_error
 from truespan.protocols import Clock
 from truespan.settings import FILE_NAME, STORE_FILE, names_server, read_settings
 from truespan.settings.catalogue import Settings, split_list
 from truespan.store import Store
-from truespan.store.sqlite import SqliteDatabase
-from truespan.system import SystemClock
+from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import Manifest
 from truespan.types.token import Secret
@@ -55,7 +55,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
     if not is_on_server(settings):
         return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
     url = _server_url(folder, settings, "store_url")
-    from truespan.store.postgres import Address, PostgresDatabase
+    from truespan.store.engines.postgres import Address, PostgresDatabase
 
     address = Address(url, settings.store_pool_size, settings.store_timeout_seconds)
     return Store(PostgresDatabase(address), clock)
@@ -91,7 +91,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
     owner = _server_url(folder, settings, "store_owner_url")
     url = _server_url(folder, settings, "store_url")
     from truespan.jobs.schema import prepare_queue
-    from truespan.store.postgres_server import prepare_store, role_of
+    from truespan.store.engines.postgres_server import prepare_store, role_of
 
     prepared = prepare_store(owner, role_of(url), also=prepare_queue)
     return prepared.before, prepared.now
@@ -172,7 +172,7 @@ def backup_writer(
     folder: Path, assets: AssetFolder, settings: Settings, clock: Clock, store: Store
 ) -> BackupWriter:
     from truespan.files.backup import BackupWriter
-    from truespan.store.snapshot import FileSnapshots, ServerSnapshots
+    from truespan.store.transfer.snapshot import FileSnapshots, ServerSnapshots
 
     def version() -> str:
         from importlib import metadata

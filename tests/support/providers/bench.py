@@ -23,13 +23,13 @@ from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.providers.ollama import DEFAULT_MODEL, Ollama
 from tests.support.providers.openai import OpenAi
 from tests.support.worlds import MemoryIndex, Place, WordCounter, place
+from truespan.engine.world import World
 from truespan.providers.google import GoogleEmbedder
 from truespan.providers.keys import KeyRing
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.openai import OpenAiEmbedder
 from truespan.providers.outbound import Bounds
 from truespan.types.token import ProviderKey, Secret
-from truespan.world import World
 
 KEY = "sk-canary-4f1d9c7e"
 """The key that is looked for everywhere it must not be."""

@@ -13,9 +13,9 @@ from truespan.http.routes.questions import QUERY_ERRORS, QUESTION, ask_in_conver
 from truespan.types.answer import Answer
 
 if TYPE_CHECKING:
-    from truespan.conversation import Conversation
-    from truespan.reader import Reader
-    from truespan.world import World
+    from truespan.engine.conversations import Conversation
+    from truespan.engine.reader import Reader
+    from truespan.engine.world import World
 
 MARKDOWN = "text/markdown; charset=utf-8"
 _IN_WORLD = "/v1/worlds/{world}/conversations"

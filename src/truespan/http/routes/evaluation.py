@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from msgspec.structs import asdict
 
 from truespan import errors
+from truespan.engine.evaluation import EvaluationProgress, EvaluationReport
 from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.routes.questions import QUERY_ERRORS
-from truespan.world_evaluation import EvaluationProgress, EvaluationReport
 
 GOLDEN = '- query: Who wound the great clock?\n  phrases: ["the keeper of the tower"]\n'
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec.structs import asdict
 
 from truespan import errors
-from truespan.generations import Promotion
+from truespan.engine.generations import Promotion
+from truespan.engine.world import World
 from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, JobStream, Reply, Routes
-from truespan.serialize import record_data
 from truespan.types.job import Job
-from truespan.world import World
+from truespan.wire.serialize import record_data
 
 _JOBS = "/v1/worlds/{world}/jobs"
 _GENERATIONS = "/v1/worlds/{world}/generations"

@@ -8,16 +8,16 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from truespan import __version__, errors
+from truespan.engine.world import World
 from truespan.http import schemas
 from truespan.http.bodies import Form
 from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
-from truespan.serialize import allowed_names, chunk_data, record_data
 from truespan.types.facet import Facets
 from truespan.types.reading import SentencePage
 from truespan.types.request import Defaults
 from truespan.types.source import Upload
-from truespan.world import World
+from truespan.wire.serialize import allowed_names, chunk_data, record_data
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _CREATED = {"world": "$response.body#/id"}

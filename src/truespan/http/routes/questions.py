@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from truespan import errors
-from truespan.arguments import ReadingArguments, SearchArguments, arguments_of
+from truespan.engine.world import World
 from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
 from truespan.http.routes.library import image_reply
-from truespan.serialize import members, record_data
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.reading import ReadingPosition, SentencePage
-from truespan.world import World
+from truespan.wire.arguments import ReadingArguments, SearchArguments, arguments_of
+from truespan.wire.serialize import members, record_data
 
 if TYPE_CHECKING:
-    from truespan.conversation import Conversation
-    from truespan.reader import Reader
+    from truespan.engine.conversations import Conversation
+    from truespan.engine.reader import Reader
 
 QUERY_ERRORS = (
     errors.BlankQuery,

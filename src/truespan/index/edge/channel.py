@@ -30,7 +30,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from truespan.files.disk import FileLock
+from truespan.core.disk import FileLock
 from truespan.index.edge.messages import LARGEST_MESSAGE
 
 LOCK = "server.lock"

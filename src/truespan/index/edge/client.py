@@ -16,7 +16,8 @@ from typing import Any, cast
 
 import msgspec
 
-from truespan.cancel import check_cancelled
+from truespan.core.cancel import check_cancelled
+from truespan.core.disk import require_space
 from truespan.errors import (
     IndexRefused,
     IndexUnavailable,
@@ -24,7 +25,6 @@ from truespan.errors import (
     TooManyOpenFiles,
     resource_error,
 )
-from truespan.files.disk import require_space
 from truespan.index.base import QdrantIndex, collection_of
 from truespan.index.calls import IndexCalls
 from truespan.index.edge import channel

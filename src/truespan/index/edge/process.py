@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from truespan.core.disk import FileLock
 from truespan.errors import (
     IndexRefused,
     StorageFull,
@@ -32,7 +33,6 @@ from truespan.errors import (
     TruespanError,
     resource_error,
 )
-from truespan.files.disk import FileLock
 from truespan.index.edge import channel
 from truespan.index.edge.messages import (
     RETIRE,

@@ -17,6 +17,7 @@ from typing import Any, cast
 import msgspec
 import qdrant_edge as edge
 
+from truespan.core.disk import require_space, sync_folder
 from truespan.errors import (
     IndexRefused,
     IndexSchemaMismatch,
@@ -26,7 +27,6 @@ from truespan.errors import (
     resource_error,
     resource_error_of,
 )
-from truespan.files.disk import require_space, sync_folder
 from truespan.index.calls import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,

@@ -39,7 +39,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.maintenance import RevisionPart, Verdict
 from truespan.types.scope import Scope
-from truespan.vectors import cosine
+from truespan.types.vectors import cosine
 
 if TYPE_CHECKING:
     from truespan.store import Store

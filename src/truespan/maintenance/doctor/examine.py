@@ -43,7 +43,7 @@ from truespan.types.maintenance import (
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Authority, Scope, World
 from truespan.types.text import fold_names
-from truespan.vectors import cosine, is_sound, norm_of
+from truespan.types.vectors import cosine, is_sound, norm_of
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -10,8 +10,8 @@ from typing import Self
 import msgspec
 from msgspec import Struct, field
 
+from truespan.core.strict_json import JsonError, require_unique_keys
 from truespan.errors import InvalidSettings
-from truespan.strict_json import JsonError, require_unique_keys
 from truespan.types.maintenance import Check, Verdict
 
 _NUMBER = r"\d{1,18}"

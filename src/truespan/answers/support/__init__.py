@@ -1,0 +1,1 @@
+"""Support check: which claims of an answer stand in the passages that it was given."""

@@ -1,0 +1,559 @@
+"""Compare each sentence of a model's answer with the passages that it cites.
+
+    sentence ─> its passages ─> numbers, names, words, negation ─> similarity where words differ
+
+A sentence that cites nothing is compared with all passages of the answer. Words are compared, not
+meanings: a sentence that swaps who did what to whom has all the words of its passage. Only text
+that the model was given takes part, so for a reader nothing ahead of the position does.
+
+The work grows with the length of the answer times that of the passages, and these are bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from truespan.answers.citations import citation_numbers
+from truespan.answers.quotes import NO_QUOTES, Quotes
+from truespan.answers.support.claims import AnswerSentence, split_answer
+from truespan.answers.support.names import Name, find_name_words, fold_name, name_forms, same_people
+from truespan.answers.support.negation import Negated, find_negated
+from truespan.answers.support.numbers import UNITS, Number, find_numbers, number_keys, numbers_agree
+from truespan.answers.table_cells import Cell, Claim, TableCells, find_cells
+from truespan.text.sentences import sentence_spans
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance
+from truespan.types.support import SentenceSupport, Support, SupportReason
+from truespan.types.trust import Visible
+from truespan.types.vectors import similarity_of
+from truespan.words.stop_words import STOP_WORDS
+from truespan.words.terms import stem_function, words
+
+WORD_SHARE = 0.5
+"""The share of a sentence's words that its passages must have, if similarity does not help."""
+NEW_WORDS = 3
+"""So many words that are not in the passages are too many: in a row, or below that share."""
+NEGATION_SHARE = 0.5
+"""The share of words that a passage's sentence must have before negations are compared."""
+NEARBY = 6
+"""Words around a number, one of which its place in a passage must share."""
+MOST_MISSING = 20
+
+LEAST_QUOTED = 2
+"""Words of a quote that was not found and counts against its sentence; one word may be a term."""
+_VERIFIED, _FAILED = b"\1", b"\2"
+_FAILED_RUN = re.compile(b"\2+")
+
+_CODES = {
+    "danish": "da",
+    "dutch": "nl",
+    "english": "en",
+    "finnish": "fi",
+    "french": "fr",
+    "german": "de",
+    "italian": "it",
+    "norwegian": "no",
+    "polish": "pl",
+    "portuguese": "pt",
+    "russian": "ru",
+    "spanish": "es",
+    "swedish": "sv",
+}
+"""The code of each language that has stop words."""
+_NEUTRAL_WORDS = """
+    according answer cites describes document documents excerpt explains mentions mentioned notes
+    passage passages says said source sources stated states tells told text texts writes wrote
+    two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty
+    seventy eighty ninety hundred thousand million billion percent per cent
+    across almost along already although always among another anyone around away back became become
+    came cannot come comes due either else even ever every find found gave get gets give given gives
+    go goes going got happened happen however instead kept keep keeps let like made make makes many
+    may might much must nearly need needs never next nobody none nothing now often one ought per put
+    rather several shall since still take taken takes though thus together took toward towards
+    well went whether will within without yet
+"""
+_NEUTRAL = frozenset(_NEUTRAL_WORDS.split())
+"""Words that are no evidence either way: they say where something was found, are numbers, which are
+compared as such, or are so frequent that any text may have them."""
+_FAMILY = 5
+"""Words that share so many first letters, and most of the longer one, are related."""
+_MOST_RELATED = 20
+_BEGINNING = 3
+MOST_ALIKE = 50
+"""Places of a word or a number, and names with the same beginning, that are kept of a passage."""
+
+MOST_EMBEDDED = 96
+"""Texts that are embedded for one answer; what is left then counts as not similar."""
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_NAME_WORD = re.compile(r"[^\W_]+(?:[’'][^\W_]+)*")
+_SPACE = re.compile(r" (?=[.,;:!?])")
+"""What a citation leaves before the end of a sentence."""
+
+
+class Comparison(Struct, frozen=True):
+    """How sentences are embedded, and the similarity from which on two of them say the same.
+
+    One comparison serves one answer: it keeps the vectors.
+    """
+
+    embed: Callable[[Sequence[str]], Sequence[Vector]]
+    floor: float
+    distance: Distance = Distance.COSINE
+    vectors: dict[str, Vector] = field(default_factory=dict)
+
+    def similarity(self, text: str, others: Sequence[str]) -> float:
+        """Return how similar a text is to the most similar of others; 0 if there is no room."""
+        wanted = [_SPACE.sub("", " ".join(each.split())) for each in (text, *others)]
+        new = [each for each in dict.fromkeys(wanted) if each not in self.vectors]
+        if len(self.vectors) + len(new) > MOST_EMBEDDED:
+            return 0.0
+        if new:
+            self.vectors.update(zip(new, self.embed(new), strict=True))
+        own, *rest = (self.vectors[each] for each in wanted)
+        return max((similarity_of(own, other, self.distance) for other in rest), default=0.0)
+
+
+class _Given(Struct, frozen=True):
+    """A number of a passage, and the words around it; None if it is in a title.
+
+    In a table these are the words of its row, its column and the headings, and `cell` is its place.
+    """
+
+    number: Number
+    around: frozenset[str] | None
+    cell: Cell | None = None
+
+
+class _Sentence(Struct, frozen=True):
+    """A sentence of a passage: its content words in order, its numbers, what it negates."""
+
+    text: str
+    stems: tuple[str, ...]
+    numbers: tuple[_Given, ...]
+    negated: Negated
+
+
+class _Passage(Struct, frozen=True):
+    """A source as the model got it. `first` counts its sentences after those of others."""
+
+    number: int
+    first: int
+    sentences: tuple[_Sentence, ...]
+    names: frozenset[str]
+    beginnings: dict[str, list[str]]
+    """Its names by their first letters."""
+    numbers: dict[tuple[str, float | str], list[_Given]]
+    """Its numbers by their keys."""
+    every: tuple[_Given, ...]
+    """Its numbers, for those of an answer that are only about right."""
+    cells: dict[str, list[Cell]] = field(default_factory=dict)
+    """The cells of names that occur in the body of a table and nowhere else."""
+    headings: frozenset[str] = frozenset()
+    """Words of the headings of a table: sheet, section and columns."""
+
+
+def check_support(
+    answer: str,
+    sources: Sequence[Visible],
+    quotes: Quotes = NO_QUOTES,
+    comparison: Comparison | None = None,
+    question: str = "",
+) -> Support:
+    """Return how far the passages support an answer, whose quotes were checked before.
+
+    What claims nothing may have the names and numbers of the question: "They do not mention Rome."
+    """
+    texts = [source.text for source in sources]
+    language = guess_language(" ".join(texts)) or guess_language(answer) or "english"
+    checker = _Checker(language, comparison, frozenset(_lower_words(answer, texts)), question)
+    for number, source in enumerate(sources, 1):
+        checker.add(number, source)
+    quoted = bytearray(len(answer))
+    for mark, spans in ((_VERIFIED, quotes.literal), (_FAILED, quotes.failed)):
+        for start, end in spans:
+            quoted[start:end] = mark * (end - start)
+    judged = (
+        checker.judge(sentence, bytes(quoted[sentence.start : sentence.end]))
+        for sentence in split_answer(answer, _CODES.get(language, "en"))
+    )
+    found = tuple(sentence for sentence in judged if sentence is not None)
+    supported = sum(sentence.supported for sentence in found)
+    return Support(
+        round(supported / len(found), 4) if found else None, len(found), supported, found
+    )
+
+
+def guess_language(text: str) -> str | None:
+    """Return the language whose function words a text has most of; None if it has too few."""
+    own = Counter(words(text[:4000]))
+    long = {word for word in own if len(word) > 1}
+    counts = {name: sum(own[word] for word in long & stops) for name, stops in STOP_WORDS.items()}
+    best = max(counts, key=lambda name: counts[name])
+    return best if counts[best] >= 2 else None
+
+
+def _lower_words(answer: str, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the folded words that are written in lower case somewhere."""
+    for text in (answer, *texts):
+        for found in re.finditer(r"[^\W\d_]+", text):
+            if not found[0][0].isupper():
+                yield fold_name(found[0])
+
+
+class _Checker(Struct):
+    """Compares sentences of an answer with passages, which are read once."""
+
+    language: str
+    comparison: Comparison | None
+    ordinary: frozenset[str]
+    question: str
+    passages: list[_Passage] = field(default_factory=list)
+    places: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """For each stem, the sentences of all passages that have it."""
+    families: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The stems with the same first letters."""
+    relatives: dict[str, list[str]] = field(default_factory=dict)
+    """What was found for the stems of the answer so far."""
+    count: int = 0
+
+    def add(self, number: int, source: Visible) -> None:
+        """Read a passage."""
+        labels = (source.title, source.chapter, source.section, source.labels.source_url)
+        headings = dict.fromkeys((*labels, source.location or ""))
+        heading = "\n".join(headings)
+        tables = find_cells(source.text, self._words)
+        titles = self._words(heading) | tables.headings if tables.starts else frozenset[str]()
+        spans = sentence_spans(source.text, _CODES.get(self.language, "en"))
+        sentences = tuple(
+            self._read(source.text[start:end], start, tables, titles) for start, end in spans
+        )
+        everything = _NAME_WORD.findall(f"{heading}\n{source.text}")
+        names = frozenset(map(fold_name, everything)) | _initials(source.text)
+        beginnings = _group((name[:_BEGINNING], name) for name in sorted(names))
+        # "May" alone may be a verb; as the name of a sheet it is a month.
+        dated = "\n".join(f"in {label}" for label in headings)
+        given = [_Given(found, None) for found in find_numbers(dated, self.language)]
+        given += [found for sentence in sentences for found in sentence.numbers]
+        keyed = _group((key, found) for found in given for key in number_keys(found.number))
+        every = tuple(given[:MOST_ALIKE])
+        self.passages.append(
+            _Passage(
+                number,
+                self.count,
+                sentences,
+                names,
+                beginnings,
+                keyed,
+                every,
+                _names_in_cells(heading, source.text, tables),
+                titles,
+            )
+        )
+        seen = Counter[str]()
+        for place, sentence in enumerate(sentences, self.count):
+            for stem in dict.fromkeys(sentence.stems):
+                if stem not in self.places and len(stem) >= _FAMILY:
+                    self.families[stem[:_FAMILY]].append(stem)
+                seen[stem] += 1
+                if seen[stem] <= MOST_ALIKE:
+                    self.places[stem].append(place)
+        self.count += len(sentences)
+
+    def _read(self, text: str, start: int, tables: TableCells, titles: frozenset[str]) -> _Sentence:
+        numbers: list[_Given] = []
+        for number in find_numbers(text, self.language):
+            around = frozenset(self._around(text, number))
+            if cell := tables.at(start + number.start):
+                around |= cell.words | titles
+            numbers.append(_Given(number, around, cell))
+        return _Sentence(text, tuple(self._stems(text)), tuple(numbers), self._negated(text))
+
+    def _words(self, text: str) -> frozenset[str]:
+        """Return the words of a text as they are compared with labels: stems, and digits too."""
+        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        return frozenset(stem(word) for word in words(text) if word not in stops)
+
+    def _stems(self, text: str) -> list[str]:
+        """Return the stems of a text's words that are evidence, in order."""
+        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        return [
+            stem(word)
+            for word in words(text)
+            if len(word) > 1
+            and not word[0].isdigit()
+            and word not in stops
+            and word not in _NEUTRAL
+            and word not in UNITS
+        ]
+
+    def _negated(self, text: str) -> Negated:
+        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        found = find_negated(text, self.language, stops | _NEUTRAL)
+        return Negated(frozenset(map(stem, found.core)), frozenset(map(stem, found.reach)))
+
+    def _around(self, text: str, number: Number) -> list[str]:
+        """Return the stems next to a number, on both sides."""
+        before = self._stems(text[max(0, number.start - 120) : number.start])[-NEARBY:]
+        return before + self._stems(text[number.end : number.end + 120])[:NEARBY]
+
+    def _related(self, stem: str) -> list[str]:
+        """Return the stems of the passages that are the same word, or of the same family."""
+        if stem in self.relatives:
+            return self.relatives[stem]
+        found = self.relatives[stem] = [stem] if stem in self.places else []
+        for other in self.families.get(stem[:_FAMILY], ())[:_MOST_RELATED]:
+            longest = max(len(stem), len(other))
+            if other != stem and len(_common_prefix(stem, other)) >= 0.65 * longest:
+                found.append(other)
+        return found
+
+    def judge(self, sentence: AnswerSentence, quoted: bytes) -> SentenceSupport | None:
+        """Return whether a sentence is supported, and why not; None if it claims nothing.
+
+        `quoted` says of each character whether it is in a quote, and in which kind.
+        """
+        start, end = sentence.start, sentence.end
+        if not self.passages:
+            why = (SupportReason.CITES_NOTHING,)
+            return SentenceSupport(start, end, False, why, None, ()) if sentence.claim else None
+        text = sentence.text
+        if _VERIFIED in quoted:
+            pairs = zip(text, quoted, strict=True)
+            text = "".join(" " if inside == _VERIFIED[0] else char for char, inside in pairs)
+        misquoted = [
+            sentence.text[found.start() : found.end()].strip(" \n“”„«»‹›\"'")
+            for found in _FAILED_RUN.finditer(quoted)
+        ]
+        misquoted = [quote for quote in misquoted if len(quote.split()) >= LEAST_QUOTED]
+        cited = self._cited(sentence)
+        pool = cited or self.passages
+        if not sentence.claim and not self._is_news(text):
+            return None
+        # Names are looked up in whole passages, which may go on with a pronoun.
+        proper = {sentence.text[name.start : name.end] for name in self._names(sentence.text)}
+        aside = {stem for name in proper for stem in self._stems(name)}
+        stems = [stem for stem in dict.fromkeys(self._stems(sentence.text)) if stem not in aside]
+        related = {stem: self._related(stem) for stem in stems}
+        numbers = self._lost_numbers(text, pool, related)
+        names = self._lost_names(text, pool)
+        source, best, found = self._find_words(stems, related, pool)
+        own = self._stems(text)
+        known = found.union(aside, *(part.headings for part in pool))
+        missing = [stem for stem in dict.fromkeys(own) if stem not in known]
+        reasons: list[SupportReason] = []
+        if numbers:
+            reasons.append(SupportReason.NUMBER_NOT_FOUND)
+        if names:
+            reasons.append(SupportReason.NAME_NOT_FOUND)
+        unknown = [*numbers, *names, *misquoted]
+        if misquoted:
+            reasons.append(SupportReason.WORDS_NOT_FOUND)
+        share = 1 - len(missing) / len(stems) if stems else 1.0
+        added = _longest_run(own, missing) >= NEW_WORDS
+        # Beside names and numbers, a single word says little.
+        alone = not share and (len(missing) > 1 or not (proper or any(map(str.isdigit, text))))
+        if stems and (alone or added or (share < WORD_SHARE and len(missing) >= NEW_WORDS)):
+            # Similarity says nothing of an addition to a sentence that is found otherwise.
+            similar = share < WORD_SHARE and self._is_similar(text, pool)
+            reasons += [] if similar else self._explain_words(text, missing, unknown)
+        reasons = list(dict.fromkeys(reasons))
+        if best is not None and self._negates(text, best, stems, related):
+            reasons.append(SupportReason.NEGATION_DIFFERS)
+        if reasons and not cited:
+            reasons.append(SupportReason.CITES_NOTHING)
+        shown = tuple(dict.fromkeys(unknown))[:MOST_MISSING]
+        return SentenceSupport(start, end, not reasons, tuple(reasons), source, shown)
+
+    def _is_similar(self, text: str, pool: Sequence[_Passage]) -> bool:
+        if self.comparison is None:
+            return False
+        texts = [sentence.text for part in pool for sentence in part.sentences]
+        return self.comparison.similarity(text, texts) >= self.comparison.floor
+
+    def _explain_words(
+        self, text: str, missing: Sequence[str], unknown: list[str]
+    ) -> list[SupportReason]:
+        """Return why words are not found, and add them to what is unknown."""
+        stem, lost = stem_function(self.language), frozenset(missing)
+        unknown += [word for word in words(text) if stem(word) in lost]
+        reasons = [SupportReason.WORDS_NOT_FOUND]
+        return reasons if self.comparison is None else [*reasons, SupportReason.NOT_SIMILAR]
+
+    def _cited(self, sentence: AnswerSentence) -> list[_Passage]:
+        wanted: set[int] = set()
+        for _, group in sentence.citations:
+            wanted |= set(citation_numbers(group, len(self.passages)))
+        return [part for part in self.passages if part.number in wanted]
+
+    def _is_news(self, text: str) -> bool:
+        """Return whether a text has a number or name of no passage and not of the question."""
+        unknown = {
+            *self._lost_numbers(text, self.passages, {}),
+            *self._lost_names(text, self.passages),
+        }
+        asked = frozenset(map(fold_name, re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", self.question)))
+        return any(fold_name(word) not in asked for word in unknown)
+
+    def _lost_numbers(
+        self, text: str, pool: Sequence[_Passage], related: dict[str, list[str]]
+    ) -> list[str]:
+        """Return the numbers of a sentence that no passage has where it speaks of the same."""
+        lost: list[str] = []
+        claim = Claim(self._words(text))
+        for number in find_numbers(text, self.language):
+            if number.implied:
+                continue
+            nearby = self._around(text, number)
+            wanted = {other for stem in nearby for other in related.get(stem, ())}
+            keys = list(number_keys(number))
+            given = [found for part in pool for key in keys for found in part.numbers.get(key, ())]
+            if number.hedge:
+                given += [found for part in pool for found in part.every]
+            if not any(
+                (not wanted or found.around is None or found.around & wanted)
+                and _fits(found.cell, claim)
+                and numbers_agree(number, found.number)
+                for found in given
+            ):
+                lost.append(text[number.start : number.end])
+        return lost
+
+    def _names(self, text: str) -> list[Name]:
+        return find_name_words(text, self.language, self.ordinary)
+
+    def _lost_names(self, text: str, pool: Sequence[_Passage]) -> list[str]:
+        named = dict.fromkeys(text[name.start : name.end] for name in self._names(text))
+        claim = Claim(self._words(text))
+        return [name for name in named if not any(_has_name(part, name, claim) for part in pool)]
+
+    def _find_words(
+        self, stems: Sequence[str], related: dict[str, list[str]], pool: Sequence[_Passage]
+    ) -> tuple[int | None, _Sentence | None, frozenset[str]]:
+        """Return the passage and the sentence that have most of some words, and the words found.
+
+        Of each passage, the words of the best three sentences in a row count.
+        """
+        masks = Counter[int]()
+        for bit, stem in enumerate(stems):
+            for place in {place for other in related[stem] for place in self.places[other]}:
+                masks[place] |= 1 << bit
+        source, best, most, found = None, None, 0, 0
+        for part in pool:
+            window = 0
+            last = part.first + len(part.sentences)
+            for place in sorted(place for place in masks if part.first <= place < last):
+                mask = masks[place]
+                if mask.bit_count() > most:
+                    most, source, best = (
+                        mask.bit_count(),
+                        part.number,
+                        part.sentences[place - part.first],
+                    )
+                for near in (place - 1, place + 1):
+                    mask |= masks.get(near, 0) if part.first <= near < last else 0
+                if mask.bit_count() > window.bit_count():
+                    window = mask
+            found |= window
+        return source, best, frozenset(stem for bit, stem in enumerate(stems) if found >> bit & 1)
+
+    def _negates(
+        self, text: str, best: _Sentence, stems: Sequence[str], related: dict[str, list[str]]
+    ) -> bool:
+        """Return whether a sentence negates a word that its passage does not, or the reverse."""
+        given = frozenset(best.stems)
+        shared = {stem: given.intersection(related[stem]) for stem in stems}
+        shared = {stem: others for stem, others in shared.items() if others}
+        if not stems or len(shared) / len(stems) < NEGATION_SHARE:
+            return False
+        mine, theirs = self._negated(text), best.negated
+        for stem, others in shared.items():
+            if stem in mine.core and not others & theirs.reach:
+                return True
+            if others & theirs.core and stem not in mine.reach:
+                return True
+        return False
+
+
+def _longest_run(stems: Sequence[str], missing: Sequence[str]) -> int:
+    """Return how many words in a row are missing at most."""
+    lost, longest, run = frozenset(missing), 0, 0
+    for stem in stems:
+        run = run + 1 if stem in lost else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _common_prefix(first: str, second: str) -> str:
+    length = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        length += 1
+    return first[:length]
+
+
+def _group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Return the values of each key, the first ones if there are many."""
+    grouped: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        kept = grouped.setdefault(key, [])
+        if len(kept) < MOST_ALIKE:
+            kept.append(value)
+    return grouped
+
+
+def _initials(text: str) -> frozenset[str]:
+    """Return the initials of names of several words, which an answer may use instead."""
+    runs = re.findall(
+        r"(?<![\w’'-])(?:[A-Z][\w’'-]*(?:\s(?:of|the|and|for|de|la)){0,2}\s){1,6}[A-Z][\w’'-]*",
+        text,
+    )
+    return frozenset("".join(re.findall(r"\b[A-Z]", run)).casefold() for run in runs)
+
+
+def _fits(cell: Cell | None, claim: Claim) -> bool:
+    """Return whether a number is not in a table, or in a row and column that a claim is about."""
+    return cell is None or (cell.fits_row(claim) and cell.fits_column(claim))
+
+
+def _names_in_cells(heading: str, text: str, tables: TableCells) -> dict[str, list[Cell]]:
+    """Return the cells of the words that occur in the body of a table and nowhere else."""
+    found: dict[str, list[Cell]] = {}
+    elsewhere = set(map(fold_name, _NAME_WORD.findall(heading)))
+    for word in _NAME_WORD.finditer(text) if tables.starts else ():
+        folded, cell = fold_name(word[0]), tables.at(word.start())
+        if cell is None:
+            elsewhere.add(folded)
+        else:
+            found.setdefault(folded, []).append(cell)
+    return {word: cells[:MOST_ALIKE] for word, cells in found.items() if word not in elsewhere}
+
+
+def _has_name(part: _Passage, name: str, claim: Claim) -> bool:
+    """Return whether a passage has a name; of one with hyphens, every part.
+
+    In a table it must be in a row that the claim is about.
+    """
+    for piece in re.split(r"[-\u2010-\u2015]", name):
+        folded = fold_name(piece)
+        if not folded or any(_has_form(part, form, claim) for form in name_forms(folded)):
+            continue
+        alike = part.beginnings.get(folded[:_BEGINNING], ())
+        if not any(same_people(folded, given) for given in alike):
+            return False
+    return True
+
+
+def _has_form(part: _Passage, form: str, claim: Claim) -> bool:
+    """Return whether a passage has a form of a name, in a table in a row of the claim."""
+    cells = part.cells.get(form)
+    return form in part.names and (not cells or any(cell.fits_row(claim) for cell in cells))

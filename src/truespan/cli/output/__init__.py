@@ -1,0 +1,1 @@
+"""Output of the command line: results, reports and conversations as text."""

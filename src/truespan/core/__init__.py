@@ -1,0 +1,7 @@
+"""Small tools that know nothing of documents: cancellation, strict JSON, time, files on disk.
+
+Owns: cancel tokens, JSON without repeated keys, checks of single values, grapheme boundaries,
+timestamps, the system clock, file locks, durable copies and free space.
+Does not own: anything about worlds, documents or queries.
+Must hold: imports nothing of the package but its errors.
+"""

@@ -1,0 +1,7 @@
+"""A library and its worlds: what every interface calls.
+
+Owns: the public classes (library, world, reader, documents, generations, conversation) and what
+they share: access, jobs, tokens, idempotency, ingestion, evaluation, the doctor.
+Does not own: technology (given as roles) and protocols of interfaces.
+Must hold: each call checks the caller's authority before it reads anything.
+"""

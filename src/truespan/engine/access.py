@@ -1,0 +1,101 @@
+"""One world as an authority may use it: what `World` and its collaborators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from truespan.engine.components import Components
+from truespan.errors import InvalidSettings, NotAllowed, WorldNotFound
+from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.retrieval.pipeline import Pipeline
+from truespan.retrieval.snapshot import require_world, with_stable_snapshot
+from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb
+from truespan.types.scope import World as WorldRecord
+
+T = TypeVar("T")
+
+
+class WorldAccess(Struct, frozen=True):
+    """Reads the record of a world anew for each request, and checks what the authority allows."""
+
+    components: Components
+    authority: Authority
+    start_repair: Callable[[Scope], None]
+    """Called with the scope of a search that found damaged or stale points."""
+    world: str
+    target: GenerationSelector = None
+    """The generation that requests use: None for the default, a domain's key, or a number."""
+
+    def record(self) -> WorldRecord:
+        return require_world(self.components.store, self.authority, self.world, self.target)
+
+    def with_stable_snapshot(self, read: Callable[[], T]) -> T:
+        """Return what `read` gives when no change of the world happens during it."""
+        store = self.components.store
+        return with_stable_snapshot(store, self.authority, self.record(), lambda _: read())
+
+    def pipeline(self, trace: RequestTrace = NULL_OBSERVER) -> Pipeline:
+        """Return the retrieval pipeline for the targeted generation."""
+        deps = self.components.retrieval_deps(self.start_repair, trace)
+        return Pipeline(deps, self.authority, self.world, self.target)
+
+    def scope(self) -> Scope | None:
+        """Return the scope of the whole world; None while it has no generation."""
+        record = self.record()
+        if record.generation is None:
+            return None
+        return Scope(self.authority, record.id, record.generation)
+
+    def readable_scope(self) -> Scope | None:
+        """Return the same scope; raises NotAllowed if the authority may read only as a reader."""
+        scope = self.scope()
+        if scope is not None and not self.authority.may(Verb.READ, scope.world):
+            raise NotAllowed("read without a reader")
+        return scope
+
+    def require_writable(self) -> None:
+        """Raise WorldNotFound unless the authority may write to the world."""
+        if not self.authority.may(Verb.WRITE, self.record().id):
+            raise WorldNotFound(self.world)
+
+    def writable_scope(self) -> Scope:
+        """Return the scope for writing with a model; an empty world gets its first generation.
+
+        Raises WorldNotFound without permission, ProfileMismatch if the model is not configured.
+        """
+        record, store = self.record(), self.components.store
+        if not self.authority.may(Verb.WRITE, record.id):
+            raise WorldNotFound(self.world)
+        if record.generation is None:
+            profile = self.components.learn_profile()
+            record = store.begin_generation(self.authority, record.id, profile)
+        generation = record.generation
+        if generation is None:
+            raise WorldNotFound(self.world)
+        self.components.require_model(generation.profile)
+        return Scope(self.authority, record.id, generation)
+
+    def planned_scope(self) -> Scope:
+        """Return the scope of the world; of one without a generation, as its first would be."""
+        record = self.record()
+        generation = record.generation or Generation(1, self.components.learn_profile())
+        return Scope(self.authority, record.id, generation)
+
+    def maintenance_scope(self) -> Scope:
+        """Return the scope for maintenance, which needs the right to read and write everything."""
+        self.require_writable()
+        scope = self.readable_scope()
+        if scope is None:
+            raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
+        return scope
+
+    def generations_scope(self) -> Scope | None:
+        """Return the scope of the default generation, which only an administrator may change."""
+        record = require_world(self.components.store, self.authority, self.world)
+        if not self.authority.may(Verb.ADMINISTER, record.id):
+            raise NotAllowed("change generations")
+        generation = record.generation
+        return Scope(self.authority, record.id, generation) if generation else None

@@ -1,0 +1,227 @@
+"""Answering one request of a world or a reader, and recording it in the usage log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.answers.decide import count_words, decide, evidence_to_json, search_floor
+from truespan.answers.respond import RecordUsage, Responder
+from truespan.answers.support.check import Comparison
+from truespan.engine.components import Components
+from truespan.errors import InternalError, StorageFull, WorldNotFound
+from truespan.observer import RequestTrace
+from truespan.protocols import ChatModel
+from truespan.retrieval.query_vector import calibration_of
+from truespan.retrieval.search import Rules
+from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
+from truespan.types.bundle import Notice
+from truespan.types.chunk import Vector
+from truespan.types.conversation import Question
+from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
+from truespan.types.document import RevisionRef
+from truespan.types.ids import hash_text
+from truespan.types.profile import support_floor
+from truespan.types.request import Defaults
+from truespan.types.scope import Authority, Scope, World
+from truespan.types.telemetry import Request
+from truespan.types.text import SentenceRange, place_sentences
+from truespan.types.trust import Visible
+
+NOT_RECORDED = Notice(
+    "usage_not_recorded", "This request could not be written to the usage log just now."
+)
+
+
+NOT_CALIBRATED = Notice(
+    "thresholds_not_calibrated",
+    "No thresholds were measured for this embedding model, so the configured ones apply. Measure "
+    "your own with 'truespan calibrate --keep'.",
+)
+
+
+Ask: TypeAlias = Callable[[RequestTrace], tuple[Question, Retrieved]]
+"""Finds the candidates for a question; the question itself may depend on earlier turns."""
+
+
+Find: TypeAlias = Callable[[RequestTrace, str, Rules, str | None], Retrieved]
+"""Finds candidates for a query, by these rules; for a reader in the named book."""
+
+
+class Answerer(Struct, frozen=True):
+    """Answers one question of an authority, however its candidates are found."""
+
+    components: Components
+    authority: Authority
+
+    def rules_for(self, query: str) -> Rules:
+        """Return what gives the decision settings for a scope, and the floor of its search."""
+
+        def rules(scope: Scope, defaults: Defaults) -> tuple[DecisionSettings, float]:
+            calibration = calibration_of(self.components.store, scope)
+            settings = self.components.answers.for_profile(scope.profile, calibration, defaults)
+            return settings, search_floor(settings, count_words(query))
+
+        return rules
+
+    def events(self, ask: Ask, *, reading: bool) -> Iterator[AnswerEvent]:
+        """Give the events of the answer; nothing happens before the first is requested."""
+        name = Request.READING_ANSWER if reading else Request.ANSWER
+        finished: list[Finished] = []
+        with (
+            self.components.observer.request(name) as trace,
+            closing(self._respond(ask, trace, reading=reading)) as events,
+        ):
+            for event in events:
+                if isinstance(event, Finished):
+                    finished.append(event)
+                else:
+                    yield event
+        # A caller may stop at this event, so the request ends before it is given.
+        yield from finished
+
+    def _respond(self, ask: Ask, trace: RequestTrace, *, reading: bool) -> Generator[AnswerEvent]:
+        components = self.components
+        began = components.clock.monotonic()
+        question, retrieved = ask(trace)
+        world, scope = retrieved.world, retrieved.scope
+        settings, floor = components.answers.decision, 0.0
+        if scope:
+            settings, floor = self.rules_for(question.standalone)(scope, world.defaults)
+        responder = Responder(
+            question=question,
+            retrieved=retrieved,
+            settings=settings,
+            reading=reading,
+            target=target_name(world),
+            defaults=world.defaults,
+            models=components.chat,
+            clock=components.clock,
+            locate=lambda *span: self._sentences_of(scope, *span),
+            record=self._usage_recorder(world, question.standalone),
+            trace=trace,
+            comparison=self._comparison(scope),
+        )
+        return responder.respond(began, self._threshold_notices(scope, world, floor))
+
+    def _comparison(self, scope: Scope | None) -> Comparison | None:
+        """Return how sentences are compared by meaning; None if it was not measured, or is off.
+
+        Only the local model is measured, so that no provider gets a request that the operator did
+        not ask for.
+        """
+        if scope is None:
+            return None
+        floor = self.components.answers.support_floor
+        floor = support_floor(scope.profile) if floor is None else floor
+        if floor is None or floor >= 1:
+            return None
+
+        def embed(texts: Sequence[str]) -> list[Vector]:
+            self.components.require_model(scope.profile)
+            # A chat model may send surrogates, which no embedder takes.
+            clean = [text.encode(errors="replace").decode() for text in texts]
+            vectors = self.components.embed(scope, {hash_text(text): text for text in clean})
+            return [vectors[hash_text(text)] for text in clean]
+
+        return Comparison(embed, floor, scope.profile.distance)
+
+    def _threshold_notices(self, scope: Scope | None, world: World, floor: float) -> list[Notice]:
+        """Say if thresholds were not measured for the model, or hardly exclude anything."""
+        calibration = calibration_of(self.components.store, scope) if scope else None
+        if scope and not calibration and self.components.answers.uses_calibration(world.defaults):
+            return [NOT_CALIBRATED]
+        if calibration is None or calibration.discriminates(floor):
+            return []
+        text = (
+            "With this model one unrelated text in twenty scores "
+            f"{calibration.unrelated_high:g} or more, so the low threshold of {floor:g} "
+            "excludes hardly anything. Use the measured thresholds: run 'truespan defaults "
+            "recommended', or set answer_thresholds = 'calibrated'."
+        )
+        return [Notice("floor_does_not_discriminate", text)]
+
+    def _sentences_of(
+        self, scope: Scope | None, chunk: Visible, last: int, start: int, end: int
+    ) -> SentenceRange:
+        """Return the sentences of a character range, searching up to `last`."""
+        revision = chunk.revision if chunk.revision is not None else scope and scope.revision
+        if scope is None or revision is None:
+            return SentenceRange(chunk.first_sid, chunk.last_sid)
+        ref = RevisionRef(chunk.document, revision)
+        sentences = self.components.store.sentences(scope, ref, chunk.first_sid, last)
+        inside = [item for item in sentences if item.start < end and item.end > start]
+        if not inside:
+            # The revision is gone by now, so that only the chunk's own sentences are known.
+            return SentenceRange(chunk.first_sid, chunk.last_sid)
+        place = place_sentences(inside, chunk.title)
+        return SentenceRange(inside[0].sid, inside[-1].sid, place)
+
+    def _usage_recorder(self, world: World, query: str) -> RecordUsage:
+        """Return what records an answered request in the usage log.
+
+        The query is marked now, so that an unreadable key is an error before a model is asked and
+        not after it has answered. A key that cannot be created on a full disk is no error: the log
+        could not be written either.
+        """
+        rules, components = self.components.answers, self.components
+        try:
+            logged_query = query if rules.log_queries else components.mark_query(world.id, query)
+        except StorageFull:
+            return lambda *_: (None, (NOT_RECORDED,) if rules.usage_records else ())
+
+        def record(evidence: Evidence, milliseconds: int) -> tuple[str | None, tuple[Notice, ...]]:
+            if not rules.usage_records:
+                return None, ()
+            logged = replace(evidence, effective_query=logged_query)
+            usage = Usage(
+                mode=decide(logged).mode,
+                milliseconds=milliseconds,
+                primary_model=_model_name(components.chat.primary, evidence.primary),
+                fallback_model=_model_name(components.chat.fallback, evidence.fallback),
+                evidence=evidence_to_json(logged),
+                decision_explain=decide(logged).to_json(),
+            )
+            try:
+                key = components.store.record_usage(
+                    self.authority,
+                    world.id,
+                    usage,
+                    days=rules.usage_days,
+                    most=rules.usage_records,
+                )
+            except WorldNotFound:
+                raise
+            except Exception:
+                # The answer is complete. No failure of the log may withhold it.
+                return None, (NOT_RECORDED,)
+            return key, ()
+
+        return record
+
+
+def plain_question(query: str) -> Question:
+    """Return a question outside a conversation."""
+    return Question(query.strip(), query.strip())
+
+
+def final_answer(events: Iterator[AnswerEvent]) -> Answer:
+    for event in events:
+        if isinstance(event, Finished):
+            return event.answer
+    raise InternalError("end of an answer")
+
+
+def target_name(world: World) -> str:
+    """Return the domain or world that was asked, with the number of its generation."""
+    name = world.selector if isinstance(world.selector, str) else world.name
+    return name if world.generation is None else f"{name}@{world.generation.number}"
+
+
+def _model_name(model: ChatModel | None, outcome: ModelOutcome) -> str | None:
+    ran = outcome not in (ModelOutcome.NOT_RUN, ModelOutcome.ABSENT)
+    return model.name if model is not None and ran else None

@@ -1,0 +1,556 @@
+"""Golden queries asked of one world: how good its results are, and which thresholds suit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations, islice
+from pathlib import PurePath
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.engine.access import WorldAccess
+from truespan.engine.reader import Reader
+from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, ServiceError, TruespanError
+from truespan.evaluation.calibrate import (
+    CalibrationReport,
+    Curve,
+    Unrelated,
+    calibrate,
+    curves_of,
+    propose,
+    unrelated,
+)
+from truespan.evaluation.compare import (
+    ALLOWED_DROP,
+    SEED,
+    Comparison,
+    ModeComparison,
+    Verdict,
+    check_drop,
+    compare,
+    compare_modes,
+    gate,
+)
+from truespan.evaluation.evaluate import (
+    NDCG_CUT,
+    Evaluation,
+    Found,
+    QueryResult,
+    judge_each,
+    scored_hits,
+    summarize,
+)
+from truespan.evaluation.golden import (
+    GOLDEN_TOP_K,
+    DocumentNames,
+    Expected,
+    GoldenQuery,
+    append_golden,
+    check_golden,
+    normalize_text,
+    parse_golden,
+)
+from truespan.evaluation.golden import MOST_TOP_K as MOST_GOLDEN_TOP_K
+from truespan.retrieval.pipeline import APPROXIMATE
+from truespan.retrieval.query_vector import calibration_of, round_score
+from truespan.retrieval.search import search_documents
+from truespan.retrieval.snapshot import require_world
+from truespan.types.bundle import Notice
+from truespan.types.document import Document
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Calibration
+from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES
+from truespan.types.request import MOST_TOP_K, Filters, Mode, check_mode, check_whole
+from truespan.types.scope import GenerationSelector, Scope, Verb
+from truespan.types.vectors import similarity_of
+
+T = TypeVar("T")
+
+Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
+"""Golden queries: a file's path, its bytes, or the queries themselves."""
+
+PAUSES = (0.5, 2.0)
+"""Seconds to wait before a query that failed with a retryable error is asked again."""
+SAMPLED_PASSAGES = 200
+SAMPLED_QUERIES = 100
+"""So many passages are compared with so many queries to see how unrelated pairs score."""
+
+
+class EvaluationProgress(Struct, frozen=True):
+    """How many searches of an evaluation are done, and how many there are."""
+
+    done: int
+    searches: int
+
+
+class EvaluationReport(Struct, frozen=True):
+    """Golden queries as asked once or several times, and every two of the times compared.
+
+    `evaluations` are in the order of the modes, or the old generation before the new one.
+    `comparisons` are in the order of their pairs: the first with the second, the first with the
+    third, and so on.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+    comparisons: tuple[Comparison, ...]
+    verdict: Verdict | None
+    """Whether the new generation may replace the old; None without an old one."""
+    curve: Curve
+    """Precision and recall over the threshold, in the last evaluation."""
+
+
+class _Run(Struct, frozen=True):
+    """One evaluation of which nothing was asked yet; each step asks a query."""
+
+    name: str
+    steps: Iterator[QueryResult]
+    warnings: tuple[Notice, ...]
+
+    def finish(self, results: Iterable[QueryResult]) -> Evaluation:
+        return replace(summarize(self.name, tuple(results)), warnings=self.warnings)
+
+
+class WorldEvaluation(Struct, frozen=True):
+    """Golden queries for the generations of one world."""
+
+    _access: WorldAccess
+
+    def run(
+        self,
+        golden: Golden,
+        *,
+        generation: int | None = None,
+        domain: str | None = None,
+        name: str | None = None,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        reader: str | None = None,
+    ) -> Evaluation:
+        """Ask golden queries of the default generation, or of another, and grade the results.
+
+        `golden` is a file's path, its bytes, or the queries themselves. A query that fails counts
+        as failed and the others are still asked. No floor applies. `mode` is one of
+        `Mode`, by default the world's. With `rerank`, a query whose reranker fails is a failed one.
+
+        With `reader`, they are asked as this reader of the current book, and judged by the phrases
+        that were read; a query without such a phrase is not judged.
+
+        Raises:
+            GoldenInvalid: with every invalid line; then nothing was asked.
+            GenerationNotFound, DomainNotFound: the world has none such.
+            NotAllowed: the caller may read only as a reader.
+        """
+        if generation is not None and domain is not None:
+            raise InvalidSettings("Give a generation or a domain, not both.")
+        target = self._with_target(domain if generation is None else generation)
+        return target._evaluate(golden, name, mode=check_mode(mode), rerank=rerank, reader=reader)
+
+    def report_stream(
+        self,
+        golden: Golden,
+        *,
+        modes: Sequence[Mode | str] = (),
+        generation: int | None = None,
+        against: int | None = None,
+        allowed_drop: float = ALLOWED_DROP,
+        rerank: bool | None = None,
+        reader: str | None = None,
+    ) -> Iterator[EvaluationProgress | EvaluationReport]:
+        """Evaluate step by step: progress after each query, and at the end the report.
+
+        The same queries are asked in each of the `modes`, or of the generation `against` and of
+        `generation`; the other arguments are those of `run`. The first progress comes once the
+        arguments are checked and before anything is asked. Closing the iterator ends it.
+
+        Raises:
+            InvalidSettings: several modes and `against` are given.
+            GoldenInvalid, GenerationNotFound, NotAllowed: as `run`.
+        """
+        wanted = _check_modes(modes) or [None]
+        if against is not None and len(wanted) > 1:
+            raise InvalidSettings("Modes and generations cannot be compared at once.")
+        check_drop(allowed_drop)
+        queries, target = self.queries(golden), self._with_target(generation)
+        old = [] if against is None else [self._with_target(against)]
+        runs = [
+            evaluation._prepare(queries, mode=mode, rerank=rerank, reader=reader)
+            for evaluation in (*old, target)
+            for mode in wanted
+        ]
+        done, searches = 0, len(queries) * len(runs)
+        yield EvaluationProgress(done, searches)
+        evaluations: list[Evaluation] = []
+        for run in runs:
+            results: list[QueryResult] = []
+            for result in run.steps:
+                results.append(result)
+                done += 1
+                yield EvaluationProgress(done, searches)
+            evaluations.append(run.finish(results))
+        comparisons = tuple(compare(old, new) for old, new in combinations(evaluations, 2))
+        yield EvaluationReport(
+            tuple(evaluations),
+            comparisons,
+            None if against is None else gate(comparisons[0], allowed_drop),
+            calibrate(scored_hits(evaluations[-1])),
+        )
+
+    def compare_modes(
+        self,
+        golden: Golden,
+        modes: Sequence[Mode | str] = tuple(Mode),
+        *,
+        generation: int | None = None,
+        domain: str | None = None,
+        rerank: bool | None = None,
+        reader: str | None = None,
+        seed: int = SEED,
+    ) -> ModeComparison:
+        """Ask the same golden queries in several modes, and compare every two of them.
+
+        The other arguments are those of `run`; `seed` is that of the randomisation tests.
+        """
+        wanted = _check_modes(modes)
+        if len(wanted) < 2:
+            raise InvalidSettings(_TWO_MODES)
+        queries = self.queries(golden)
+        evaluations = {
+            mode: self.run(
+                queries,
+                generation=generation,
+                domain=domain,
+                mode=mode,
+                rerank=rerank,
+                reader=reader,
+            )
+            for mode in wanted
+        }
+        name = evaluations[wanted[0]].name.removesuffix(f", {wanted[0]}")
+        return compare_modes(name, evaluations, seed=seed)
+
+    def compare(
+        self,
+        golden: Golden,
+        *,
+        old: GenerationSelector = None,
+        new: GenerationSelector = None,
+        seed: int = SEED,
+    ) -> Comparison:
+        """Ask the same golden queries of two generations, by number or domain, and compare.
+
+        None stands for this world's own target, which is the default generation unless chosen.
+        """
+        queries = self.queries(golden)
+        first, second = (self._with_target(target)._evaluate(queries) for target in (old, new))
+        return compare(first, second, seed=seed)
+
+    def calibrate(
+        self, golden: Golden, *, generation: int | None = None, keep: bool = False
+    ) -> CalibrationReport:
+        """Propose a floor and thresholds for a generation's embedding profile.
+
+        With `keep`, the proposal applies from now on to callers who may read the whole world.
+        Readers always get the shipped calibration.
+        """
+        target, store = self._with_target(generation), self._access.components.store
+        scope, queries = target._scope(), self.queries(golden)
+        # Thresholds are compared with similarities, even if a world ranks by other scores.
+        evaluation = target._evaluate(queries, mode=Mode.MEANING)
+        if keep and not self._access.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("keep a calibration")
+        passages, by_query = curves_of(evaluation)
+        distribution = target._unrelated(scope, queries)
+        if distribution is None:
+            message = (
+                "Every document is expected by every query, so the scores of unrelated text are "
+                "unknown."
+            )
+            proposed, notes = None, (Notice("nothing_unrelated", message),)
+        else:
+            source = f"{evaluation.totals.judged} golden queries of the world itself"
+            proposed, notes = propose(passages, by_query, distribution, source)
+        in_force = calibration_of(store, scope)
+        if keep and proposed is not None:
+            store.keep_calibration(scope, proposed)
+        return CalibrationReport(
+            profile=str(scope.profile),
+            passages=passages,
+            queries=by_query,
+            unrelated=distribution,
+            proposed=proposed,
+            in_force=in_force,
+            notes=(*notes, *evaluation.warnings),
+            kept=keep and proposed is not None,
+        )
+
+    def calibration(self) -> Calibration | None:
+        """Return the calibration that applies to this caller: kept, shipped, or none."""
+        scope = self._access.scope()
+        return calibration_of(self._access.components.store, scope) if scope else None
+
+    def forget_calibration(self) -> bool:
+        """Go back to the shipped calibration; return whether another one was kept."""
+        scope = self._scope()
+        if not self._access.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("forget a calibration")
+        return self._access.components.store.forget_calibration(scope)
+
+    def queries(self, golden: Golden) -> tuple[GoldenQuery, ...]:
+        """Return golden queries, parsed and checked."""
+        if isinstance(golden, str | PurePath):
+            content = self._access.components.golden.read(str(golden))
+            return tuple(parse_golden(PurePath(golden).name, content))
+        if isinstance(golden, bytes):
+            # A JSON line starts with a brace, an entry of a YAML list with a dash.
+            is_jsonl = golden.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+            return tuple(parse_golden("golden.jsonl" if is_jsonl else "golden.yaml", golden))
+        return tuple(golden)
+
+    def missing_documents(self, golden: Golden) -> dict[str, tuple[str, ...]]:
+        """Return, by query id, the expected documents that are absent or ambiguous here."""
+        names = self._names(self._scope())
+        missing = {
+            query.id: tuple(
+                expected.document
+                for expected in query.expected
+                if names.key_of(expected.document) is None
+            )
+            for query in self.queries(golden)
+        }
+        return {query: documents for query, documents in missing.items() if documents}
+
+    def add_query(
+        self,
+        path: str | PurePath,
+        query: str,
+        *,
+        documents: Sequence[str | int] = (),
+        phrases: Sequence[str] = (),
+        chunks: Sequence[str] = (),
+        top_k: int = GOLDEN_TOP_K,
+        id: str | None = None,
+    ) -> GoldenQuery:
+        """Add a golden query to the end of a YAML or JSON Lines file, created if absent.
+
+        `documents` are numbers, doc ids or names; `chunks` are ids of chunks that a good answer
+        used, whose documents are then expected. Documents are written by name where that is
+        unambiguous.
+
+        Raises:
+            DocumentNotFound, ChunkNotFound: the world has none such.
+            GoldenInvalid: the query, or the existing file, is invalid.
+            InvalidSettings: the file contains the query already, or nothing is expected.
+        """
+        check_whole("top_k", top_k, 1, MOST_GOLDEN_TOP_K)
+        for label, values in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
+            if isinstance(values, str):
+                raise InvalidSettings(f"{label} must be a list.")
+        scope, name = self._scope(), PurePath(path).name
+        names = self._names(scope)
+        ids = [ChunkId(chunk) for chunk in chunks]
+        records = self._access.components.store.read_chunks(scope, ids) if ids else {}
+        for chunk in ids:
+            if chunk not in records or not records[chunk].live:
+                raise ChunkNotFound(chunk)
+        references = [
+            *map(_reference, documents),
+            *(str(records[id].document.number) for id in ids),
+        ]
+        expected = dict.fromkeys(names.to_write(reference) for reference in references)
+        if not expected and not phrases:
+            raise InvalidSettings("Name the documents or phrases that a good answer contains.")
+        wanted = check_golden(
+            name,
+            GoldenQuery(
+                id=id or "",
+                query=query,
+                expected=tuple(Expected(document) for document in expected),
+                phrases=tuple(phrases),
+                top_k=top_k,
+            ),
+        )
+        golden = self._access.components.golden
+        golden.change(str(path), lambda content: append_golden(name, content, wanted))
+        return wanted
+
+    def _with_target(self, target: GenerationSelector) -> WorldEvaluation:
+        return self if target is None else WorldEvaluation(replace(self._access, target=target))
+
+    def _evaluate(
+        self,
+        golden: Golden,
+        name: str | None = None,
+        *,
+        mode: Mode | None = None,
+        rerank: bool | None = None,
+        reader: str | None = None,
+    ) -> Evaluation:
+        run = self._prepare(self.queries(golden), name, mode=mode, rerank=rerank, reader=reader)
+        return run.finish(run.steps)
+
+    def _prepare(
+        self,
+        queries: Sequence[GoldenQuery],
+        name: str | None = None,
+        *,
+        mode: Mode | None,
+        rerank: bool | None,
+        reader: str | None,
+    ) -> _Run:
+        """Check who asks and for whom; nothing is asked before the first step is taken."""
+        scope, components = self._scope(), self._access.components
+        label = f"{self._access.record().name}, generation {scope.generation.number}"
+        search = partial(self._search, mode=mode, rerank=rerank)
+        if reader is not None:
+            label += f", reader {reader}"
+            queries = self._read_queries(reader, queries)
+            search = partial(self._search_as_reader, reader, mode=mode, rerank=rerank)
+        steps = judge_each(
+            queries,
+            search,
+            identify=self._names(scope).key_of,
+            clock=components.clock.monotonic,
+        )
+        label += (f", {mode}" if mode else "") + (", reranked" if rerank else "")
+        is_approximate = components.index.approximate(scope)
+        return _Run(name or label, steps, (APPROXIMATE,) if is_approximate else ())
+
+    def _scope(self) -> Scope:
+        access = self._access
+        # Before the generation is looked at: readers do not learn which generations there are.
+        world = require_world(access.components.store, access.authority, access.world)
+        if not access.authority.may(Verb.READ, world.id):
+            raise NotAllowed("evaluate without a reader")
+        record = access.record()
+        if record.generation is None:
+            raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
+        return Scope(self._access.authority, record.id, record.generation)
+
+    def _search(self, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None) -> list[Found]:
+        search = partial(
+            search_documents,
+            self._access.pipeline(),
+            query.query,
+            query.filters,
+            passages=query.top_k,
+            documents=max(query.top_k, NDCG_CUT),
+            mode=mode,
+            rerank=rerank,
+        )
+        return [
+            Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
+            for chunk in self._with_retries(search)
+        ]
+
+    def _read_queries(self, name: str, queries: Sequence[GoldenQuery]) -> list[GoldenQuery]:
+        """Return queries that expect only what the reader has read; those left with nothing are
+        not judged.
+        """
+        if any(query.filters != Filters() for query in queries):
+            raise InvalidSettings("Golden queries with filters cannot be asked as a reader.")
+        reader = Reader(self._access, name)
+        sentences: list[str] = []
+        more = True
+        while more:
+            page = reader.sentences(first=len(sentences), count=MOST_PAGE_SENTENCES)
+            sentences += [sentence.text for sentence in page.sentences]
+            more = page.more
+        read = normalize_text(" ".join(sentences))
+        return [
+            replace(
+                query,
+                expected=(),
+                phrases=tuple(one for one in query.phrases if normalize_text(one) in read),
+                top_k=min(query.top_k, MOST_TOP_K),
+            )
+            for query in queries
+        ]
+
+    def _search_as_reader(
+        self, name: str, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None
+    ) -> list[Found]:
+        def search() -> list[Found]:
+            reader = Reader(self._access, name)
+            bundle = reader.retrieve(query.query, top_k=query.top_k, mode=mode, rerank=rerank)
+            if problem := bundle.error:
+                error = ServiceError(problem.message)
+                error.code, error.retryable = problem.code, problem.retryable
+                raise error
+            if bundle.metadata.rerank and (failure := bundle.metadata.rerank.failure):
+                # The order without it is not what was to be graded.
+                raise ServiceError(f"The reranker failed ({failure}).")
+            return [
+                Found(str(note.document), note.source, chunk.relevance_score, chunk.content)
+                for chunk, note in zip(
+                    bundle.retrieved_chunks, bundle.metadata.sources, strict=True
+                )
+            ]
+
+        return self._with_retries(search)
+
+    def _with_retries(self, search: Callable[[], list[T]]) -> list[T]:
+        """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
+        for pause in PAUSES:
+            try:
+                return search()
+            except TruespanError as error:
+                if not error.retryable:
+                    raise
+                self._access.components.clock.sleep(pause)
+        return search()
+
+    def _names(self, scope: Scope) -> DocumentNames:
+        return DocumentNames(self._active_documents(scope).values())
+
+    def _active_documents(self, scope: Scope) -> Mapping[int, Document]:
+        documents = self._access.components.store.documents(scope)
+        return {document.number: document for document in documents if document.active is not None}
+
+    def _unrelated(self, scope: Scope, golden: Sequence[GoldenQuery]) -> Unrelated | None:
+        """Return how passages of documents that no query expects score, from stored vectors."""
+        store, documents = self._access.components.store, self._active_documents(scope)
+        names = DocumentNames(documents.values())
+        embedded = (
+            (chunk.document, chunk.vector)
+            for page in store.expected(scope)
+            for chunk in page
+            if chunk.vector is not None
+            and chunk.document in documents
+            and chunk.revision == documents[chunk.document].active
+        )
+        # Spread evenly over the generation, and always the same ones.
+        step = max(1, store.status(scope).embedded // SAMPLED_PASSAGES)
+        sample = list(islice(embedded, 0, None, step))
+        pipeline, world, scores = self._access.pipeline(), self._access.record(), []
+        for query in golden[:: max(1, -(-len(golden) // SAMPLED_QUERIES))]:
+            expected = {names.key_of(item.document) for item in query.expected if item.grade}
+            vector = pipeline.query_vector(scope, world, query.query.strip())
+            # Where only phrases are expected, most passages are still about something else.
+            scores.extend(
+                similarity_of(vector, other, scope.profile.distance)
+                for number, other in sample
+                if documents[number].doc_id not in expected
+            )
+        return unrelated(scores) if scores else None
+
+
+_TWO_MODES = "Give at least two different modes to compare."
+
+
+def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
+    if isinstance(modes, str):
+        raise InvalidSettings("modes must be a list.")
+    wanted = [mode for mode in map(check_mode, modes) if mode is not None]
+    if len(set(wanted)) < len(modes):
+        raise InvalidSettings(_TWO_MODES)
+    return wanted
+
+
+def _reference(document: str | int) -> str:
+    """Return how a golden query names a document; a number is checked."""
+    if isinstance(document, int):
+        check_whole("The number of a document", document, 0, LAST_FIRST)
+    return str(document)

@@ -1,0 +1,367 @@
+"""The generations of a world: build one next to the others, check it, put it into use, go back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.engine.access import WorldAccess
+from truespan.engine.doctor import check_generation
+from truespan.engine.evaluation import Golden, WorldEvaluation
+from truespan.engine.ingestion import IngestJobs
+from truespan.engine.jobs import REINDEX, Jobs
+from truespan.errors import (
+    DomainNotFound,
+    GenerationIncomplete,
+    GenerationNotFound,
+    InvalidSettings,
+    JobNotResumable,
+    PromotionRefused,
+    StoreBusy,
+)
+from truespan.evaluation.compare import ALLOWED_DROP, Verdict, gate_generation
+from truespan.evaluation.evaluate import Evaluation
+from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
+from truespan.ingest.report import IngestDeps, JobLog, Progress
+from truespan.observer import RequestTrace
+from truespan.types.document import GenerationRecord
+from truespan.types.job import Job, JobOrder, JobState, Urgency, read_request
+from truespan.types.profile import ChunkingProfile, EmbeddingProfile
+from truespan.types.request import check_whole, require_domain_key
+from truespan.types.scope import LARGEST_GENERATION, Scope
+from truespan.types.telemetry import Request
+
+MAX_PROMOTION_ATTEMPTS = 5
+"""How often a generation is completed and checked again when documents arrive meanwhile."""
+
+OnProgress = Callable[[Progress], None]
+
+
+class Promotion(Struct, frozen=True):
+    """Which generation an alias names now and named before. `domain` is None for the default."""
+
+    generation: int
+    previous: int | None
+    domain: str | None = None
+    verdict: Verdict | None = None
+    """The result of the golden queries; None when none were asked."""
+
+
+class Generations(Struct, frozen=True):
+    """The generations of one world. Changing them needs the right to administer the world."""
+
+    _access: WorldAccess
+
+    def list(self) -> list[GenerationRecord]:
+        """Return every generation of the world, by number; none while it is empty."""
+        scope = self._access.generations_scope()
+        return self._access.components.store.generations(scope) if scope else []
+
+    def get(self, number: int) -> GenerationRecord:
+        """Return one generation.
+
+        Raises:
+            GenerationNotFound: the world has none of this number.
+        """
+        check_whole("generation", number, 0, LARGEST_GENERATION)
+        for record in self.list():
+            if record.generation.number == number:
+                return record
+        raise GenerationNotFound(number)
+
+    def reindex(
+        self,
+        *,
+        embedding: str | None = None,
+        chunking: str | None = None,
+        generation: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ReindexReport:
+        """Build a generation next to the others; no request uses it until it is promoted.
+
+        `embedding` names one of the configured embedding profiles, `chunking` a chunking profile
+        for all documents. With the number of a `generation`, that one is completed instead.
+
+        Raises:
+            InvalidSettings, GenerationNotFound: there is nothing of that name or number.
+            ProfileMismatch: the model of the generation to be completed is not configured.
+            Interrupted: stopped; the same call continues.
+        """
+        if generation is not None and (embedding is not None or chunking is not None):
+            raise InvalidSettings("An existing generation keeps its model and its chunking.")
+        self._delete_retired()
+        if generation is not None:
+            return self._start(self._scope_of(generation), on_progress)
+        return self._start(self._scope_for(embedding, chunking), on_progress)
+
+    def submit_reindex(self, *, embedding: str | None = None, chunking: str | None = None) -> Job:
+        """Build a generation in the background, as `reindex` does; return the queued job.
+
+        Raises:
+            InvalidSettings, ProfileMismatch: as `reindex`, before a job is created.
+        """
+        components = self._access.components
+        components.queue.require_room()
+        scope = self._scope_for(embedding, chunking)
+        request = json.dumps({"generation": scope.generation.number})
+        job = components.store.queue_job(scope, REINDEX, request, components.job_owner)
+        components.queue.submit(JobOrder(scope.world, job.id, Urgency.REINDEX))
+        return job
+
+    def resume(self, job: str, on_progress: OnProgress | None = None) -> ReindexReport:
+        """Continue a reindex job that failed, was cancelled or was interrupted."""
+        components = self._access.components
+        earlier = Jobs(components, self._current()).require_resumable(job)
+        scope = self._scope_of(read_request(earlier, _generation_of))
+        if not components.store.continue_job(scope, job, components.processes.own()):
+            raise JobNotResumable(job, JobState.RUNNING)
+        return self._run(job, scope, on_progress)
+
+    def promote(
+        self,
+        generation: int,
+        *,
+        domain: str | None = None,
+        golden: str | None = None,
+        allowed_drop: float = ALLOWED_DROP,
+        least_hit_rate: float = 0.0,
+    ) -> Promotion:
+        """Put a generation into use, in one commit, if it passes every check.
+
+        It must be complete, its points must match the store, nothing may leak, and golden queries,
+        if a file is given, must not find less than in the generation it replaces.
+
+        Raises:
+            GenerationIncomplete: documents or vectors are missing.
+            PromotionRefused: with every reason; then nothing has changed.
+            DomainNotFound: the domain belongs to another world.
+            ProfileMismatch: the model of the generation is not configured.
+        """
+        return self._promote(generation, domain, golden, None, allowed_drop, least_hit_rate)
+
+    def measure(self, golden: Golden, domain: str | None = None) -> Evaluation | None:
+        """Ask golden queries of the generation that an alias names; None while there is none.
+
+        A domain that does not exist yet is measured as the world's default.
+        """
+        if self._access.generations_scope() is None:
+            return None
+        number = self._number_of(domain) or self._current().generation.number
+        return WorldEvaluation(self._access).run(golden, generation=number)
+
+    def _promote(
+        self,
+        generation: int,
+        domain: str | None,
+        golden: Golden | None,
+        before: Evaluation | None,
+        allowed_drop: float = ALLOWED_DROP,
+        least_hit_rate: float = 0.0,
+    ) -> Promotion:
+        components, scope = self._access.components, self._scope_of(generation)
+        require_domain_key(domain)
+        components.require_model(scope.profile)
+        for _ in range(MAX_PROMOTION_ATTEMPTS):
+            self._require_complete(scope)
+            if problems := check_generation(components, scope):
+                raise PromotionRefused(
+                    "The index does not match the store: "
+                    + " ".join(problem.message for problem in problems),
+                    advice="'truespan doctor' shows what is wrong; 'doctor --apply' repairs it.",
+                )
+            verdict = self._ask_golden(scope, domain, golden, before, allowed_drop, least_hit_rate)
+            previous = self._number_of(domain)
+            if components.store.move_alias(scope, domain):
+                return Promotion(generation, previous, domain, verdict)
+            # Documents arrived during the checks, and some are not in this generation yet.
+            build_generation(self._deps(scope), scope)
+        raise StoreBusy
+
+    def rotate(
+        self,
+        *,
+        domain: str | None = None,
+        golden: Golden | None = None,
+        before: Evaluation | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Promotion:
+        """Build a generation like the one an alias names, and move the alias to it.
+
+        It has the same model and chunking; use `reindex` for others. Golden queries must find as
+        much in it as in `before`, by default the generation it replaces. If the promotion is
+        refused, the new generation is removed: it has the documents of the one in use.
+        """
+        number = self._number_of(domain) or self._current().generation.number
+        like = self._scope_of(number).generation
+        self._delete_retired()
+        known = {record.generation.number for record in self.list()}
+        built = self._start(self._unfinished_or_new(like.profile, like.chunking), on_progress)
+        try:
+            return self._promote(built.generation, domain, golden, before)
+        except PromotionRefused:
+            if built.generation not in known:
+                self.remove(built.generation)
+            raise
+
+    def rollback(self, *, domain: str | None = None) -> Promotion:
+        """Go back to the generation that an alias named before its last move.
+
+        Raises:
+            PromotionRefused: there is no earlier generation.
+            DomainNotFound: the domain names no generation of this world.
+            GenerationIncomplete: documents arrived that it does not have.
+        """
+        components = self._access.components
+        earlier = components.store.previous_generation(self._current(), domain)
+        current = self._number_of(domain)
+        if domain is not None and current is None:
+            raise DomainNotFound(domain)
+        if earlier is None:
+            raise PromotionRefused("There is no earlier generation to go back to.")
+        scope = self._scope_of(earlier)
+        components.require_model(scope.profile)
+        if not components.store.move_alias(scope, domain):
+            self._require_complete(scope)
+            raise StoreBusy
+        return Promotion(earlier, current, domain)
+
+    def forget(self, domain: str) -> None:
+        """Remove a domain's name; the generation it named stays."""
+        self._access.components.store.remove_domain(self._current(), domain)
+
+    def remove(self, generation: int) -> None:
+        """Delete a generation that no alias names: its points, its chunks, and its vectors.
+
+        Raises:
+            GenerationInUse: the world or a domain names it.
+        """
+        self._access.components.store.retire_generation(self._scope_of(generation))
+        self._delete_retired()
+
+    def _current(self) -> Scope:
+        scope = self._access.generations_scope()
+        if scope is None:
+            raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
+        return scope
+
+    def _start(self, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
+        components = self._access.components
+        request = json.dumps({"generation": scope.generation.number})
+        own = components.processes.own()
+        job = components.store.begin_job(scope, REINDEX, request, own)
+        return self._run(job.id, scope, on_progress)
+
+    def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
+        components = self._access.components
+        with components.observer.request(Request.REINDEX) as trace:
+            deps = replace(self._deps(scope), trace=trace)
+            log = JobLog(components.store, scope, job, components.clock, on_progress, trace=trace)
+            with log.record_end():
+                report = build_generation(deps, scope, log)
+        IngestJobs(components, scope).count_and_calibrate(scope)
+        return replace(report, job=job)
+
+    def _delete_retired(self) -> None:
+        """Delete points before rows: if this stops, the rows still tell what is left."""
+        store, index = self._access.components.store, self._access.components.index
+        current = self._current()
+        for generation in store.retired_generations(current):
+            scope = replace(current, generation=generation)
+            prepare_index(store, index, scope)
+            index.drop(scope)
+            index.flush(scope)
+            store.remove_generation(scope)
+
+    def _scope_for(self, embedding: str | None, chunking: str | None) -> Scope:
+        """Return the scope of a generation with a model and a chunking by their names."""
+        components = self._access.components
+        profile = components.learn_profile(components.embedder_named(embedding))
+        preparation = components.preparation.for_world(self._access.record().defaults)
+        named = None if chunking is None else preparation.chunking_named(chunking)
+        return self._unfinished_or_new(profile, named)
+
+    def _unfinished_or_new(
+        self, profile: EmbeddingProfile, chunking: ChunkingProfile | None
+    ) -> Scope:
+        """Return the scope of an unfinished generation with these profiles, or of a new one.
+
+        So the same command continues where it was stopped.
+        """
+        current = self._current()
+        for record in self.list():
+            generation, is_named = record.generation, record.is_default or record.domains
+            same = (generation.profile.id, generation.chunking) == (profile.id, chunking)
+            if same and not is_named and not record.complete:
+                return replace(current, generation=generation)
+        made = self._access.components.store.add_generation(current, profile, chunking)
+        return replace(current, generation=made)
+
+    def _deps(self, scope: Scope) -> IngestDeps:
+        self._access.components.require_model(scope.profile)
+        return IngestJobs(self._access.components, scope).deps
+
+    def _scope_of(self, number: int) -> Scope:
+        check_whole("generation", number, 0, LARGEST_GENERATION)
+        current = self._current()
+        for kept in self._access.components.store.kept_generations(current):
+            if kept.generation.number == number:
+                return replace(current, generation=kept.generation)
+        raise GenerationNotFound(number)
+
+    def _number_of(self, domain: str | None) -> int | None:
+        for record in self.list():
+            if record.is_default if domain is None else domain in record.domains:
+                return record.generation.number
+        return None
+
+    def _require_complete(self, scope: Scope) -> None:
+        record = self.get(scope.generation.number)
+        if not record.complete:
+            raise GenerationIncomplete(record.generation.number, record.missing, record.pending)
+
+    def _ask_golden(
+        self,
+        scope: Scope,
+        domain: str | None,
+        golden: Golden | None,
+        before: Evaluation | None,
+        allowed_drop: float,
+        least_hit_rate: float,
+    ) -> Verdict | None:
+        """Ask golden queries of a generation, and of the one it replaces unless that was `before`.
+
+        Raises:
+            PromotionRefused: it finds less.
+        """
+        if golden is None:
+            return None
+        evaluation, number = WorldEvaluation(self._access), scope.generation.number
+        # A new domain is compared with the world's default.
+        current = self._number_of(domain) or self._current().generation.number
+        old = before
+        if old is None and current != number:
+            old = evaluation.run(golden, generation=current)
+        new = evaluation.run(golden, generation=number)
+        verdict = gate_generation(old, new, allowed_drop, least_hit_rate=least_hit_rate)
+        if not verdict.passed:
+            raise PromotionRefused(
+                " ".join(reason.message for reason in verdict.reasons),
+                advice="'truespan evaluate' shows the queries.",
+            )
+        return verdict
+
+
+def _generation_of(request: str) -> int:
+    return int(json.loads(request)["generation"])
+
+
+def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTrace) -> None:
+    """Fill the generation of a job, in the worker that has the job."""
+    generations = Generations(access)
+    generations._delete_retired()
+    scope = generations._scope_of(read_request(job, _generation_of))
+    build_generation(replace(generations._deps(scope), trace=trace), scope, log)
+    IngestJobs(access.components, scope).count_and_calibrate(scope)

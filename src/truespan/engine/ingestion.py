@@ -1,0 +1,284 @@
+"""Ingestion into one world, as jobs: from a caller's request to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import PurePath
+
+from msgspec.structs import replace
+
+from truespan.engine.calibration import keep_calibrated
+from truespan.engine.components import Components
+from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
+from truespan.errors import (
+    Cancelled,
+    InvalidSettings,
+    JobNotResumable,
+    ProfileMismatch,
+    StorageFull,
+    StoreBusy,
+)
+from truespan.ingest import pipeline
+from truespan.ingest.pipeline import Choice, IngestRequest
+from truespan.ingest.plan import DryRun
+from truespan.ingest.report import (
+    IngestDeps,
+    IngestReport,
+    JobLog,
+    OtherGeneration,
+    Progress,
+    ProviderCheck,
+)
+from truespan.observer import RequestTrace
+from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting
+from truespan.types.document import Document
+from truespan.types.job import Job, JobState, read_request
+from truespan.types.scope import Scope
+from truespan.types.source import (
+    DocumentOptions,
+    FoundSources,
+    IngestOptions,
+    Source,
+    is_page,
+)
+from truespan.types.telemetry import Request
+
+
+class WorkOutcome(StrEnum):
+    """What one attempt of a worker at a job achieved."""
+
+    DONE = "done"
+    SPREAD = "spread"
+    """It was split into shares, which any worker may do now."""
+    TAKEN = "taken"
+    """Another job works on one of its documents; it is queued again."""
+
+
+OnProgress = Callable[[Progress], None]
+OnPrune = Callable[[Sequence[Document]], None]
+
+
+class IngestJobs:
+    """Runs, plans and resumes ingestion into the world of a scope, as jobs."""
+
+    def __init__(self, components: Components, scope: Scope) -> None:
+        self._components = components
+        self.scope = scope
+        self.deps = IngestDeps(
+            store=components.store,
+            index=components.index,
+            embedder=components.embedder_for(scope.profile),
+            sources=components.sources,
+            parser=components.parser,
+            counter=components.counter,
+            assets=components.assets,
+            clock=components.clock,
+            limits=components.limits,
+            preparation=components.preparation,
+            uploads=components.uploads,
+            pages=components.pages,
+            count_words=count_chunks if components.count_words else None,
+            other_generations=self._other_generations,
+        )
+
+    def _other_generations(self, scope: Scope) -> list[OtherGeneration]:
+        """Return the other generations that documents enter; raises ProfileMismatch."""
+        others: list[OtherGeneration] = []
+        for record in self._components.store.kept_generations(scope):
+            profile = record.generation.profile
+            if record.generation.number == scope.generation.number:
+                continue
+            embedder, configured = self._components.learn(profile)
+            if configured.id == profile.id:
+                own = replace(scope, generation=record.generation)
+                others.append(OtherGeneration(own, embedder, record.named))
+            # A generation without an alias is skipped; `reindex` completes it later.
+            elif record.named:
+                raise ProfileMismatch(str(profile), str(configured))
+        return others
+
+    def request(
+        self,
+        paths: str | PurePath | Sequence[str | PurePath],
+        manifest: str | PurePath | None,
+        options: IngestOptions,
+        sitemap: str | None = None,
+    ) -> IngestRequest:
+        """Return a checked request with absolute paths, which any process can run."""
+        listed = [paths] if isinstance(paths, str | PurePath) else list(paths)
+        if [bool(listed), manifest is not None, sitemap is not None].count(True) != 1:
+            raise InvalidSettings("Pass either paths, a manifest or a sitemap.")
+        if manifest is not None and options.declared != DocumentOptions():
+            raise InvalidSettings(
+                "The options of documents cannot be combined with a manifest.",
+                advice="Put kind, tags and the other fields into its lines.",
+            )
+        if manifest is not None and options.within is not None:
+            raise InvalidSettings("A manifest is confined to its own folder.")
+        self._components.preparation.check(options.declared)
+        absolute = self._components.sources.absolute
+        if options.within is not None:
+            options = replace(options, within=tuple(map(absolute, options.within)))
+        return IngestRequest(
+            tuple(path if is_page(path := str(each)) else absolute(path) for each in listed),
+            absolute(str(manifest)) if manifest is not None else None,
+            options=options,
+            sitemap=sitemap,
+        )
+
+    def plan(self, request: IngestRequest) -> DryRun:
+        """Return what a run would do."""
+        beside = tuple(str(other.scope.profile) for other in self._other_generations(self.scope))
+        plan = pipeline.plan_request(self.deps, self.scope, request, price=self._components.price)
+        return replace(plan, beside=beside)
+
+    def run(
+        self,
+        request: IngestRequest,
+        *,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+        choice: Choice | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> IngestReport:
+        """Run a request as a job, if its sources are found.
+
+        With a `choice`, only that part of it is done. The job is interrupted before its next step
+        once `stopping` returns True.
+        """
+        self._other_generations(self.scope)
+        found = pipeline.find_sources(self.deps, self.scope, request, choice=choice)
+        store, own = self._components.store, self._components.processes.own()
+        job = store.begin_job(self.scope, INGEST, request.to_json(), own)
+        return self._run(job, request, found, on_progress, on_prune, choice, stopping)
+
+    def resume(
+        self, job: str, *, on_progress: OnProgress | None = None, on_prune: OnPrune | None = None
+    ) -> IngestReport:
+        """Resume a job that did not complete."""
+        stored = Jobs(self._components, self.scope).require_resumable(job)
+        request = read_request(stored, IngestRequest.from_json)
+        found = pipeline.find_sources(self.deps, self.scope, request)
+        own = self._components.processes.own()
+        if not self._components.store.continue_job(self.scope, job, own):
+            raise JobNotResumable(job, JobState.RUNNING)
+        return self._run(stored, request, found, on_progress, on_prune)
+
+    def queue(self, request: IngestRequest) -> Job:
+        """Store a request as a background job, if its sources are found."""
+        self._other_generations(self.scope)
+        pipeline.find_sources(self.deps, self.scope, request, open_files=False)
+        self._components.queue.require_room()
+        return self._components.store.queue_job(
+            self.scope, INGEST, request.to_json(), self._components.job_owner
+        )
+
+    def work(
+        self, job: Job, log: JobLog, trace: RequestTrace, checks: dict[int, ProviderCheck]
+    ) -> WorkOutcome:
+        """Do a background job, or a share of it, or split it; or do what follows all its shares."""
+        self._other_generations(self.scope)
+        scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
+        if job.parent is not None:
+            sources, prune = read_request(job, pipeline.share_from_json)
+            if not self._claim(job, sources, log):
+                return WorkOutcome.TAKEN
+            pipeline.ingest_share(deps, scope, sources, log, prune=prune)
+            return WorkOutcome.DONE
+        request = read_request(job, IngestRequest.from_json)
+        if job.shares:
+            pipeline.finish_request(deps, scope, request, log)
+            done = self._components.store.job_documents(scope, job.id)
+            self._count_and_calibrate_each(document.doc_id for document in done)
+            return WorkOutcome.DONE
+        found = pipeline.find_sources(deps, scope, request)
+        shares = (
+            pipeline.split_sources(found.sources)
+            if self._components.queue.queue_id is not None
+            else []
+        )
+        if len(shares) > 1:
+            # Raises if the request would be refused.
+            removed = pipeline.find_removed(deps, scope, request, found)
+            pipeline.move_documents(deps, scope, found, removed, log)
+            own, owner = self._components.processes.own(), self._components.job_owner
+            prune = request.options.prune
+            stored = [pipeline.share_to_json(sources, prune=prune) for sources in shares]
+            self._components.store.spread_job(scope, job.id, own, owner=owner, shares=stored)
+            log.leave_open()
+            return WorkOutcome.SPREAD
+        if shares and not self._claim(job, found.sources, log):
+            return WorkOutcome.TAKEN
+        report = pipeline.run_request(deps, scope, request, found, log)
+        self._count_and_calibrate_each((source.doc_id for source in found), report)
+        return WorkOutcome.DONE
+
+    def _claim(self, job: Job, sources: Sequence[Source], log: JobLog) -> bool:
+        """Claim documents for a job; if another job has one of them, queue this job again."""
+        own, ids = self._components.processes.own(), [source.doc_id for source in sources]
+        if self._components.store.claim_documents(self.scope, job.id, own, ids):
+            return True
+        log.end(JobState.QUEUED)
+        log.leave_open()
+        return False
+
+    def _run(
+        self,
+        job: Job,
+        request: IngestRequest,
+        found: FoundSources,
+        on_progress: OnProgress | None,
+        on_prune: OnPrune | None,
+        choice: Choice | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> IngestReport:
+        components, scope, store = self._components, self.scope, self._components.store
+        with components.observer.request(Request.INGEST) as trace:
+            deps = replace(self.deps, trace=trace)
+            log = JobLog(store, scope, job.id, components.clock, on_progress, stopping, trace)
+            try:
+                with log.record_end():
+                    report = pipeline.run_request(
+                        deps, scope, request, found, log, on_prune, choice
+                    )
+            except Cancelled:
+                discard_cancelled(components, scope, job)
+                raise
+            discard_uploads(components, scope, job)
+        self._count_and_calibrate_each((source.doc_id for source in found), report)
+        return replace(report, job=job.id)
+
+    def _count_and_calibrate_each(
+        self, doc_ids: Iterable[str], report: IngestReport | None = None
+    ) -> None:
+        """Count words and calibrate in each generation after these documents were ingested."""
+        lost = self._components.store.take_lost_words(self.scope.world)
+        named = None if lost else frozenset(doc_ids)
+        for scope in (self.scope, *(each.scope for each in self._other_generations(self.scope))):
+            self.count_and_calibrate(scope, named=named, report=report)
+
+    def count_and_calibrate(
+        self,
+        scope: Scope,
+        *,
+        named: Collection[str] | None = None,
+        report: IngestReport | None = None,
+    ) -> None:
+        """Count words that were not counted with their chunks, as after a new language label.
+
+        If ids of documents are given, only these and the oldest ones are looked at, so that it
+        takes as long in a large world as in a small one.
+
+        If that is impossible now, the next search by words does it. A model without a
+        calibration is calibrated, too, unless the report says that no chunks are new.
+        """
+        components = self._components
+        count = complete_counts if components.count_words else keep_counting
+        # Chunks that an earlier run had written are not in the report.
+        added = None if report is None or report.resumed else report.chunks
+        with suppress(StorageFull, StoreBusy):
+            count(components.store, scope, named)
+            if report is None or report.ingested or report.removed:
+                keep_calibrated(components.store, scope, components.calibration_schedule, added)

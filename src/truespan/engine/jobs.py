@@ -1,0 +1,366 @@
+"""The jobs of a world: list, inspect, cancel; jobs with shares; maintenance; uploads of jobs.
+
+A job about the caller's own files can be resumed and keeps what it did. A cancelled job about
+uploads cannot, because its files are deleted with it. So the revisions that it staged, which no
+request has seen, are deleted too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.engine.components import Components
+from truespan.errors import (
+    JobNotFound,
+    JobNotResumable,
+    NotAllowed,
+    SourceMissing,
+    StoreDamaged,
+    TruespanError,
+)
+from truespan.maintenance.repair import apply_observed_repairs
+from truespan.types.document import RevisionRef
+from truespan.types.ids import WorldId
+from truespan.types.job import Job, JobDocument, JobLine, JobOrder, JobState, Urgency, read_request
+from truespan.types.maintenance import NO_FILES, RemovedFiles
+from truespan.types.scope import OWNER, Scope, Verb
+from truespan.types.source import DocumentOptions, upload_of
+from truespan.types.telemetry import Request
+
+INGEST = "ingest"
+REINDEX = "reindex"
+REPAIR = "repair"
+DOCTOR = "doctor"
+MAINTENANCE = frozenset({REPAIR, DOCTOR})
+"""Kinds of jobs that repair or examine what is there, and add nothing."""
+
+MAX_DOCTOR_JOBS_PER_TICK = 20
+"""Doctor jobs that one tick queues; those of many worlds are spread over many ticks."""
+REPAIR_RETRY_SECONDS = 3600.0
+"""Repairs that no worker did are queued again, at most once in this time."""
+MOST_SUBMITTED = 64
+"""How many shares of a job wait in the queue at a time."""
+
+_URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
+_ACTIVE = (JobState.QUEUED, JobState.RUNNING)
+_FINISHED = (JobState.DONE, JobState.CANCELLED)
+
+_log = logging.getLogger("truespan.jobs")
+_log.addHandler(logging.NullHandler())
+
+
+class Jobs(Struct, frozen=True):
+    """The jobs of one world; a world without a generation has none."""
+
+    components: Components
+    scope: Scope | None
+
+    def list(self) -> list[Job]:
+        """Return all jobs that are still recorded, the latest first."""
+        if self.scope is None:
+            return []
+        return [self._with_real_state(job) for job in self.components.store.jobs(self.scope)]
+
+    def get(self, job: str) -> Job:
+        """Return one job.
+
+        Raises:
+            JobNotFound: this world has no such job.
+        """
+        found = self.components.store.job(self.scope, job) if self.scope else None
+        if found is None or found.parent is not None:
+            raise JobNotFound(job)
+        return self._with_real_state(found)
+
+    def has_workers(self) -> bool:
+        """Return whether queued jobs are started: by this process, or by a live worker.
+
+        Raises:
+            StoreBusy: the queue cannot be reached.
+        """
+        status = self.components.queue.status()
+        return status is None or status.workers > 0
+
+    def documents(self, job: str) -> builtins.list[JobDocument]:
+        """Return the outcome of each of a job's sources."""
+        return self.components.store.job_documents(self._scope_of(job), job)
+
+    def lines(self, job: str) -> builtins.list[JobLine]:
+        """Return the last lines of a job's log."""
+        return self.components.store.job_lines(self._scope_of(job), job)
+
+    def cancel(self, job: str) -> Job:
+        """Ask a job to stop before its next step. What it did stays.
+
+        A job that no process runs is cancelled at once. Files uploaded for the job are deleted
+        with the revisions it had not finished, so that it cannot be resumed.
+
+        Raises:
+            JobNotFound: this world has no such job.
+            NotAllowed: the caller may not write to the world.
+        """
+        scope = self._scope_of(job)
+        if not scope.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("cancel jobs")
+        self.record_interruption(self.get(job))
+        self.components.store.cancel_job(scope, job)
+        if self.get(job).shares:
+            # If no worker has one of its shares, nothing else would end the job soon.
+            settle_job(self.components, scope, job)
+        cancelled = self.get(job)
+        if cancelled.state.is_over:
+            discard_cancelled(self.components, scope, cancelled)
+        return cancelled
+
+    def record_interruption(self, job: Job) -> None:
+        """Record that a job was interrupted, if its process is gone and no other has it."""
+        if job.state is JobState.INTERRUPTED:
+            self.components.store.interrupt_job(self._scope_of(job.id), job.id, job.process)
+
+    def require_resumable(self, job: str) -> Job:
+        """Return a job that failed, was cancelled or was interrupted.
+
+        Raises:
+            JobNotFound: this world has no such job.
+            JobNotResumable: it is done, queued or running, or its uploads are gone.
+        """
+        found = self.get(job)
+        if found.state in (JobState.DONE, *_ACTIVE):
+            raise JobNotResumable(job, found.state)
+        if not self.is_resumable(found):
+            raise JobNotResumable(job, f"{found.state} and without its uploads")
+        self.record_interruption(found)
+        return self.get(job)
+
+    def is_resumable(self, job: Job) -> bool:
+        """Say whether a job stopped before it was done, and the files it needs are still there."""
+        if self.scope is None or job.state in (JobState.DONE, *_ACTIVE):
+            return False
+        batch, uploads = upload_batch(job), self.components.uploads
+        return not batch or bool(uploads and uploads.exists(self.scope.world, batch))
+
+    def _scope_of(self, job: str) -> Scope:
+        if self.scope is None:
+            raise JobNotFound(job)
+        self.get(job)
+        return self.scope
+
+    def _with_real_state(self, job: Job) -> Job:
+        """Return a job as interrupted if the process that had it is gone."""
+        if job.background and self.components.queue.queue_id is not None:
+            # A worker takes the job over, or records that it was interrupted.
+            return job
+        if job.state in _ACTIVE and not self.components.processes.is_alive(job.process):
+            return replace(job, state=JobState.INTERRUPTED)
+        return job
+
+
+def submit_job(components: Components, world: WorldId, job: Job) -> None:
+    """Submit a recorded job to the queue: ingestion goes first, maintenance last."""
+    urgency = _URGENCIES.get(job.kind, Urgency.INGEST)
+    components.queue.submit(JobOrder(world, job.id, urgency))
+
+
+def open_orders(components: Components, scope: Scope, job: Job) -> list[str]:
+    """Return what must be in the queue so that a job ends: its due shares, or the job itself."""
+    shares = components.store.shares(scope, job.id) if job.shares else []
+    return [share.id for share in _due_shares(shares)] or [job.id]
+
+
+def _due_shares(shares: Sequence[Job]) -> list[Job]:
+    """Return the open shares that belong into the queue: the first ones, and those whose place
+    `submit_next_share` has given them. So a large job does not fill the queue."""
+    return [
+        share
+        for number, share in enumerate(shares)
+        if not share.state.is_over
+        and (number < MOST_SUBMITTED or shares[number - MOST_SUBMITTED].state.is_over)
+    ]
+
+
+def submit_shares(components: Components, scope: Scope, job: str) -> None:
+    """Submit the due shares of a job to the queue; doing so twice changes nothing."""
+    for share in _due_shares(components.store.shares(scope, job)):
+        components.queue.submit(JobOrder(scope.world, share.id, Urgency.SHARE))
+
+
+def submit_next_share(components: Components, scope: Scope, share: Job) -> None:
+    """Submit the share that takes the place of one that ended."""
+    following = components.store.share_after(scope, share.id, MOST_SUBMITTED)
+    if following is not None:
+        components.queue.submit(JobOrder(scope.world, following, Urgency.SHARE))
+
+
+def settle_job(components: Components, scope: Scope, job: str) -> None:
+    """End a job with shares if they are over; submit it again if only its end is left to do."""
+    # Called after every share, however it ended. If a process dies in between, `resume_waiting`
+    # does this later.
+    all_done = components.store.settle_job(scope, job, owner=components.job_owner)
+    record = components.store.job(scope, job)
+    if record is None:
+        return
+    if all_done:
+        components.queue.submit(JobOrder(scope.world, job))
+    elif record.state is JobState.CANCELLED:
+        discard_cancelled(components, scope, record)
+
+
+def submit_maintenance(
+    components: Components,
+    scope: Scope,
+    kind: str,
+    request: str = "{}",
+    *,
+    since: float | None = None,
+) -> Job:
+    """Queue maintenance of a world, unless the same is queued or was created after `since`."""
+    components.queue.require_room()
+    job = components.store.queue_job_once(scope, kind, request, components.job_owner, since=since)
+    if job.state is JobState.QUEUED:
+        submit_job(components, scope.world, job)
+    return job
+
+
+class DoctorRequest(Struct, frozen=True):
+    """The options of a doctor job."""
+
+    apply: bool
+    embed_sample: int
+    self_test: bool
+
+
+def doctor_request(*, apply: bool, embed_sample: int, self_test: bool) -> str:
+    """Return the request of a doctor job as JSON."""
+    options = {"apply": apply, "embed_sample": embed_sample, "self_test": self_test}
+    return json.dumps(options, sort_keys=True)
+
+
+def background_repair(components: Components) -> Callable[[Scope], object]:
+    """Return the function that repairs what a search found, or queues that for a worker."""
+
+    def submit(scope: Scope) -> None:
+        submit_maintenance(components, Scope(OWNER, scope.world, scope.generation), REPAIR)
+
+    def repair(scope: Scope) -> None:
+        with components.observer.request(Request.REPAIR) as trace:
+            apply_observed_repairs(components.store, components.index, scope, trace)
+
+    return repair if components.queue.queue_id is None else submit
+
+
+def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> None:
+    """Queue repairs that were never queued, and doctor jobs that are due; each of them once."""
+    now, doctor_jobs, store = components.clock.now(), 0, components.store
+    for scope in scopes:
+        try:
+            needs_repair = any(
+                store.repairs(replace(scope, generation=kept.generation))
+                for kept in store.kept_generations(scope)
+            )
+            if needs_repair:
+                submit_maintenance(components, scope, REPAIR, since=now - REPAIR_RETRY_SECONDS)
+            if components.doctor_hours and doctor_jobs < MAX_DOCTOR_JOBS_PER_TICK:
+                request = doctor_request(apply=False, embed_sample=0, self_test=False)
+                since = now - components.doctor_hours * 3600.0
+                job = submit_maintenance(components, scope, DOCTOR, request, since=since)
+                doctor_jobs += job.state is JobState.QUEUED
+        except TruespanError as error:
+            # A world that was deleted meanwhile must not keep others from maintenance.
+            _log.warning("Maintenance of a world was not queued: %s.", error.code)
+
+
+def upload_batch(job: Job) -> str | None:
+    """Return the batch of uploads that a job ingests; None for any other job."""
+    # A job whose request is damaged is never run, so it needs no files.
+    with suppress(StoreDamaged):
+        return read_request(job, lambda text: json.loads(text).get("uploads"))
+    return None
+
+
+def discard_uploads(components: Components, scope: Scope, job: Job) -> None:
+    """Delete the uploads of a job that is done."""
+    batch = upload_batch(job)
+    if batch is not None and components.uploads is not None:
+        components.uploads.discard(scope.world, batch)
+
+
+def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
+    """Delete the uploads of a cancelled job, and the revisions that it staged."""
+    # What cannot be written now stays, including the uploads; the next start tries again.
+    batch, uploads, store = upload_batch(job), components.uploads, components.store
+    if batch is None or uploads is None:
+        return
+
+    def paths(batch: str | None) -> set[str]:
+        if batch is None:
+            return set()
+        try:
+            return {source.path for source in uploads.find(scope.world, batch, DocumentOptions())}
+        except SourceMissing:
+            return set()
+
+    with suppress(TruespanError):
+        discarded = paths(batch)
+        for other in store.jobs(scope):
+            if other.id != job.id and other.state not in _FINISHED:
+                discarded -= paths(upload_batch(other))
+        # The members of a file are not listed here: opening it may be what went wrong.
+        staged = [
+            RevisionRef(document.number, document.staged)
+            for document in (store.documents(scope) if discarded else ())
+            if document.staged is not None and upload_of(document.path) in discarded
+        ]
+        if staged:
+            store.discard_staged(scope, staged)
+            # The rows are hidden already. If the index fails, the next write deletes the points.
+            with suppress(TruespanError):
+                components.remover().clear(scope, {ref.document for ref in staged})
+        uploads.discard(scope.world, batch)
+
+
+def remove_uploads(components: Components, scope: Scope, path: str) -> RemovedFiles:
+    """Delete a document's uploads of jobs that stopped; a waiting upload will replace it."""
+    if components.uploads is None:
+        return NO_FILES
+    return components.uploads.remove(
+        scope.world,
+        path,
+        lambda batch: any(
+            upload_batch(job) == batch
+            for job in components.store.jobs(scope)
+            if job.state in _ACTIVE and components.processes.is_alive(job.process)
+        ),
+    )
+
+
+def sweep_uploads(components: Components, scopes: Iterable[Scope]) -> None:
+    """Delete the uploads that no job needs: a process was killed, or a job or world is gone."""
+    uploads, store = components.uploads, components.store
+    if uploads is None:
+        return
+    # List folders before worlds: the world of each existing folder was created earlier.
+    folders = uploads.worlds()
+    known = {world.id for world in store.worlds(OWNER)}
+    for world in folders:
+        if world not in known:
+            uploads.remove_all(world)
+    for scope in scopes:
+        for job in store.jobs(scope):
+            batch = upload_batch(job) if job.state is JobState.CANCELLED else None
+            if batch is not None and uploads.exists(scope.world, batch):
+                discard_cancelled(components, scope, job)
+        uploads.sweep(
+            scope.world,
+            lambda batch, scope=scope: any(
+                upload_batch(job) == batch
+                for job in store.jobs(scope)
+                if job.state not in _FINISHED
+            ),
+        )

@@ -1,0 +1,452 @@
+"""A library: its worlds, tokens, backups, workers and doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from copy import copy
+from functools import cache
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+from uuid import UUID
+
+from truespan.engine.access import WorldAccess
+from truespan.engine.components import Components
+from truespan.engine.idempotency import IdempotencyStore
+from truespan.engine.world import World
+from truespan.errors import (
+    DomainNotFound,
+    InvalidSettings,
+    NotAllowed,
+    WorldBusy,
+    WorldNotFound,
+    WorldNotNamed,
+)
+from truespan.jobs.thread import BackgroundRepairs
+from truespan.protocols import JobWorker
+from truespan.retrieval.snapshot import require_world
+from truespan.types.document import DomainRecord
+from truespan.types.job import Job, JobState
+from truespan.types.maintenance import BackupReport
+from truespan.types.request import Defaults, check_defaults, check_whole
+from truespan.types.scope import (
+    LARGEST_GENERATION,
+    OWNER,
+    Authority,
+    GenerationSelector,
+    Scope,
+    Verb,
+)
+from truespan.types.scope import World as WorldRecord
+from truespan.types.telemetry import CounterName, Request
+from truespan.types.token import Principal, ReplayKey
+
+if TYPE_CHECKING:
+    from truespan.engine.ingestion import OnProgress
+    from truespan.engine.tokens import AccessTokens
+    from truespan.maintenance.delete import ErasureReport, Receipt
+    from truespan.maintenance.doctor.plan import Plan, RepairResult
+
+__all__ = ["Library", "World"]
+
+
+class Library:
+    """All worlds of one installation. Close it, or use it in a `with` statement.
+
+    Only the owner may back up and run jobs; only the owner and tokens with `observe` may read the
+    metrics. Others get NotAllowed.
+    """
+
+    def __init__(self, components: Components, authority: Authority = OWNER) -> None:
+        self._components = components
+        self._authority = authority
+        self._idempotency = IdempotencyStore(components)
+
+        def repair(scope: Scope) -> None:
+            from truespan.engine.jobs import background_repair
+
+            background_repair(components)(scope)
+
+        self._repairs = BackgroundRepairs(repair)
+        start_repair = self._repairs.submit
+
+        @cache
+        def worker() -> JobWorker:
+            # Imported with the first job.
+            from truespan.engine.worker import LibraryWorker
+
+            return LibraryWorker(components, start_repair)
+
+        components.queue.work_with(worker)
+
+    def under(self, authority: Authority) -> Library:
+        """Return this library restricted to an authority.
+
+        It shares everything with this one, and needs no closing of its own.
+        """
+        if authority is self._authority:
+            return self
+        view = copy(self)
+        view._authority = self._authority.within(authority)
+        return view
+
+    def create_world(self, name: str, *, defaults: Defaults | str | None = None) -> World:
+        """Create an empty world, with the recommended defaults or with those of the contract.
+
+        Without `defaults` it gets those of the setting `world_defaults`: the recommended ones.
+
+        Raises:
+            WorldExists: the name is taken.
+            InvalidSettings: the name is blank or too long, or there are no such defaults.
+        """
+        chosen = self._components.world_defaults if defaults is None else check_defaults(defaults)
+        # One form of accented letters, so that equal names are one name on every system.
+        plain = normalize("NFC", name.strip()) if isinstance(name, str) else ""
+        is_id = False
+        with suppress(ValueError):
+            is_id = bool(UUID(plain))
+        if not plain or not plain.isprintable() or len(name) > 200 or is_id:
+            raise InvalidSettings(
+                "A world needs a name of 1 to 200 printable characters that is not an id."
+            )
+        return self._open(self._components.store.create_world(self._authority, plain, chosen).id)
+
+    def world(
+        self,
+        reference: str | None = None,
+        *,
+        generation: int | None = None,
+        create: bool = False,
+        defaults: Defaults | str | None = None,
+    ) -> World:
+        """Return the world with this id or name; with `create`, create it if it is absent.
+
+        Without a reference it is the only world that this authority may see. With a `generation`,
+        its requests use that one instead of the default. `defaults` are those of a world that is
+        created; an existing one keeps its own.
+
+        Raises:
+            WorldNotFound: it is absent, or this authority may not see it.
+            WorldNotNamed: no reference is given, and there are no worlds or several.
+            GenerationNotFound: the world has none of this number.
+            NotAllowed: a generation is given, and the caller may read only as a reader.
+        """
+        if reference is None:
+            worlds = self.worlds()
+            if len(worlds) != 1:
+                raise WorldNotNamed([world.name for world in worlds])
+            reference = worlds[0].id
+        if generation is not None:
+            return self._open_generation(reference, generation)
+        if create and self._components.store.find_world(self._authority, reference) is None:
+            return self.create_world(reference, defaults=defaults)
+        return self._open(self._record(reference).id)
+
+    def refer_to(self, reference: str) -> World:
+        """Return the world with this id or name without looking it up; each of its methods does."""
+        return self._open(reference)
+
+    def domain(self, key: str, *, world: str | None = None) -> World:
+        """Return the world of a domain; its requests use the domain's generation.
+
+        Raises:
+            DomainNotFound: it is absent, or in a world that this authority may not see.
+            InvalidSettings: `world` is another world.
+        """
+        record = self._components.store.find_domain(self._authority, key)
+        if record is None:
+            raise DomainNotFound(key)
+        if world is not None and self._record(world).id != record.id:
+            raise InvalidSettings(
+                f"The domain {key!r} names no generation of world {world!r}.",
+                advice="Leave the world out: the domain chooses its own.",
+            )
+        return self._open(record.id, key)
+
+    def domains(self) -> list[DomainRecord]:
+        """Return the domains of the worlds that this authority may see, by key."""
+        return self._components.store.domains(self._authority)
+
+    def worlds(self) -> list[WorldRecord]:
+        """Return the record of every world that this authority may see, by name."""
+        return self._components.store.worlds(self._authority)
+
+    def delete_world(self, reference: str, *, erase: bool = True) -> Receipt:
+        """Delete a world with everything in it; see `Documents.delete` for `erase`.
+
+        Raises:
+            WorldNotFound: it is absent, or this authority may not delete it.
+            WorldBusy: a job of the world is running.
+        """
+        from truespan.engine.jobs import Jobs
+
+        world = self._record(reference)
+        if not self._authority.may(Verb.ADMINISTER, world.id):
+            raise WorldNotFound(world.name)
+        scope = Scope(self._authority, world.id, world.generation) if world.generation else None
+        jobs = Jobs(self._components, scope).list()
+        if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
+            raise WorldBusy(world.name, running[0])
+        return self._components.remover().world(self._authority, world, erase=erase)
+
+    @property
+    def tokens(self) -> AccessTokens:
+        """Return the access tokens of the library; only its owner may use them."""
+        from truespan.engine.tokens import AccessTokens
+
+        return AccessTokens(self._components, self._authority)
+
+    def authenticate(self, secret: str) -> Authority:
+        """Return the authority of a token, within the authority of this library.
+
+        Raises:
+            Unauthorized: it is not a token, or unknown, expired or revoked; always the same error.
+        """
+        return self.admit(secret).authority
+
+    def admit(self, secret: str) -> Principal:
+        """Return the id and the authority of a token; raises as `authenticate` does."""
+        from truespan.engine.tokens import authenticate_token
+
+        return authenticate_token(self._components, self._authority, secret)
+
+    def count_request(self, token: str, per_minute: int) -> float:
+        """Count a request of a token for all processes; return 0, or how many seconds to wait."""
+        return self._components.store.count_request(token, per_minute)
+
+    def run_idempotent(
+        self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]
+    ) -> bytes:
+        """Run `work` and return its reply; if the key was used before, return the stored reply.
+
+        Raises:
+            KeyReused, KeyBusy: the key belongs to another request, or its request still runs.
+        """
+        return self._idempotency.run(key, fingerprint, work)
+
+    def backup(
+        self,
+        path: str | PurePath,
+        *,
+        vectors: bool = True,
+        settings: bool = False,
+        keys: bool = False,
+        replace: bool = False,
+    ) -> BackupReport:
+        """Write everything in the library into one file, and read it back.
+
+        Other processes may read and write meanwhile; the backup contains one state. Without
+        `vectors` it is smaller, but a restored library must embed everything again. `settings`
+        adds truespan.toml; `keys` adds the library's own keys, so protect the file.
+
+        Raises:
+            InvalidSettings: the file exists, and `replace` is not given.
+            StorageFull: the disk is full.
+        """
+        self._require_owner("back up the library")
+        if self._components.backups is None:
+            raise NotAllowed("back up the library")
+        return self._components.backups.write(
+            str(path), vectors=vectors, settings=settings, keys=keys, replace=replace
+        )
+
+    def metrics(self) -> bytes:
+        """Return the metrics in the text format of Prometheus; empty if metrics are off.
+
+        They are for the owner and for tokens with the verb `observe`.
+        """
+        if not self._authority.may_observe():
+            raise NotAllowed("read the metrics")
+        return self._components.metrics()
+
+    def refill(self) -> int:
+        """Write a point for every stored vector that has none; return how many were written."""
+        from truespan.maintenance.repair import refill
+
+        store, index = self._components.store, self._components.index
+        return sum(refill(store, index, scope) for scope in self._scopes())
+
+    def pending(self) -> int:
+        """Return the number of chunks without a vector, in all worlds and generations."""
+        store = self._components.store
+        return sum(
+            record.pending for scope in self._scopes() for record in store.generations(scope)
+        )
+
+    def _scopes(self) -> list[Scope]:
+        return [
+            Scope(self._authority, world.id, world.generation)
+            for world in self.worlds()
+            if world.generation is not None
+        ]
+
+    def resume_waiting(self) -> list[Job]:
+        """Resume background jobs whose process is gone; return them. For a server that starts.
+
+        If several processes do this at once, each job is resumed once. Jobs that were cancelled,
+        and jobs whose process crashed too often, are left alone.
+        """
+        from truespan.engine.worker import resume_waiting
+
+        self._require_owner("resume jobs")
+        return resume_waiting(self._components, self._scopes())
+
+    @property
+    def reranker(self) -> str | None:
+        """Return kind and model of the reranker; None if none is configured. It is not asked."""
+        options = self._components.rerank
+        return None if options is None else options.reranker.name
+
+    @property
+    def chat_model(self) -> str | None:
+        """Return the name of the chat model that answers; None if none is configured."""
+        model = self._components.chat.primary
+        return None if model is None else model.name
+
+    @property
+    def has_workers(self) -> bool:
+        """Return whether submitted jobs are run by worker processes."""
+        return self._components.queue.queue_id is not None
+
+    def work(
+        self,
+        *,
+        concurrency: int = 1,
+        once: bool = False,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> int:
+        """Run the library's queued jobs in this process until `stopping` returns True.
+
+        `concurrency` jobs run at a time. A job that is stopped finishes its step, and any worker
+        continues it. With `once`, return when no queued job is left. Returns the number of runs.
+
+        Raises:
+            InvalidConfiguration: the submitting process runs its jobs itself.
+            InvalidSettings: `concurrency` is less than 1.
+        """
+        from truespan.engine.jobs import submit_due_maintenance
+        from truespan.engine.worker import resume_waiting
+
+        self._require_owner("run jobs")
+        if concurrency < 1:
+            raise InvalidSettings("At least one job must run at a time.")
+
+        def on_tick() -> None:
+            scopes = self._scopes()
+            resume_waiting(self._components, scopes)
+            submit_due_maintenance(self._components, scopes)
+
+        return self._components.queue.serve(
+            concurrency=concurrency, once=once, stopping=stopping, on_tick=on_tick
+        )
+
+    def erase(self) -> ErasureReport:
+        """Finish erasures that deletions left queued, such as files that could not be rewritten."""
+        return self._components.remover().finish_erasures()
+
+    def doctor(
+        self,
+        worlds: str | Iterable[str] | None = None,
+        *,
+        apply: bool = False,
+        embed_sample: int | None = 0,
+        self_test: bool = False,
+        machine: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Plan:
+        """Compare store and index of each world, in every generation, and return what is wrong.
+
+        With `apply`, the index is made equal to the store; vectors are stored, so this needs no
+        provider. `embed_sample` texts of each generation are embedded again and compared (None: a
+        few, where the model is local); `self_test` tries the boundaries between worlds; `machine`
+        checks settings, files and models.
+        """
+        from truespan.engine.doctor import Doctor
+
+        names = [worlds] if isinstance(worlds, str) else worlds
+        doctor = Doctor(self._components, self._authority, on_progress)
+        plan = doctor.examine(
+            names, embed_sample=embed_sample, self_test=self_test, machine=machine
+        )
+        if apply:
+            doctor.apply(plan)
+            self.erase()
+        return plan
+
+    def claim_index(self) -> list[str]:
+        """Make this library the owner of the collections that its worlds use on a Qdrant server;
+        return the ids of their embedding profiles.
+
+        For a library that replaces another one with the same qdrant_prefix. Do nothing of the kind
+        while the other is in use.
+        """
+        from truespan.engine.doctor import Doctor
+
+        return Doctor(self._components, self._authority).claim_index()
+
+    def apply_plan(self, plan: Plan, *, on_progress: OnProgress | None = None) -> RepairResult:
+        """Carry out a plan of `doctor`; return what was done and what is left.
+
+        Each item is checked again first, and skipped if it has changed.
+
+        Raises:
+            InvalidSettings: the plan belongs to another library.
+        """
+        from truespan.engine.doctor import Doctor
+
+        result = Doctor(self._components, self._authority, on_progress).apply(plan)
+        self.erase()
+        return result
+
+    def count_bug(self) -> None:
+        """Count an unexpected exception that reached an interface."""
+        with self._components.observer.request(Request.DOOR) as trace:
+            trace.count(CounterName.BUGS)
+
+    def ready(self) -> None:
+        """Return once store and index have answered.
+
+        Raises:
+            IndexUnavailable, StoreBusy, StoreDamaged: one of them did not.
+        """
+        self._components.store.worlds(OWNER.narrow(worlds=(), verbs=()))
+        self._components.index.collections()
+
+    def close(self) -> None:
+        """Close all connections and files.
+
+        A job that runs in the background stops before its next step, and is interrupted.
+        """
+        # Repairs first: where there are workers, a repair is submitted to the queue.
+        self._repairs.close()
+        self._components.queue.close()
+        self._components.parser.close()
+        self._components.index.close()
+        self._components.store.close()
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _open(self, world: str, target: GenerationSelector = None) -> World:
+        repair = self._repairs.submit
+        return World(WorldAccess(self._components, self._authority, repair, world, target))
+
+    def _open_generation(self, reference: str, number: int) -> World:
+        world = self._record(reference)
+        # Before the number is looked at: who may not choose learns nothing about which there are.
+        if not self._authority.may(Verb.READ, world.id):
+            raise NotAllowed("choose a generation")
+        check_whole("generation", number, 0, LARGEST_GENERATION)
+        require_world(self._components.store, self._authority, world.id, number)
+        return self._open(world.id, number)
+
+    def _record(self, reference: str) -> WorldRecord:
+        return require_world(self._components.store, self._authority, reference)
+
+    def _require_owner(self, action: str) -> None:
+        if self._authority != OWNER:
+            raise NotAllowed(action)

@@ -1,0 +1,195 @@
+"""Access tokens: the owner creates, lists and revokes them; requests are authenticated by them."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import unicodedata
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from truespan.engine.components import Components
+from truespan.errors import InvalidSettings, NotAllowed, TokenNotFound, Unauthorized
+from truespan.retrieval.snapshot import require_world
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.types.token import (
+    ID_BYTES,
+    SECRET_BYTES,
+    Principal,
+    TokenRecord,
+    TokenSecret,
+    TokenState,
+)
+
+MAX_SECONDS = 100 * 366 * 24 * 3600
+_MAX_NAME_LENGTH = 200
+_HARMFUL = {"Cc", "Cs", "Zl", "Zp"}
+"""Unicode categories that control a terminal, break lines or are not text."""
+_VERBS = ", ".join(Verb)
+
+
+class AccessTokens:
+    """The tokens of a library. Only its owner may use them; others get NotAllowed."""
+
+    def __init__(self, components: Components, authority: Authority) -> None:
+        self._components = components
+        self._authority = authority
+
+    def create(
+        self,
+        name: str,
+        *,
+        worlds: str | Iterable[str] | Unlimited | None = None,
+        verbs: str | Iterable[str] | None = None,
+        readers: str | Iterable[str] | Unlimited = UNLIMITED,
+        expires_in: float | None = None,
+    ) -> tuple[TokenRecord, TokenSecret]:
+        """Create a token and return its secret, which is not stored and never shown again.
+
+        Worlds are named by name or id. Without `verbs` the token may read, or follow its readers
+        if `readers` are given, which is then the only verb allowed. With the verb `observe` alone
+        it may read the metrics and has no worlds. `expires_in` is in seconds; None means never.
+
+        Raises:
+            WorldNotFound: one of the worlds does not exist.
+            InvalidSettings: a name, verb or time is invalid, or a list is empty.
+        """
+        random_bytes = self._components.random_bytes
+        if self._authority != OWNER or random_bytes is None:
+            raise NotAllowed("create tokens")
+        bound = readers
+        if not isinstance(bound, Unlimited):
+            names = _require_list("reader", bound)
+            bound = frozenset(_require_name("A reader", reader) for reader in names)
+        allowed = _verbs(verbs, bound)
+        now = self._components.clock.now()
+        secret = TokenSecret.of(random_bytes(ID_BYTES), random_bytes(SECRET_BYTES))
+        record = TokenRecord(
+            id=secret.id,
+            name=_require_name("A token", name),
+            worlds=self._worlds(worlds, allowed),
+            verbs=allowed,
+            readers=bound,
+            created_at=now,
+            expires_at=None if expires_in is None else now + _seconds(expires_in),
+        )
+        self._components.store.create_token(self._authority, record, secret.digest())
+        return record, secret
+
+    def list(self) -> builtins.list[TokenRecord]:
+        """Return every token, revoked and expired ones too, the oldest first."""
+        return self._components.store.tokens(self._authority)
+
+    def revoke(self, token: str) -> TokenRecord:
+        """Revoke the token of this id or name at once, in every process.
+
+        Doing so twice changes nothing. Of several tokens with the name, the only active one is
+        meant.
+
+        Raises:
+            TokenNotFound: there is no such token.
+            InvalidSettings: several tokens have the name.
+        """
+        store, now = self._components.store, self._components.clock.now()
+        # Compared here and not in the store: the text might be a secret, or not storable.
+        listed = self.list()
+        named = [record for record in listed if record.name == token]
+        active = [record for record in named if self.state(record) is TokenState.ACTIVE]
+        if not any(record.id == token for record in listed):
+            matching = active or named
+            if not matching:
+                raise TokenNotFound
+            if len(matching) > 1:
+                ids = ", ".join(record.id for record in matching)
+                raise InvalidSettings(
+                    f"{len(matching)} tokens have this name: {ids}.",
+                    advice="Revoke one by its id. 'truespan token list' shows what each allows.",
+                )
+            token = matching[0].id
+        found = store.revoke_token(self._authority, token, now=now) and store.find_token(token)
+        if not found:
+            raise TokenNotFound
+        return found[0]
+
+    def state(self, record: TokenRecord) -> TokenState:
+        return record.state(self._components.clock.now())
+
+    def _worlds(
+        self, references: str | Iterable[str] | Unlimited | None, verbs: frozenset[Verb]
+    ) -> frozenset[WorldId] | Unlimited:
+        if references is None and verbs == {Verb.OBSERVE}:
+            return frozenset()
+        if Verb.OBSERVE in verbs and (references is not UNLIMITED or verbs == {Verb.OBSERVE}):
+            raise InvalidSettings(
+                "A token with 'observe' cannot be limited to worlds: the metrics count the "
+                "requests of all worlds.",
+                advice="Give it no worlds and no other verb.",
+            )
+        if isinstance(references, Unlimited):
+            return references
+        store, names = self._components.store, _require_list("world", references or ())
+        return frozenset(require_world(store, self._authority, name).id for name in names)
+
+
+def authenticate_token(components: Components, within: Authority, text: object) -> Principal:
+    """Return the principal of a token within an authority; any fault is the same error."""
+    secret = TokenSecret.parse(text)
+    if secret is None:
+        raise Unauthorized
+    found = components.store.find_token(secret.id)
+    proven = secret.proves(found[1] if found else None)
+    if not found or not proven or found[0].state(components.clock.now()) is not TokenState.ACTIVE:
+        raise Unauthorized
+    record = found[0]
+    authority = record.authority(within)
+    if record.authority() != OWNER:
+        # A token for everything acts as the owner, who sees all conversations.
+        authority = replace(authority, token=record.id)
+    return Principal(record.id, authority, record.name)
+
+
+def _require_list(what: str, names: str | Iterable[str]) -> builtins.list[str]:
+    """Return names as a list; a token with an empty list would allow nothing."""
+    # A string is a sequence of characters to Python, which is hardly ever meant.
+    values = [names] if isinstance(names, str) else list(names)
+    if not values or not all(isinstance(name, str) for name in values):
+        raise InvalidSettings(f"A token needs at least one {what}.")
+    return values
+
+
+def _verbs(
+    verbs: str | Iterable[str] | None, readers: frozenset[str] | Unlimited
+) -> frozenset[Verb]:
+    bound = not isinstance(readers, Unlimited)
+    if verbs is None:
+        return frozenset({Verb.FOLLOW if bound else Verb.READ})
+    names = _require_list("verb", verbs)
+    if unknown := [verb for verb in names if verb not in set(Verb)]:
+        raise InvalidSettings(f"There is no verb {unknown[0]!r}.", advice=f"Known verbs: {_VERBS}.")
+    chosen = frozenset(map(Verb, names))
+    if bound and chosen != {Verb.FOLLOW}:
+        raise InvalidSettings(
+            "A token with readers can only follow them.",
+            advice="Omit the verbs or the readers.",
+        )
+    return chosen
+
+
+def _require_name(what: str, name: object) -> str:
+    """Return a name that can be stored and printed safely."""
+    plain = name.strip() if isinstance(name, str) else ""
+    harmful = any(unicodedata.category(character) in _HARMFUL for character in plain)
+    if not plain or len(plain) > _MAX_NAME_LENGTH or harmful:
+        raise InvalidSettings(
+            f"{what} needs a name of 1 to {_MAX_NAME_LENGTH} characters without control characters."
+        )
+    return plain
+
+
+def _seconds(given: object) -> float:
+    number = given if isinstance(given, int | float) and not isinstance(given, bool) else math.nan
+    if not 0 < number <= MAX_SECONDS:
+        raise InvalidSettings("A token's lifetime must be more than 0 seconds, at most 100 years.")
+    return float(number)

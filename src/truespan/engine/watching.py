@@ -1,0 +1,272 @@
+"""Keeping documents in step with folders: what changes below them becomes jobs, one at a time.
+
+What the system reports only says when to look. A look lists the folders, as an ingestion does, and
+compares size and time of each file with those of the last job, so that no missed or merged event
+matters. A change counts once two looks in a row have seen the same: a save that writes a second
+file and renames it is one change, and a file that is still growing is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Event
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError, resource_error
+from truespan.ingest import pipeline
+from truespan.ingest.pipeline import Choice, IngestRequest
+from truespan.ingest.report import IngestReport
+from truespan.protocols import Clock, FolderWatcher
+
+if TYPE_CHECKING:
+    from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
+
+SETTLE_SECONDS = 1.0
+"""Between the two looks that must see the same."""
+MOST_LOOKS = 10
+"""After so many looks, what has settled is ingested without waiting for the rest."""
+LOOK_SECONDS = 60.0
+"""A look at least so often: not every change on every file system is reported."""
+LOOK_SHARE = 50
+"""The pause between two looks for nothing is at least so many times what a look takes."""
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Pauses after errors, which double."""
+FIRST_RETRY = 60.0
+LONGEST_RETRY = 3600.0
+"""Pauses before a refused file is tried again, which double; a change of it ends them."""
+
+OnError = Callable[[TruespanError, float], None]
+"""Receives an error that a watch survived, and the seconds until it tries again."""
+
+_log = logging.getLogger("truespan.watch")
+_log.addHandler(logging.NullHandler())
+
+
+class _Refusal(Struct, frozen=True):
+    """A file that failed: how it was, when it is tried again, and how long that waited."""
+
+    stamp: object
+    due: float
+    pause: float
+
+
+class _Look(Struct, frozen=True):
+    """What differs between folders and documents."""
+
+    changed: Mapping[str, object]
+    """The stamps of files to ingest, by path."""
+    missing: frozenset[str]
+    """The ids of documents whose files are gone."""
+    lost: frozenset[str]
+    """The paths of files that are gone since the last job."""
+    seconds: float
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.changed or self.missing)
+
+
+class Watch:
+    """Keeps a world in step with folders for as long as it is iterated.
+
+    Each step waits for changes, ingests them as a job, and gives its report. `stop`, from any
+    thread or a signal handler, ends the iteration; a running job is interrupted before its next
+    step. Iterate from one thread.
+    """
+
+    def __init__(
+        self,
+        jobs: Callable[[], IngestJobs],
+        request: IngestRequest,
+        watcher: FolderWatcher,
+        clock: Clock,
+        *,
+        finish: Callable[[], object],
+        settle_seconds: float = SETTLE_SECONDS,
+        on_error: OnError | None = None,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+    ) -> None:
+        self._jobs = jobs
+        self._request = request
+        self._watcher = watcher
+        self._clock = clock
+        self._finish = finish
+        self._settle_seconds = settle_seconds
+        self._on_error = on_error
+        self._on_progress = on_progress
+        self._on_prune = on_prune
+        self._stop = Event()
+        self._state = _State()
+
+    def __iter__(self) -> Iterator[IngestReport]:
+        return self
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stop(self) -> None:
+        """End the iteration; a second call does nothing."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Stop, and stop watching; for the thread that iterates."""
+        self.stop()
+        self._watcher.close()
+
+    def __next__(self) -> IngestReport:
+        """Return the report of the next job.
+
+        Raises:
+            StopIteration: the watch was stopped.
+        """
+        while not self._stop.is_set():
+            report = self._try(self._step)
+            if report is not None:
+                return report
+        self.close()
+        raise StopIteration
+
+    def _step(self) -> IngestReport | None:
+        """Look, and do a job if something has settled; else wait, and return None."""
+        jobs = self._jobs()
+        look = self._look(jobs)
+        choice = self._state.settle(look)
+        if choice is None:
+            if look.is_empty:
+                pause = max(LOOK_SECONDS, LOOK_SHARE * look.seconds)
+                self._watcher.wait(self._state.pause(self._clock.monotonic(), pause), self._stop)
+            else:
+                self._watcher.pause(self._settle_seconds, self._stop)
+            return None
+        try:
+            report = jobs.run(
+                self._request,
+                on_progress=self._on_progress,
+                on_prune=self._on_prune,
+                choice=choice,
+                stopping=self._stop.is_set,
+            )
+        except Cancelled:
+            # Whoever cancelled it does not want it to begin again until a file changes.
+            self._state.finish(look, choice, self._clock.monotonic())
+            raise
+        self._state.finish(look, choice, self._clock.monotonic())
+        self._finish()
+        return report
+
+    def _look(self, jobs: IngestJobs) -> _Look:
+        began, state = self._clock.monotonic(), self._state
+        found = pipeline.find_sources(jobs.deps, jobs.scope, self._request, open_files=False)
+        stamps = {source.path: jobs.deps.sources.stamp(source) for source in found}
+        missing: frozenset[str] = frozenset()
+        lost = frozenset(state.done.keys() - stamps.keys())
+        # All documents are compared with the folders once, later only if a file is gone.
+        if lost or not state.begun:
+            removed = pipeline.find_removed(jobs.deps, jobs.scope, self._request, found)
+            missing = frozenset(document.doc_id for document in removed)
+        if not missing:
+            # What was refused, or what someone else deleted, leaves no document to remove.
+            state.forget(lost)
+        now = self._clock.monotonic()
+        changed = {path: stamp for path, stamp in stamps.items() if state.is_due(path, stamp, now)}
+        return _Look(changed, missing, lost, now - began)
+
+    def _try(self, step: Callable[[], IngestReport | None]) -> IngestReport | None:
+        """Do a step; after an error, report it and pause, longer after each."""
+        try:
+            report = step()
+        except Cancelled as error:
+            self._tell(error, 0.0)
+            return None
+        except Interrupted:
+            # By Ctrl-C, unless the watch was stopped.
+            if self._stop.is_set():
+                return None
+            raise
+        # A watch goes on if one job fails.
+        except Exception as error:
+            known = error if isinstance(error, TruespanError) else resource_error(error)
+            if known is None:
+                known = InternalError(type(error).__name__)
+                _log.exception("A step of a watch failed.")
+            self._state.failures += 1
+            pause = min(FIRST_PAUSE * 2 ** (self._state.failures - 1), LONGEST_PAUSE)
+            pause = max(pause, getattr(known, "retry_after", None) or 0.0)
+            self._tell(known, pause)
+            self._watcher.pause(pause, self._stop)
+            return None
+        self._state.failures = 0
+        return report
+
+    def _tell(self, error: TruespanError, pause: float) -> None:
+        _log.warning("%s; next attempt in %.0f s", error.code, pause)
+        if self._on_error is not None:
+            self._on_error(error, pause)
+
+
+class _State(Struct):
+    """What a watch knows: what is in step, what was refused, and what the last look saw."""
+
+    done: dict[str, object] = field(default_factory=dict)
+    """The stamps with which files were ingested, by path."""
+    refused: dict[str, _Refusal] = field(default_factory=dict)
+    seen: _Look | None = None
+    looks: int = 0
+    begun: bool = False
+    failures: int = 0
+
+    def is_due(self, path: str, stamp: object, now: float) -> bool:
+        refusal = self.refused.get(path)
+        if refusal is not None and refusal.stamp == stamp:
+            return refusal.due <= now
+        return self.done.get(path) != stamp
+
+    def settle(self, look: _Look) -> Choice | None:
+        """Return what two looks in a row have seen the same; None if it is worth another look."""
+        seen, self.seen = self.seen, look
+        if look.is_empty:
+            self.begun, self.looks = True, 0
+            return None
+        if not self.begun:
+            # The first job takes everything. What is growing changes, and is ingested again.
+            return Choice(frozenset(look.changed), look.missing)
+        self.looks += 1
+        if seen is None:
+            return None
+        settled = {path for path, stamp in look.changed.items() if seen.changed.get(path) == stamp}
+        gone = look.missing & seen.missing
+        complete = len(settled) == len(look.changed) and gone == look.missing
+        if (complete or self.looks >= MOST_LOOKS) and (settled or gone):
+            return Choice(frozenset(settled), gone)
+        return None
+
+    def finish(self, look: _Look, choice: Choice, now: float) -> None:
+        """Record that a job ingested what was chosen, except for what failed."""
+        self.begun, self.looks, self.seen = True, 0, None
+        if choice.missing == look.missing:
+            self.forget(look.lost)
+        for path in choice.files:
+            stamp, before = look.changed[path], self.refused.pop(path, None)
+            self.done[path] = stamp
+            if path in choice.failed:
+                again = before if before is not None and before.stamp == stamp else None
+                pause = min(2 * again.pause, LONGEST_RETRY) if again else FIRST_RETRY
+                self.refused[path] = _Refusal(stamp, now + pause, pause)
+
+    def pause(self, now: float, longest: float) -> float:
+        """Return how long nothing is to be done, unless something changes."""
+        due = min((refusal.due for refusal in self.refused.values()), default=now + longest)
+        return min(max(due - now, 0.0), longest)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.done.pop(path, None)
+            self.refused.pop(path, None)

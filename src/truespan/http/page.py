@@ -1,0 +1,64 @@
+"""The web page of the HTTP server: static files, with a policy that allows no other sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from truespan.errors import RouteNotFound
+from truespan.http.operation import CallContext, Reply, Routes
+
+MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+PAGE_HEADERS = (("content-security-policy", POLICY), ("cache-control", "no-cache"))
+
+
+@cache
+def page_files() -> dict[str, bytes]:
+    """Return the content of each file of the page by its path below `static`."""
+    return dict(_files_in(files("truespan").joinpath("web"), ""))
+
+
+def _files_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files_in(entry, f"{prefix}{entry.name}/")
+        elif entry.name.rpartition(".")[2] in MEDIA_TYPES:
+            yield prefix + entry.name, entry.read_bytes()
+
+
+# These operations are public and not part of the API: the files contain no secrets.
+_routes = Routes("Page", "The web page.")
+
+
+@_routes.get("/", public=True, inline=True, ignores_query=True)
+def page(_: CallContext) -> Reply[bytes]:
+    """Get the page."""
+    return _send_file("index.html")
+
+
+@_routes.get("/page/{name:path}", public=True, inline=True)
+def page_file(context: CallContext) -> Reply[bytes]:
+    """Get a file of the page."""
+    return _send_file(context.path["name"])
+
+
+def _send_file(name: str) -> Reply[bytes]:
+    content = page_files().get(name)
+    if content is None:
+        raise RouteNotFound
+    return Reply(content, 200, PAGE_HEADERS, MEDIA_TYPES[name.rpartition(".")[2]])
+
+
+PAGE_OPERATIONS = tuple(_routes.operations)

@@ -1,0 +1,1 @@
+"""Loaders: a module or package for each file format, from bytes to blocks."""

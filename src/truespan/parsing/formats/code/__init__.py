@@ -1,0 +1,323 @@
+"""Source code: functions and classes as sections, with the number of each line as its place.
+
+Strings and comments are found by one pass of a regular expression that never goes back, so that
+brackets in them do not count. Where a language has brackets these say what a function or class
+contains, elsewhere the indentation does. What is misread costs a label and never a line.
+
+A section begins on the line that completes the head of its function or class: on the line of its
+opening bracket, or of its name where indentation decides. Comments, annotations and the first lines
+of a longer head keep the section before, because only what follows says what they belong to. For
+the same reason a line of closing brackets keeps the section of the line above.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from truespan.parsing.formats.code.languages import LANGUAGES, PLAIN, Language
+from truespan.text.clean import clean
+from truespan.text.sentences import MAX_LINE_LENGTH
+from truespan.types.text import Block, BlockKind, Loaded, PageStart
+
+_OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""Editors do not count these as lines."""
+_MOST_LEVELS = 12
+_LONGEST_HEAD = 2000
+_LONGEST_NAME = 200
+_MOST_OPEN = 100
+"""How many open brackets are compared with the indentation of a closing one."""
+
+_NAME = r"[A-Za-z_$][\w$]*+"
+_TYPE = re.compile(
+    r"\b(?:class|interface|struct|enum|trait|union|object|record|protocol|extension|actor|module"
+    r"|mod|mixin|contract|type)\s+(?!(?:class|struct|extends|implements|of)\b)"
+    rf"(?P<name>{_NAME}(?:\.{_NAME})*+)"
+)
+_TRANSPARENT = re.compile(r"\b(?:(?:namespace|package)(?:\s+[\w.:\\]+)?|extern)\s*\Z")
+_IMPLEMENTATION = re.compile(r"\bimpl\s+(?:[^\s]{1,200}\s+for\s+)?&?(?P<name>[\w:]+)")
+_KEYWORD_FUNCTION = re.compile(
+    r"\b(?:function(?:\s*\*)?|func|fn|fun|def|sub|macro_rules!)\s++"
+    r"(?:\(\s*+(?:\w++\s++)?(?:\*\s*+)?(?P<owner>\w+)(?:\[[^\]]{0,200}\])?\s*\)\s*|<[^>]{0,200}>\s*)?"
+    rf"(?:{_NAME}<[^>]{{0,200}}>\.)?(?P<name>{_NAME}(?:[.:]{_NAME})*+|`[^`]{{1,100}}`)"
+)
+_INITIALISER = re.compile(r"\b(?P<name>init|deinit|constructor)[?!]?\s*\(")
+_ASSIGNED = re.compile(
+    # From the beginning of a name: a long one would be tried at each letter. So below.
+    rf"(?<![\w$])(?<![\w$]\.)(?P<name>{_NAME}(?:\.{_NAME})*+)\s*(?::[^=()]{{0,200}})?(?:[:=]|<-)"
+    r"\s*(?:async\s+)?"
+    rf"(?:function\b|\\\(|\(\)|{_NAME}\s*=>)"
+)
+_BEFORE_BRACKET = re.compile(
+    rf"(?<![\w$])(?<![\w$]::)(?<![\w$]::~)(?P<name>~?{_NAME}(?:::~?{_NAME})*+)\s*\("
+)
+_METHOD = re.compile(
+    rf"(?<![\w$])(?P<name>\#?{_NAME})\s*+(?:<[^<>]{{0,200}}>\s*+)?\(\)\s*+(?::[^=]{{0,200}})?\Z"
+)
+_CONTROL = frozenset(
+    """if for while switch catch with return sizeof synchronized using lock fixed else do try
+    foreach when match unless until elseif elsif guard defer select go new throw typeof await case
+    throws function operator delete super""".split()  # noqa: SIM905 -- a list of quoted words is no list of words
+)
+_ATTRIBUTES = frozenset({"__attribute__", "__declspec", "alignas", "decltype", "noexcept"})
+_INSTANCE = re.compile(r"\b(?:new|return|throw|else|await|yield)\s+$")
+_PARENTHESES = re.compile(r"\([^()]*\)")
+_ANGLES = re.compile(r"<[^<>]*>")
+_CONTAINER = re.compile(r"\s*+(?:cdef\s+)?(?:class|module|defmodule|(?:mutable\s+)?struct)\b")
+_CLOSING = re.compile(r"[\s)}\];,]*+(?:(?:end|endif|fi|done|esac)\b[\s)};,]*+)?")
+
+
+class _Section(NamedTuple):
+    """A function or class, and its first and last line from 0."""
+
+    name: str
+    first: int
+    last: int
+    level: int
+
+
+def load_code(name: str, text: str) -> Loaded:
+    """Return the lines of a program or a configuration file, divided at functions and classes."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = clean(_OTHER_LINE_ENDS.sub(" ", text))
+    language = LANGUAGES.get(name.rpartition(".")[2].lower(), PLAIN)
+    source = _Source(text, language)
+    sections = source.by_indentation() if language.definition else source.by_brackets()
+    labels: list[str | None] = [None] * len(source.lines)
+    for section in sorted(sections, key=lambda section: section.level):
+        first = section.first
+        if len(source.lines[first].rstrip()) > MAX_LINE_LENGTH:
+            # The line is several sentences, and the head may end in the last of them.
+            first += 1
+        labels[first : section.last + 1] = [section.name] * (section.last + 1 - first)
+    return Loaded(tuple(_to_blocks(name, source.lines, labels)))
+
+
+def _to_blocks(name: str, lines: list[str], labels: list[str | None]) -> Iterator[Block]:
+    """Yield a block for each run of lines with the same label, without blank lines around it."""
+    runs: list[tuple[str | None, list[int]]] = []
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        if runs and (runs[-1][0] == labels[number] or _CLOSING.fullmatch(line)):
+            runs[-1][1].append(number)
+        else:
+            runs.append((labels[number], [number]))
+    for label, numbers in runs:
+        first, offset = numbers[0], 0
+        shown = {*numbers}
+        marks: list[PageStart] = []
+        for number in range(first, numbers[-1] + 1):
+            if number in shown:
+                marks.append(PageStart(offset, number + 1, "line"))
+            offset += len(lines[number]) + 1
+        text = "\n".join(lines[first : numbers[-1] + 1])
+        yield Block(BlockKind.CODE, text, name, label, pages=tuple(marks))
+
+
+class _Open(NamedTuple):
+    """An open bracket: the indentation of its head and its line, and what it contains.
+
+    `path` names the innermost class or function around the text that follows it.
+    """
+
+    indents: tuple[int, int]
+    path: str = ""
+    level: int = 0
+    first: int | None = None
+    """The first line of the section that it begins, if it begins one."""
+    is_function: bool = False
+    at: int = 0
+    head: int = 0
+    rounds: int = 0
+
+
+class _Indented(NamedTuple):
+    """A function or class whose lines are indented more than `indent`."""
+
+    indent: int
+    first: int
+    path: str
+    is_function: bool = False
+
+
+class _Source(Struct):
+    """A program, and the same with blanks for its comments and strings."""
+
+    text: str
+    language: Language
+    lines: list[str] = field(default_factory=list)
+    _code: str = ""
+    _code_lines: list[str] = field(default_factory=list)
+    _indents: list[int] = field(default_factory=list)
+    """The indentation of each line; -1 for one without code."""
+
+    def __post_init__(self) -> None:
+        self.lines = self.text.split("\n")
+        skipped = self.language.skipped
+        self._code = skipped.sub(_blank, self.text) if skipped else self.text
+        self._code_lines = self._code.split("\n")
+        self._indents = [_indent(line) for line in self._code_lines]
+
+    def by_indentation(self) -> Iterator[_Section]:
+        """Yield what lines define; all lines that are indented more belong to it."""
+        assert self.language.definition is not None
+        match, flat = self.language.definition.match, self.language.flat
+        open_sections: list[_Indented] = []
+        depth = 0
+        for number, line in enumerate([*self._code_lines, "end"]):
+            indent = self._indents[number] if number < len(self.lines) else 0
+            if indent < 0:
+                continue
+            found = match(line)
+            is_end = number == len(self.lines)
+            if found or is_end or (depth <= 0 and not flat):
+                depth = 0
+                while open_sections and indent <= open_sections[-1].indent:
+                    section = open_sections.pop()
+                    yield _Section(section.path, section.first, number - 1, len(open_sections))
+                outer = open_sections[-1] if open_sections else _Indented(-1, 0, "")
+                # A function within a function is part of it.
+                if found and len(open_sections) < _MOST_LEVELS and not outer.is_function:
+                    name = next(filter(None, found.groups()))[:_LONGEST_NAME]
+                    path = f"{outer.path}.{name}" if outer.path else name
+                    is_function = _CONTAINER.match(line) is None
+                    open_sections.append(_Indented(indent, number, path, is_function))
+            depth += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
+
+    def by_brackets(self) -> Iterator[_Section]:
+        """Yield what is named before an opening bracket, up to the one that closes it."""
+        stack: list[_Open] = []
+        head, number, line_start, rounds = 0, 0, 0, 0
+        for found in re.finditer(r"[{}();\n]", self._code):
+            sign, at = found[0], found.start()
+            if sign == "\n":
+                number, line_start = number + 1, at + 1
+            elif sign in "()":
+                rounds = max(rounds + (1 if sign == "(" else -1), 0)
+            elif sign == ";":
+                head = at + 1
+            elif sign == "{":
+                outer = stack[-1] if stack else _Open((0, 0))
+                stack.append(self._open(outer, head, at, number, rounds))
+                head, rounds = at + 1, 0
+            elif stack:
+                count = 1
+                if at - line_start == self._indents[number]:
+                    # If its indentation fits another bracket, those in between were not closed.
+                    for back, each in enumerate(reversed(stack[-_MOST_OPEN:]), 1):
+                        if at - line_start in each.indents:
+                            count = back
+                            break
+                opened, closed = stack[-count], stack[-count:]
+                del stack[-count:]
+                for each in closed:
+                    if each.first is not None:
+                        yield _Section(each.path, each.first, number, each.level)
+                rounds = opened.rounds
+                is_argument = rounds and at - opened.at < _LONGEST_HEAD // 2
+                if is_argument and self._code.find(";", opened.at, at) < 0:
+                    # The text before it goes on: it is a default value or a pattern.
+                    head = opened.head
+                else:
+                    head = at + 1
+        for opened in stack:
+            if opened.first is not None:
+                yield _Section(opened.path, opened.first, number, opened.level)
+
+    def _open(self, outer: _Open, head: int, at: int, number: int, rounds: int) -> _Open:
+        """Return the bracket at an offset of a line; the text that may name it begins at `head`.
+
+        `rounds` is how many round brackets are open since the one before.
+        """
+        indent = self._indents[number]
+        before = max(head, at - _LONGEST_HEAD)
+        text = self._code[before:at]
+        begins = self._indents[number - text.lstrip().count("\n")]
+        anonymous = outer._replace(
+            indents=(begins, indent), first=None, at=at, head=head, rounds=rounds
+        )
+        # A function within a function is part of it.
+        if outer.is_function or outer.level >= _MOST_LEVELS:
+            return anonymous
+        found = _find_name(text, self.language, in_call=rounds > 0)
+        if found is None:
+            return anonymous
+        path = f"{outer.path}.{found.name}" if outer.path else found.name
+        return anonymous._replace(
+            path=path[:_LONGEST_NAME],
+            level=outer.level + 1,
+            first=number,
+            is_function=found.is_function,
+        )
+
+
+class _Found(NamedTuple):
+    name: str
+    is_function: bool
+
+
+def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None:
+    """Return what the text before an opening bracket names; None if that is nothing.
+
+    With `in_call` the bracket is among the arguments of a call, or the parameters of a function.
+    """
+    if not head or head.isspace() or _TRANSPARENT.search(head[-300:]):
+        return None
+    flat = head
+    for _ in range(3):
+        flat = _PARENTHESES.sub(lambda group: "()" + " " * (len(group[0]) - 2), flat)
+    if found := _KEYWORD_FUNCTION.search(head):
+        owner = found["owner"]
+        name = f"{owner}.{found['name']}" if owner else found["name"]
+        is_open = head.count("(", found.end()) > head.count(")", found.end())
+        return None if is_open else _Found(name.strip("`"), True)
+    if in_call:
+        return None
+    if "impl" in head:
+        bare = head
+        for _ in range(3):
+            bare = _ANGLES.sub(lambda group: " " * len(group[0]), bare)
+        if found := _IMPLEMENTATION.search(bare):
+            return _Found(found["name"].rpartition(":")[2], False)
+    if found := _TYPE.search(flat):
+        # In C a function may return a structure, and a variable be one.
+        rest = flat[found.end() :]
+        if not language.is_c or not ("(" in rest or "=" in rest):
+            return _Found(found["name"], False)
+    if found := _INITIALISER.search(head):
+        return _Found(found["name"], True)
+    if not language.ends_statements:
+        found = _ASSIGNED.search(flat)
+        if not found and not language.needs_keyword:
+            found = _METHOD.search(flat)
+        is_name = found is not None and found["name"] not in _CONTROL
+        return _Found(found["name"], True) if found and is_name else None
+    if language.needs_keyword:
+        return None
+    for found in _BEFORE_BRACKET.finditer(flat):
+        if found["name"] in _ATTRIBUTES:
+            continue
+        before = flat[: found.start()]
+        if found["name"] in _CONTROL or "=" in before or _INSTANCE.search(before[-20:]):
+            return None
+        return _Found(found["name"], True)
+    return None
+
+
+def _indent(line: str) -> int:
+    """Return the number of blanks before the text of a line; -1 if it has none."""
+    text = line.lstrip()
+    return len(line) - len(text) if text else -1
+
+
+def _blank(found: re.Match[str]) -> str:
+    text = found[0]
+    lead = found.groupdict().get("lead") or ""
+    rest = text[len(lead) :]
+    if "\n" not in rest:
+        return lead + " " * len(rest)
+    return lead + "\n".join(" " * len(line) for line in rest.split("\n"))

@@ -1,0 +1,346 @@
+"""JSON and JSON Lines as text: a block for each record, with a line `field: value` for each field.
+
+Fields of nested objects have paths such as `address.city`, and the items of a list of objects
+numbers. Long values, and those of several lines, are paragraphs of their own after the name of
+their field. The records of a file are the items of its top list, or its lines; in an object each
+member is one, and each item of a member that is a list of objects. Numbers stay as they are
+spelled. A line that is not JSON is text, and so is the rest of a file from an item on that is not.
+Neither changes a record before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+from truespan.core.strict_json import parse_number, parse_whole_number
+from truespan.errors import SourceUnsafe
+from truespan.parsing.formats.delimited import decode_table
+from truespan.types.text import Block, BlockKind, Loaded, PageStart
+
+MOST_DEPTH = 100
+"""How deep objects and lists may be nested."""
+LONG_VALUE = 300
+"""Characters from which on a value is a paragraph."""
+_LONGEST_PATH = 200
+_SPACE = re.compile(r"[ \t\r\n]*")
+_LIST_OF_OBJECTS = re.compile(r"\[[ \t\r\n]*\{")
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+
+
+class Pairs(list[tuple[str, Any]]):
+    """The members of an object in their order; a name may occur twice."""
+
+
+class Record(NamedTuple):
+    """A value of a file with the path of the list or object that it is in, and its line."""
+
+    line: int
+    value: Any
+    path: str = ""
+    fault: str = ""
+    """Why the line is not JSON; then the value is its text."""
+    is_part: bool = False
+    """Whether it is a member of the one object that the file consists of, or several of them."""
+
+
+class _Nothing:
+    """The type of no value."""
+
+
+class Number(str):
+    """A number as it is spelled."""
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=Pairs, parse_float=Number, parse_int=Number, parse_constant=Number
+)
+
+
+def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
+    """Return the records of a JSON file, or with `lines` of JSON Lines, as blocks.
+
+    Raises:
+        SourceNotText: the bytes are not text.
+        SourceUnsafe: it is nested deeper than any record.
+    """
+    text = _decode(name, data)
+    try:
+        records = list(_read_lines(text) if lines else _Scanner(text).read())
+        blocks = list(_to_blocks(records))
+    except RecursionError:
+        raise SourceUnsafe(name) from None
+    faults = sum(bool(record.fault) for record in records)
+    warning = f"{faults} of its lines are not JSON and were read as text."
+    return Loaded(tuple(blocks), warnings=(warning,) if faults else ())
+
+
+def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record]:
+    """Yield the records of a file; what is no JSON is a record of text with a fault.
+
+    Raises:
+        SourceNotText: the bytes are not text.
+        SourceUnsafe: it is nested deeper than any record.
+    """
+    text = _decode(name, data)
+    try:
+        # A file of one object for each line is often named .json, too.
+        records = None if lines else _read_whole(text)
+        yield from _read_lines(text) if records is None else records
+    except RecursionError:
+        raise SourceUnsafe(name) from None
+
+
+def _decode(name: str, data: bytes) -> str:
+    return decode_table(name, data).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read_lines(text: str, first: int = 1, wanted: type = object) -> Iterator[Record]:
+    """Yield the value of each line; a line is text if it is not JSON, or not of the wanted type."""
+    for number, line in enumerate(text.split("\n"), first):
+        if not line.strip():
+            continue
+        try:
+            value = _DECODER.decode(line.strip(" \t\r\x1e"))
+        except json.JSONDecodeError as error:
+            yield Record(number, line, fault=f"{error.msg} at column {error.colno}")
+        else:
+            fault = "" if isinstance(value, wanted) else "Expecting an object"
+            yield Record(number, line if fault else value, fault=fault)
+
+
+def _read_whole(text: str) -> list[Record] | None:
+    """Return the records of one JSON value, or of several one after the other; None if the text
+    is neither."""
+    try:
+        scan = _Scanner(text)
+        records = list(scan.records()) if scan.peek() else []
+        if scan.peek():
+            scan = _Scanner(text)
+            records = [Record(*value) for value in scan.values()]
+    except json.JSONDecodeError:
+        return None
+    return records
+
+
+class _Scanner:
+    """Goes through a JSON text value by value, and knows the line of each."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._line, self._counted = 1, 0
+        self._single, self._single_line = Pairs(), 0
+        """The members of an object that are single values, and the line of the first."""
+        self._unread = 0
+        """Offset of the first value that is in no record yet."""
+
+    def read(self) -> Iterator[Record]:
+        """Yield the records of all values; from one on that is not JSON, what its lines are.
+
+        If that value is one line, lines after it may be objects. Otherwise they are text.
+        """
+        while self.peek():
+            start = self._unread = self._at
+            try:
+                yield from self.records()
+            except json.JSONDecodeError:
+                yield from self._end_single()
+                rest, line = self._text[self._unread :], self._text.count("\n", 0, self._unread) + 1
+                is_line = self._text.find("\n", start, self._unread) < 0
+                yield from _read_lines(rest, line, list if is_line else _Nothing)
+                return
+
+    def peek(self) -> str:
+        """Return the first character of what follows; empty at the end."""
+        match = _SPACE.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+        return self._text[self._at : self._at + 1]
+
+    def values(self) -> Iterator[tuple[int, Any]]:
+        """Yield all values, one after the other, with their lines."""
+        while self.peek():
+            yield self._line_here(), self._value()
+
+    def records(self) -> Iterator[Record]:
+        """Yield the items of a list, the members of an object, or the value itself."""
+        first, line = self.peek(), self._line_here()
+        if first == "[":
+            yield from (Record(number, value) for number, value in self._items())
+        elif first == "{":
+            yield from self._members()
+        else:
+            yield Record(line, self._value())
+
+    def _members(self) -> Iterator[Record]:
+        """Yield the members of an object; those that are single values together."""
+        for _ in self._each("{", "}"):
+            here = self._line_here()
+            key = self._value()
+            if not isinstance(key, str) or self.peek() != ":":
+                raise json.JSONDecodeError("Expecting a name or a value", "", 0)
+            self._at += 1
+            inner = self.peek()
+            if _LIST_OF_OBJECTS.match(self._text, self._at):
+                yield from self._end_single()
+                for number, value in self._items():
+                    yield Record(number, value, key)
+                continue
+            value = self._value()
+            if inner == "{":
+                yield from self._end_single()
+                yield Record(here, Pairs([(key, value)]), is_part=True)
+                continue
+            self._single_line = self._single_line if self._single else here
+            self._single.append((key, value))
+        yield from self._end_single()
+
+    def _end_single(self) -> Iterator[Record]:
+        if self._single:
+            yield Record(self._single_line, self._single, is_part=True)
+            self._single = Pairs()
+
+    def _items(self) -> Iterator[tuple[int, Any]]:
+        for _ in self._each("[", "]"):
+            line = self._line_here()
+            yield line, self._value()
+
+    def _each(self, opening: str, closing: str) -> Iterator[None]:
+        """Stop before each item between two brackets."""
+        if self.peek() != opening:
+            raise json.JSONDecodeError("Expecting a name or a value", "", 0)
+        self._at += 1
+        if self.peek() == closing:
+            self._at += 1
+            return
+        while True:
+            self.peek()
+            yield
+            following = self.peek()
+            # Of the first item, also the bracket and the name before it are unread.
+            self._unread = self._at + (following == ",")
+            self._at += 1
+            if following == closing:
+                return
+            if following != ",":
+                raise json.JSONDecodeError("Expecting ',' delimiter", "", 0)
+
+    def _value(self) -> Any:
+        self.peek()
+        value, self._at = _DECODER.raw_decode(self._text, self._at)
+        return value
+
+    def _line_here(self) -> int:
+        self._line += self._text.count("\n", self._counted, self._at)
+        self._counted = self._at
+        return self._line
+
+
+def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
+    """Yield the blocks of records; the name of a list of objects is a heading above them."""
+    path = ""
+    texts: list[Record] = []
+    for record in records:
+        if record.fault:
+            texts.append(record)
+            continue
+        yield from _text_block(texts)
+        texts.clear()
+        if record.path != path:
+            path = record.path
+            if name := make_sound(path):
+                pages = (PageStart(0, record.line, "line"),)
+                section = name[:_LONGEST_PATH]
+                yield Block(BlockKind.HEADING, name, None, section, pages=pages)
+        yield from _record_blocks(record)
+    yield from _text_block(texts)
+
+
+def _text_block(records: Sequence[Record]) -> Iterator[Block]:
+    """Yield lines that are not JSON, such as a comment, as they are."""
+    pages: list[PageStart] = []
+    lines, offset = [make_sound(str(record.value)) for record in records], 0
+    for record, line in zip(records, lines, strict=True):
+        pages.append(PageStart(offset, record.line, "line"))
+        offset += len(line) + 1
+    if lines:
+        yield Block(BlockKind.CODE, "\n".join(lines), pages=tuple(pages))
+
+
+def _record_blocks(record: Record) -> Iterator[Block]:
+    """Yield the short fields of a record as one block, then each long one."""
+    pages = (PageStart(0, record.line, "line"),)
+    section = make_sound(record.path[:_LONGEST_PATH]) or None
+    short: list[str] = []
+    long: list[tuple[str, str]] = []
+    for name, value in flatten(record.value):
+        if len(value) > LONG_VALUE or "\n" in value:
+            long.append((name, value.strip()))
+        else:
+            short.append(f"{name}: {value}" if name else value)
+    if short:
+        text = make_sound("\n".join(short))
+        yield Block(BlockKind.LIST, text, None, section, pages=pages)
+    for name, value in long:
+        for number, part in enumerate(_PARAGRAPHS.split(value)):
+            text = f"{name}: {part}" if name and not number else part
+            yield Block(BlockKind.PARAGRAPH, make_sound(text), None, section, pages=pages)
+
+
+def make_sound(text: str) -> str:
+    """Replace halves of characters, which JSON can spell and no encoding has."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each single value, in order; lists of single values are one.
+
+    Raises:
+        RecursionError: it is nested too deep.
+    """
+    if depth > MOST_DEPTH:
+        raise RecursionError
+    if isinstance(value, Pairs):
+        for name, inner in value:
+            # Cut, because the name of an object is repeated with each value in it.
+            full = f"{path[:_LONGEST_PATH]}.{name}" if path else name
+            if isinstance(inner, str):
+                # Nearly all values are.
+                if inner:
+                    yield full, inner
+            else:
+                yield from flatten(inner, full, depth + 1)
+    elif isinstance(value, list):
+        items = cast(list[Any], value)
+        if any(isinstance(item, list) for item in items):
+            above = f"{path[:_LONGEST_PATH]}." if path else ""
+            for number, item in enumerate(items, 1):
+                yield from flatten(item, f"{above}{number}", depth + 1)
+        elif items:
+            yield path, ", ".join(map(to_text, items))
+    elif value is not None and value != "":
+        yield path, to_text(value)
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value with dictionaries and numbers in place of what keeps their spelling."""
+    if isinstance(value, Pairs):
+        return {make_sound(name): to_plain(inner) for name, inner in value}
+    if isinstance(value, list):
+        return [to_plain(inner) for inner in cast(list[Any], value)]
+    if isinstance(value, Number):
+        number = parse_whole_number(value)
+        return parse_number(value) if number is None else number
+    return make_sound(value) if isinstance(value, str) else value
+
+
+def to_text(value: Any) -> str:
+    """Return a single value as it is spelled in JSON, without quotes."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,685 @@
+"""E-mail: messages (EML) and mailboxes (MBOX), with the parser of the standard library.
+
+The text of a message is its plain text, or its HTML if that says more, below the lines that a mail
+program shows above it. Forwarded messages are part of the text, attachments are documents of their
+own. The earlier messages that a reply quotes can be left out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.errors import MessageError
+from email.header import decode_header
+from email.message import Message
+from email.utils import getaddresses, parsedate_to_datetime
+from functools import partial
+from hashlib import sha256
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from truespan.core.graphemes import shorten
+from truespan.errors import (
+    SourceEncrypted,
+    SourceNotText,
+    SourceRefused,
+    SourceTooLarge,
+    SourceUnsafe,
+)
+from truespan.parsing.detect import decode, decode_declared, is_archive, supported
+from truespan.parsing.formats.html import load_html
+from truespan.parsing.formats.html.elements import PageReader
+from truespan.parsing.formats.html.inline import Attributes
+from truespan.text.clean import clean
+from truespan.types.source import Member, Refusal
+from truespan.types.text import Block, BlockKind, Loaded, Properties
+
+if TYPE_CHECKING:
+    _Part = Message[Any, Any]
+
+MAX_ATTACHMENTS = 200
+"""Maximum number of attachments of a message that are read."""
+MAX_MESSAGES = 100_000
+"""Maximum number of messages of a mailbox."""
+_MOST_LEVELS = 30
+_LONGEST_HEADER = 1000
+_MOST_ADDRESSES = 50
+"""Metadata of a document may have 16 KiB in all."""
+_KNOWN = ("from", "to", "subject", "date", "message-id", "received", "mime-version", "content-type")
+_DOUBLE_BREAK = re.compile(rb"\n\r?\n")
+
+
+def load_message(name: str, data: bytes, *, quotes: bool = True) -> Loaded:
+    """Return the text of a message without its attachments, or raise `SourceRefused`.
+
+    Without `quotes`, the earlier messages that a reply quotes are left out.
+    """
+    message = _parse(name, data)
+    headers = _read_headers(message)
+    reader = _Reader(name, quotes=quotes)
+    reader.read(message, 0)
+    if reader.encrypted and not reader.has_text:
+        raise SourceEncrypted(name)
+    properties = Properties(
+        title=headers.subject,
+        authors=tuple(sender.name or sender.address for sender in headers.senders),
+        created=headers.date,
+        language=headers.language,
+    )
+    warnings = (f"Quoted replies left out: {reader.folded}.",) if reader.folded else ()
+    return Loaded(tuple(reader.blocks), headers.subject, properties, warnings=warnings)
+
+
+def open_message(name: str, data: bytes) -> Iterator[Member | None]:
+    """Yield a message as the file itself, and its attachments; see `parsing.members`."""
+    message = _parse(name, data)
+    headers = _read_headers(message)
+    yield Member("", data, declared={"metadata": headers.to_metadata()})
+    yield from _read_attachments(message, headers, "")
+
+
+_SEPARATOR = re.compile(
+    rb"^From [^\n]*[0-9]:[0-9]{2}[^\n]*\n(?=[!-9;-~]{1,100}:|>From )", re.MULTILINE
+)
+_ANY_SEPARATOR = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
+_ESCAPED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+_MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^\s<>]{1,500})", re.IGNORECASE | re.MULTILINE)
+_MULTIPART = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
+
+
+def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
+    """Yield the messages of a mailbox, each with its attachments; see `parsing.members`.
+
+    A message is named by its Message-ID, or by its content if it has none, so that it stays the
+    same document when others come and go. A copy of a message is skipped.
+    """
+    starts = [found.span() for found in _SEPARATOR.finditer(data)]
+    starts = starts or [found.span() for found in _ANY_SEPARATOR.finditer(data)]
+    if not starts:
+        raise SourceNotText(name, advice="A mailbox begins with a line such as 'From ...'.")
+    if len(starts) > MAX_MESSAGES:
+        advice = f"It has {len(starts)} messages; split it into files of at most {MAX_MESSAGES}."
+        raise SourceTooLarge(name, advice=advice)
+    ends = [start for start, _ in starts[1:]] + [len(data)]
+    seen: Counter[str] = Counter()
+    copies: set[bytes] = set()
+    for (_, start), end in zip(starts, ends, strict=True):
+        # The blank line at the end is there only if another message follows.
+        content = _ESCAPED.sub(b"", data[start:end]).rstrip(b"\r\n") + b"\n"
+        digest = sha256(content)
+        if digest.digest() in copies:
+            yield None
+            continue
+        copies.add(digest.digest())
+        body = _DOUBLE_BREAK.search(content)
+        head = content[: body.end()] if body else content
+        found = _MESSAGE_ID.search(head)
+        base = _file_name(found[1].decode("ascii", "replace").replace("/", "_")) if found else ""
+        base = base or f"message-{digest.hexdigest()[:16]}"
+        seen[base.lower()] += 1
+        if seen[base.lower()] > 1:
+            base = f"{base}-{digest.hexdigest()[:16]}"
+        try:
+            # The text is of interest only when the message is loaded.
+            message = _parse(name, content if _MULTIPART.search(head) else head)
+            headers = _read_headers(message)
+        except SourceRefused as refused:
+            yield Member(f"{base}.eml", content, refusal=Refusal(type(refused).__name__))
+            continue
+        yield Member(f"{base}.eml", content, declared={"metadata": headers.to_metadata()})
+        yield from _read_attachments(message, headers, f"{base}.eml")
+
+
+def _parse(name: str, data: bytes) -> _Part:
+    # Some programs write a byte order mark or blank lines first.
+    data = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    try:
+        message: _Part = message_from_bytes(data)
+    except RecursionError:
+        raise SourceUnsafe(name) from None
+    except (MessageError, ValueError, LookupError, AssertionError) as error:
+        # The parser accepts nearly everything, but has been wrong about that.
+        raise SourceNotText(name) from error
+    if not any(header in message for header in _KNOWN) and decode(data) is None:
+        raise SourceNotText(name)
+    return message
+
+
+class _Address(NamedTuple):
+    name: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.address}>" if self.name and self.address else "".join(self)
+
+
+class _Headers(Struct, frozen=True):
+    """What the headers of a message say. The date is in ISO 8601."""
+
+    subject: str | None
+    senders: tuple[_Address, ...]
+    to: tuple[_Address, ...]
+    cc: tuple[_Address, ...]
+    date: str | None
+    date_shown: str
+    message_id: str
+    in_reply_to: str
+    language: str | None
+
+    def to_metadata(self, message: str = "message_id") -> dict[str, Any]:
+        """Return the metadata of the message, or of an attachment, which name it `message`."""
+        fields = {
+            "from": [sender.address for sender in self.senders],
+            "from_name": [sender.name for sender in self.senders if sender.name],
+            "to": [each.address for each in self.to],
+            "cc": [each.address for each in self.cc],
+            "date": self.date,
+            "subject": self.subject,
+            message: self.message_id,
+            "in_reply_to": self.in_reply_to,
+        }
+        known: dict[str, Any] = {}
+        for key, value in fields.items():
+            values = [each for each in value if each] if isinstance(value, list) else value
+            if values:
+                is_one = isinstance(values, list) and len(values) == 1
+                known[key] = values[0] if is_one else values
+        return known
+
+    def lines(self) -> list[str]:
+        """Return the lines that a mail program shows above a message."""
+        shown = {
+            "From": ", ".join(map(str, self.senders)),
+            "To": ", ".join(map(str, self.to)),
+            "Cc": ", ".join(map(str, self.cc)),
+            "Date": self.date_shown,
+            "Subject": self.subject,
+        }
+        return [f"{label}: {value}" for label, value in shown.items() if value]
+
+
+def _read_headers(message: _Part) -> _Headers:
+    values: dict[str, list[str]] = {}
+    for name, value in message.raw_items():
+        values.setdefault(name.lower(), []).append(str(value))
+
+    def first(name: str) -> str:
+        return _decode_words(values[name][0]) if name in values else ""
+
+    def addresses(name: str) -> tuple[_Address, ...]:
+        # Names are decoded after the commas between addresses were found.
+        whole = [value[: 100 * _LONGEST_HEADER] for value in values.get(name, ())]
+        try:
+            pairs = getaddresses([_unfold(value) for value in whole])
+        except (ValueError, IndexError, RecursionError):
+            pairs = []
+        found = [_Address(_decode_words(label), _decode_words(address)) for label, address in pairs]
+        found = [each for each in found if any(each)]
+        if not found and whole:
+            found = [_Address(_decode_words(value), "") for value in whole]
+        return tuple(found[:_MOST_ADDRESSES])
+
+    date = first("date")
+    return _Headers(
+        subject=first("subject") or None,
+        senders=addresses("from") or addresses("sender"),
+        to=addresses("to"),
+        cc=addresses("cc"),
+        date=_read_date(date),
+        date_shown=date,
+        message_id=first("message-id").strip("<> "),
+        in_reply_to=first("in-reply-to").strip("<> "),
+        language=first("content-language").partition(",")[0].strip() or None,
+    )
+
+
+def _unfold(value: str) -> str:
+    return value.replace("\r", "").replace("\n", "")
+
+
+def _decode_words(value: str) -> str:
+    """Return the text of a header on one line, with its encoded words decoded."""
+    value = _unfold(value)[: 20 * _LONGEST_HEADER]
+    if not value.isascii():
+        # Bytes beyond ASCII are there as surrogates.
+        raw = value.encode("utf-8", "surrogateescape")
+        value = decode(raw) or raw.decode("cp1252", "replace")
+    if "=?" in value:
+        try:
+            pieces = decode_header(value)
+        except (MessageError, ValueError):
+            pieces = []
+        if pieces:
+            value = "".join(
+                piece if isinstance(piece, str) else _decode_text(piece, charset or "")
+                for piece, charset in pieces
+            )
+    return shorten(" ".join(clean(value).split()), _LONGEST_HEADER)
+
+
+def _read_date(value: str) -> str | None:
+    """Return a date in ISO 8601; None if it cannot be read."""
+    try:
+        moment: datetime = parsedate_to_datetime(value)
+        if moment.tzinfo is None:
+            # "-0000" says that the zone of the sender is unknown, the time is in UTC.
+            moment = moment.replace(tzinfo=UTC)
+        offset = moment.utcoffset()
+        if offset is None or offset.total_seconds() % 60 or abs(offset.total_seconds()) >= 86_400:
+            moment = moment.astimezone(UTC)
+        return moment.isoformat(timespec="seconds")
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+
+
+_UNSURE = re.compile(r"(?i)(?:us-)?ascii|iso[-_]?8859-1|latin-?1|windows-1252|utf-?8|unknown.*")
+
+
+def _decode_text(data: bytes, charset: str) -> str:
+    """Return text in the encoding that a message states, or in another if it is not in that."""
+    # Programs state these when they do not know the encoding of the text.
+    stated = "" if _UNSURE.fullmatch(charset) else charset
+    return decode_declared(data, stated) or data.decode("cp1252", "replace")
+
+
+def _content(part: _Part) -> bytes:
+    try:
+        content = part.get_payload(decode=True)
+    except (ValueError, LookupError, AssertionError):
+        content = None
+    if isinstance(content, bytes):
+        return content
+    payload = part.get_payload()
+    return payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else b""
+
+
+_TAG = re.compile(r"<[A-Za-z/!?][^<>]*>")
+
+
+def _most_words(page: _Part) -> int:
+    """Return a number that the words of a page do not exceed, without parsing it.
+
+    Each tag may stand for a mark of a list or a table, each entity for a space.
+    """
+    text = _decode_text(_content(page), str(page.get_content_charset("")))
+    return len(_TAG.sub(" ", text).split()) + text.count("<") + text.count("&")
+
+
+_BOUNDARY = re.compile(r"(?:\A|\n)--(?P<name>[^\s\"]{1,200})[ \t]*\r?\n(?=content-)", re.IGNORECASE)
+
+
+def _children(part: _Part) -> list[_Part]:
+    """Return the parts of a part; also if it states another boundary between them than it has."""
+    payload: Any = part.get_payload()
+    if isinstance(payload, list):
+        return [child for child in payload if isinstance(child, Message)]
+    if part.get_content_maintype() == "multipart" and (found := _BOUNDARY.search(str(payload))):
+        head = f'Content-Type: multipart/mixed; boundary="{found["name"]}"\n\n'
+        content = f"{head}{payload}".encode("utf-8", "surrogateescape")
+        repaired: Any = message_from_bytes(content).get_payload()
+        if isinstance(repaired, list):
+            return [child for child in repaired if isinstance(child, Message)]
+    return []
+
+
+class _Reader(Struct):
+    """The text of a message."""
+
+    name: str
+    quotes: bool = True
+    """Whether the messages that a reply quotes are read."""
+    blocks: list[Block] = field(default_factory=list)
+    folded: int = 0
+    """How many quotes were left out."""
+    encrypted: bool = False
+    has_text: bool = False
+    """Whether there is text other than headers."""
+    _chapter: str | None = None
+    """The subject of the forwarded message that the text belongs to."""
+
+    def read(self, message: _Part, level: int) -> None:
+        """Add a message with its headers."""
+        headers = _read_headers(message)
+        names = [name for part in _leaves(message, level) if (name := _attached_name(part))]
+        if level and headers.subject:
+            self._chapter = headers.subject
+            self._add(Block(BlockKind.HEADING, headers.subject))
+        lines = headers.lines()
+        if names:
+            further = len(names) - MAX_ATTACHMENTS
+            names[MAX_ATTACHMENTS:] = [f"and {further} more"] if further > 0 else []
+            lines.append(f"Attachments: {', '.join(names)}")
+        self._add(Block(BlockKind.PARAGRAPH, "\n".join(lines)))
+        self._read_part(message, level)
+
+    def _read_part(self, part: _Part, level: int) -> None:
+        if level > _MOST_LEVELS:
+            raise SourceUnsafe(self.name)
+        kind = part.get_content_type()
+        children = _children(part)
+        if kind in ("multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"):
+            self.encrypted = True
+        elif kind == "message/delivery-status" and children:
+            text = "\n\n".join(
+                "\n".join(f"{label}: {_decode_words(value)}" for label, value in child.raw_items())
+                for child in children
+            )
+            self._add_plain(text, flowed=False, deleted=False)
+        elif part.get_content_maintype() == "message" and children:
+            chapter = self._chapter
+            for child in children:
+                self.read(child, level + 1)
+            self._chapter = chapter
+        elif kind == "multipart/alternative":
+            self._read_best(children, level)
+        elif kind in ("multipart/related", "multipart/signed"):
+            for child in children[:1]:
+                self._read_part(child, level + 1)
+        elif children:
+            for child in children:
+                self._read_part(child, level + 1)
+        elif not _is_attachment(part):
+            text = _decode_text(_content(part), str(part.get_content_charset("")))
+            if kind in ("text/html", "application/xhtml+xml"):
+                self._add_html(text)
+            else:
+                flowed = str(part.get_param("format", "")).lower() == "flowed"
+                deleted = str(part.get_param("delsp", "")).lower() == "yes"
+                self._add_plain(text, flowed=flowed, deleted=deleted)
+
+    def _read_best(self, children: Sequence[_Part], level: int) -> None:
+        """Add the plain text of the forms of a text, or another form if that says far more."""
+        best: _Reader | None = None
+        most = 0
+        for child in children:
+            if child.get_content_type() in ("text/calendar", "text/x-amp-html") and best:
+                continue
+            if best and child.get_content_type() == "text/html" and _most_words(child) <= 2 * most:
+                continue
+            reader = _Reader(self.name, self.quotes, _chapter=self._chapter)
+            reader._read_part(child, level + 1)
+            self.encrypted = self.encrypted or reader.encrypted
+            words = sum(len(block.text.split()) for block in reader.blocks)
+            if words > 2 * most:
+                best, most = reader, words
+        if best:
+            self.blocks += best.blocks
+            self.folded += best.folded
+            self.has_text = True
+
+    def _add(self, block: Block) -> None:
+        if block.text.strip():
+            self.blocks.append(replace(block, chapter=block.chapter or self._chapter))
+
+    def _add_html(self, text: str) -> None:
+        content = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
+        load_page = partial(load_html, self.name, content, images=False, whole=True)
+        try:
+            blocks: Sequence[Block] = ()
+            if not self.quotes:
+                page = _PageWithoutQuotes()
+                blocks = self._fold(load_page(reader=page).blocks, page.folded)
+            blocks = blocks or load_page().blocks
+        except SourceRefused:
+            blocks = (Block(BlockKind.PARAGRAPH, text),)
+        for block in blocks:
+            self.has_text = self.has_text or bool(block.text.strip())
+            self._add(replace(block, figures=(), pages=(), is_contents=False))
+
+    def _add_plain(self, text: str, *, flowed: bool, deleted: bool) -> None:
+        lines = clean(text).split("\n")
+        quoted = _join_flowed(lines, deleted) if flowed else [_unquote(line) for line in lines]
+        blocks: list[Block] = []
+        own: list[Block] = []
+        folded = 0
+        for (depth, is_blank), group in groupby(
+            quoted, lambda pair: (min(pair[0], 1), not pair[1].strip())
+        ):
+            if is_blank:
+                continue
+            block = Block(
+                BlockKind.QUOTE if depth else BlockKind.PARAGRAPH,
+                "\n".join(line for _, line in group),
+            )
+            blocks.append(block)
+            if not depth:
+                own.append(block)
+            elif not self.quotes:
+                before = _drop_attribution(own[-1].text) if own else None
+                if before is not None:
+                    own[-1:] = [replace(own[-1], text=before)] if before else []
+                folded += len(blocks) < 2 or blocks[-2].kind is not BlockKind.QUOTE
+        if not self.quotes:
+            blocks = self._fold(own, folded) or blocks
+        for block in blocks:
+            self._add(block)
+            self.has_text = True
+
+    def _fold(self, blocks: Sequence[Block], folded: int) -> list[Block]:
+        """Return a text without the message below it, and count what was left out.
+
+        Returns nothing if nothing else is in it: then it is no reply.
+        """
+        own: list[Block] = []
+        for block in blocks:
+            earlier = None if own and _FORWARD.search(own[-1].text) else _EARLIER.search(block.text)
+            if earlier and not _FORWARD.search(block.text, 0, earlier.start()):
+                before = block.text[: earlier.start()].rstrip(" \t\n-_")
+                own += [replace(block, text=before)] if before else []
+                folded += 1
+                break
+            own.append(block)
+        if not any(block.text.strip() for block in own):
+            return []
+        self.folded += folded
+        return own
+
+
+_WROTE = (
+    "wrote|writes|schrieb|schreibt|a écrit|escribió|ha scritto|escreveu|schreef|skrev|napisał"
+    "|kirjoitti|написал|пишет|写道|wrote the following|написав"
+)
+_ATTRIBUTION = re.compile(
+    rf"(?:(?:{_WROTE})[^\n:]{{0,80}}|(?m:^)(?=[^\n]*?(?:@|[0-9]:[0-9]{{2}}))[^\n]*)"
+    r"(?<!\s)\s*+[:：]\s*+\Z",
+    re.IGNORECASE,
+)
+"""How the line above a quote ends: who wrote it, or when."""
+_BROKEN = re.compile(r"^.{30,100}[^\s.!?:]\s*\Z")
+_LONGEST_ATTRIBUTION = 400
+_FORWARD = re.compile(r"(?i)forwarded|weitergeleitet|transféré|reenviad|inoltrat|doorgestuurd")
+_EARLIER = re.compile(
+    r"^[ \t]*[-_]{2,}[ \t]*(?:original message|ursprüngliche nachricht|message d.origine|mensaje"
+    r" original|messaggio originale|oorspronkelijk bericht|mensagem original)[ \t]*[-_]{2,}[ \t]*$"
+    r"|^\W{0,3}(?:from|von|de|da|van|från|fra|od)[ \t]*:.{1,500}\n(?:.{0,500}\n)?"
+    r"\W{0,3}(?:sent|date|gesendet|datum|envoyé|enviado|inviato|verzonden|skickat|sendt|fecha|data)"
+    r"[ \t]*:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Where the earlier message begins in a reply of a program that marks its lines with nothing."""
+_QUOTE_CLASSES = ("gmail_quote", "yahoo_quoted", "protonmail_quote", "moz-cite", "quoted")
+
+
+def _drop_attribution(text: str) -> str | None:
+    """Return a text without the line above a quote that says who wrote it; None if there is none.
+
+    A mail program may have broken that line into two.
+    """
+    lines = text.split("\n")
+    last = lines.pop()
+    if len(last) > _LONGEST_ATTRIBUTION or not _ATTRIBUTION.search(last):
+        return None
+    if lines and _BROKEN.search(lines[-1]):
+        lines.pop()
+    return "\n".join(lines).rstrip()
+
+
+class _PageWithoutQuotes(PageReader):
+    """Reads the HTML of a message without the earlier messages that it quotes."""
+
+    folded = 0
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if not self.skipped and tag in ("blockquote", "div") and self._is_quote(tag, attributes):
+            self.folded += 1
+            self._ends.append(None)
+            self.skipped = 1
+            return
+        super().start(tag, attributes)
+
+    def _is_quote(self, tag: str, attributes: Attributes) -> bool:
+        names = attributes.get("class") or ""
+        is_marked = attributes.get("type") == "cite" or any(n in names for n in _QUOTE_CLASSES)
+        if tag == "div":
+            # Gmail has what is forwarded in such an element as well; a quote is marked inside it.
+            return "yahoo_quoted" in names
+        self.flush()
+        text = self.out[-1].text if self.out else ""
+        if _FORWARD.search(text):
+            return False
+        before = _drop_attribution(text) if text else None
+        if before:
+            self.out[-1].text, self.out[-1].marks = before, ()
+        elif before is not None:
+            self.out.pop()
+        return is_marked or before is not None
+
+
+_MARKERS = re.compile(r"(?:> ?)+")
+
+
+def _unquote(line: str) -> tuple[int, str]:
+    """Return how deep a line is quoted, and its text."""
+    found = _MARKERS.match(line)
+    return (found[0].count(">"), line[found.end() :]) if found else (0, line)
+
+
+def _join_flowed(lines: Sequence[str], deleted: bool) -> list[tuple[int, str]]:
+    """Join the lines of paragraphs that a mail program has broken (RFC 3676).
+
+    A line that ends with a space goes on in the next one, if that is quoted as deep. With `deleted`
+    the space itself was added by the break.
+    """
+    joined: list[tuple[int, list[str]]] = []
+    goes_on = False
+    for line in lines:
+        depth = len(line) - len(line.lstrip(">"))
+        text = line[depth:].removeprefix(" ")
+        is_signature = text == "-- "
+        if goes_on and joined[-1][0] == depth and not is_signature:
+            joined[-1][1].append(text)
+        else:
+            joined.append((depth, [text]))
+        goes_on = text.endswith(" ") and not is_signature
+        if goes_on and deleted:
+            joined[-1][1][-1] = text[:-1]
+    return [(depth, "".join(parts)) for depth, parts in joined]
+
+
+_ENDINGS = {
+    "application/pdf": ".pdf",
+    "application/epub+zip": ".epub",
+    "application/msword": ".doc",
+    "application/rtf": ".rtf",
+    "application/vnd.ms-excel": ".xls",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    "application/vnd.oasis.opendocument.text": ".odt",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "text/csv": ".csv",
+    "text/html": ".html",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "text/rtf": ".rtf",
+}
+_NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
+_LONGEST_NAME = 150
+_HIDDEN = frozenset({"application/pgp-signature", "application/pkcs7-signature"})
+_HIDDEN_TOO = frozenset({"application/pgp-encrypted", "application/x-pkcs7-signature"})
+
+
+def _leaves(part: _Part, level: int) -> Iterator[_Part]:
+    """Yield the parts of a message that have no parts, without those of messages in it."""
+    if level > _MOST_LEVELS:
+        return
+    children = _children(part)
+    for child in children:
+        if child.get_content_maintype() != "message":
+            yield from _leaves(child, level + 1)
+    if not children:
+        yield part
+
+
+def _is_attachment(part: _Part) -> bool:
+    if part.get_content_disposition() == "attachment":
+        return True
+    is_text = part.get_content_maintype() in ("text", "multipart", "message")
+    return not is_text and part.get_content_type() != "application/xhtml+xml"
+
+
+def _attached_name(part: _Part) -> str:
+    """Return the name of an attachment; empty for other parts, and for pictures in the text."""
+    if not _is_attachment(part) or part.get_content_type() in _HIDDEN | _HIDDEN_TOO:
+        return ""
+    try:
+        name = part.get_filename()
+    except (ValueError, LookupError, AssertionError):
+        name = None
+    is_picture = part.get_content_maintype() == "image"
+    if is_picture and part.get_content_disposition() != "attachment":
+        return ""
+    shown = _file_name(_decode_words(name)) if name else ""
+    return shown or f"attachment{_ENDINGS.get(part.get_content_type(), '')}"
+
+
+def _file_name(name: str) -> str:
+    """Return a name that a file can have; empty if nothing is left of it."""
+    name = name.replace("\\", "/").rpartition("/")[2]
+    printable = "".join(char for char in _NOT_IN_NAMES.sub("_", name) if char.isprintable())
+    stem, dot, ending = printable.strip(" .").rpartition(".")
+    if dot and stem and len(ending) < 10:
+        return f"{shorten(stem, _LONGEST_NAME, '')}.{ending}"
+    return shorten(printable.strip(" ."), _LONGEST_NAME, "")
+
+
+def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterator[Member | None]:
+    """Yield the attachments of a message, and those of the messages in it."""
+    seen: Counter[str] = Counter()
+    folder = f"{parent.removesuffix('.eml')}/" if parent else ""
+    declared = {"metadata": headers.to_metadata("message")}
+    attached = ((part, name) for part in _all_leaves(message, 0) if (name := _attached_name(part)))
+    for part, name in islice(attached, MAX_ATTACHMENTS):
+        ending = "" if supported(name) else _ENDINGS.get(part.get_content_type(), "")
+        if not supported(f"{name}{ending}") or is_archive(f"{name}{ending}"):
+            yield None
+            continue
+        seen[name.lower()] += 1
+        if seen[name.lower()] > 1:
+            stem, dot, last = name.rpartition(".")
+            number = seen[name.lower()]
+            name = f"{stem} ({number}).{last}" if dot else f"{name} ({number})"
+        yield Member(f"{folder}{name}", _content(part), ending, declared, parent)
+    if further := sum(1 for _ in attached):
+        advice = (
+            f"The message has {MAX_ATTACHMENTS + further}; the first {MAX_ATTACHMENTS} are read."
+        )
+        refusal = Refusal(SourceTooLarge.__name__, advice)
+        yield Member(f"{folder}{further} further attachments", parent=parent, refusal=refusal)
+
+
+def _all_leaves(part: _Part, level: int) -> Iterator[_Part]:
+    if level > 3 * _MOST_LEVELS:
+        return
+    children = _children(part)
+    for child in children:
+        yield from _all_leaves(child, level + 1)
+    if not children:
+        yield part

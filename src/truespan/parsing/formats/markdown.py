@@ -1,0 +1,278 @@
+"""Markdown: the text as a page would show it, without markup, and the outline of its headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+from truespan.parsing.formats.text import load_text
+from truespan.text.contents import ContentsFinder, leads_on
+from truespan.text.headings import HeadingPlaces, begins_with_title
+from truespan.types.text import Block, BlockKind, Loaded
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+_DEEPEST, _DEEPEST_INLINE = 100, 20
+"""Levels of nesting that are parsed. The library silently drops blocks that lie deeper."""
+_DEEP_LINE = re.compile(r"^(?=(?:[ \t]*(?:>|[-*+]|[0-9]{1,9}[.)])){12})", re.MULTILINE)
+_WIDE_MARGIN = re.compile(
+    r"^(?:[ \t>]|[-*+](?=[ \t]|$)|[0-9]{1,9}[.)](?=[ \t]|$)){18,}", re.MULTILINE
+)
+_MARKER = re.compile(r">|[-*+]|[0-9]{1,9}[.)]")
+_MOST_CONTAINERS = 40
+"""Each list has two levels, itself and its item."""
+
+_NOT_IN_ANCHORS = re.compile(r"[^\w\s-]")
+_REFERENCE = re.compile(r"\[(?P<text>[^][`\\<]{2,200})\]\[[^][`\\<]{0,200}\]")
+_FRONT_MATTER = re.compile(
+    r"---[^\S\n]*\n(?P<fields>(?:#.*\n|[^\S\n]*\n)*[\w-]+[^\S\n]*:(?:[^\S\n].*)?\n(?:.*\n)*?)"
+    r"(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)"
+)
+_TITLE = re.compile(r"^title[^\S\n]*:[^\S\n]+(?P<value>\S.*)$", re.MULTILINE | re.IGNORECASE)
+
+
+class _Piece(NamedTuple):
+    """A block that has no place yet; `level` is that of a heading, else 0.
+
+    An `underlined` heading is one only by the line after it, so its label applies after that line.
+    """
+
+    kind: BlockKind
+    text: str
+    level: int = 0
+    underlined: bool = False
+    leads_on: bool = False
+    """Whether it consists of a link to something further on."""
+    header_rows: int = 0
+
+
+def load_markdown(text: str) -> Loaded:
+    """Parse Markdown; what the parser cannot follow becomes plain text with its markup."""
+    title = None
+    if found := _FRONT_MATTER.match(text):
+        text = text[found.end() :]
+        if field := _TITLE.search(found["fields"]):
+            title = _read_scalar(field["value"].strip())
+    blocks, levels = read_markdown(text, HeadingPlaces(), ContentsFinder())
+    if not title and begins_with_title(levels):
+        title = blocks[0].text
+    return Loaded(tuple(blocks), title)
+
+
+def read_markdown(
+    text: str, places: HeadingPlaces, contents: ContentsFinder, parser: MarkdownIt | None = None
+) -> tuple[list[Block], list[int]]:
+    """Return the blocks of a text that continues at a place, and the level of each as a heading.
+
+    The level of a block that is not a heading is 0. Who reads many texts makes one `parser` for
+    them.
+    """
+    try:
+        pieces = _parse(_limit_depth(text), parser or make_parser())
+    # A parser of untrusted files may fail in unforeseen ways, not only by recursion; one strange
+    # file must not stop the others.
+    except Exception:
+        return list(load_text(text).blocks), []
+    blocks: list[Block] = []
+    for piece in pieces:
+        kind = piece.kind
+        if piece.underlined and not contents.is_open:
+            kind = BlockKind.PARAGRAPH
+        is_contents = contents.enter(piece.text, kind, level=piece.level, linked=piece.leads_on)
+        if not is_contents and not piece.underlined:
+            places.enter(piece.level, piece.text)
+        place = places.chapter, places.section
+        blocks.append(
+            Block(
+                piece.kind,
+                piece.text,
+                *place,
+                is_contents=is_contents,
+                header_rows=piece.header_rows,
+            )
+        )
+        if not is_contents and piece.underlined:
+            places.enter(piece.level, piece.text)
+    return blocks, [piece.level for piece in pieces]
+
+
+def _read_scalar(value: str) -> str | None:
+    """Return a plain or quoted YAML scalar; None for a list, a mapping or a block."""
+    if value[0] in "\"'":
+        end = value.find(value[0], 1)
+        return value[1:end].strip() or None if end > 0 else None
+    return None if value[0] in "[{|>&*!%@`#" else re.split(r"\s#", value, maxsplit=1)[0].strip()
+
+
+def _limit_depth(text: str) -> str:
+    """Escape the markers of containers that lie too deep, line by line: they become text.
+
+    The parser would drop what lies there. A line is judged by itself, so what precedes it stays.
+    """
+
+    def escape(found: re.Match[str]) -> str:
+        margin = found[0]
+        for count, marker in enumerate(_MARKER.finditer(margin), 1):
+            # A container takes at least two columns of the lines after its first.
+            before = margin[: marker.start()]
+            if len(before.expandtabs(4)) // 2 + count > _MOST_CONTAINERS:
+                return f"{before}\\{margin[marker.start() :]}"
+        return margin
+
+    return _WIDE_MARGIN.sub(escape, _DEEP_LINE.sub(r"\\", text))
+
+
+def make_parser() -> MarkdownIt:
+    """Return a parser for one thread."""
+    # Here, because most runs of the program load no Markdown.
+    from markdown_it import MarkdownIt
+
+    # Without HTML a tag is text like any other, so that no text between tags is lost.
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable("table")
+    parser.core.ruler.at("inline", _parse_inline)
+    parser.inline.ruler.after("link", "reference", _read_reference)
+    return parser
+
+
+def _parse(text: str, parser: MarkdownIt) -> list[_Piece]:
+    # The last text has changed it.
+    parser.options["maxNesting"] = _DEEPEST
+    return [piece for piece in _read_pieces(parser.parse(text)) if piece.text.strip()]
+
+
+def _parse_inline(state: StateCore) -> None:
+    """Parse the text of all blocks. A reference counts only after its definition.
+
+    A definition that follows must not change the text of what precedes it.
+    """
+    state.md.options["maxNesting"] = _DEEPEST_INLINE
+    defined = sorted(
+        state.env.get("references", {}).items(), key=lambda pair: pair[1]["map"][1], reverse=True
+    )
+    # Without any the parser does not even look for references, which costs much.
+    state.env.pop("references", None)
+    for token in state.tokens:
+        if token.type == "inline":
+            while defined and token.map and defined[-1][1]["map"][1] <= token.map[0]:
+                label, definition = defined.pop()
+                state.env.setdefault("references", {})[label] = definition
+            token.children = []
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _read_reference(state: StateInline, silent: bool) -> bool:
+    """Read a link such as "[text][1]", whose form alone says what it is."""
+    start = state.pos
+    found = _REFERENCE.match(state.src, start, state.posMax)
+    if found is None or state.src[max(start - 1, 0) : start].isalnum():
+        return False
+    if sum(map(str.isalpha, found["text"])) < 2:
+        return False
+    if not silent:
+        if state.pending.endswith("!"):
+            state.pending = state.pending[:-1]  # The mark of a picture.
+        limit, state.pos, state.posMax = state.posMax, start + 1, found.end("text")
+        state.push("link_open", "a", 1).attrs = {"href": ""}
+        state.linkLevel += 1
+        state.md.inline.tokenize(state)
+        state.linkLevel -= 1
+        state.push("link_close", "a", -1)
+        state.posMax = limit
+    state.pos = found.end()
+    return True
+
+
+def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
+    lists: list[int | None] = []
+    """The open lists: the number of the next item, or None where items have dots."""
+    rows: list[list[str]] = []
+    quotes, marker, opened, markup = 0, "", "", ""
+    anchors: set[str] = set()
+    """The addresses of the headings so far."""
+    for token in tokens:
+        match token.type:
+            case "inline":
+                children = token.children or ()
+                text = _plain_text(children)
+                ahead = leads_on(_linked_text(children, anchors), text)
+                if opened in ("th", "td"):
+                    rows[-1].append(" ".join(text.split()))
+                elif lists:
+                    # The marker before the first paragraph of an item, the rest below its text.
+                    margin = "  " * (len(lists) - 1)
+                    text = margin + (marker or "  ") + text.replace("\n", f"\n{margin}  ")
+                    marker = ""
+                    yield _Piece(BlockKind.LIST, text, leads_on=ahead)
+                elif quotes:
+                    yield _Piece(BlockKind.QUOTE, text, leads_on=ahead)
+                # Prose does not become a heading by a line of dashes after it.
+                elif opened.startswith("h") and (markup[0] == "#" or "\n" not in text):
+                    title = " ".join(text.split())
+                    anchors.add(_anchor(title))
+                    yield _Piece(BlockKind.HEADING, title, int(opened[1]), markup[0] != "#")
+                else:
+                    yield _Piece(BlockKind.PARAGRAPH, text, leads_on=ahead)
+            case "fence" | "code_block":
+                yield _Piece(BlockKind.CODE, token.content)
+            case "table_open":
+                rows = []
+            case "tr_open":
+                rows.append([])
+            case "table_close":
+                # The first row of a table is its header; it may be left empty.
+                header = any(rows[0]) if len(rows) > 1 else False
+                lines = [" | ".join(row) for row in rows]
+                yield _Piece(BlockKind.TABLE, "\n".join(lines), header_rows=int(header))
+            case "bullet_list_open":
+                lists.append(None)
+            case "ordered_list_open":
+                lists.append(int(token.attrGet("start") or 1))
+            case "bullet_list_close" | "ordered_list_close":
+                lists.pop()
+            case "list_item_open":
+                number = lists[-1]
+                marker = "- " if number is None else f"{number}. "
+                lists[-1] = None if number is None else number + 1
+            case "blockquote_open" | "blockquote_close":
+                quotes += token.nesting
+        if token.nesting == 1:
+            opened, markup = token.tag, token.markup
+
+
+def _plain_text(tokens: Iterable[Token]) -> str:
+    parts: list[str] = []
+    for token in tokens:
+        if token.type in ("softbreak", "hardbreak"):
+            parts.append("\n")
+        elif token.type == "image":
+            parts.append(_plain_text(token.children or ()))
+        else:
+            parts.append(token.content)
+    return "".join(parts)
+
+
+def _linked_text(tokens: Iterable[Token], anchors: Container[str]) -> str:
+    """Return the text of links to places in this text other than the given ones."""
+    parts: list[str] = []
+    depth = 0
+    for token in tokens:
+        if token.type == "link_open":
+            address = str(token.attrGet("href") or "")
+            known = unquote(address[1:]).casefold() in anchors
+            depth += 1 if depth or (address[:1] == "#" and not known) else 0
+        elif token.type == "link_close":
+            depth -= bool(depth)
+        elif depth:
+            parts.append(_plain_text([token]))
+    return "".join(parts)
+
+
+def _anchor(title: str) -> str:
+    """Return the address that programs give to a heading."""
+    return _NOT_IN_ANCHORS.sub("", title.casefold()).replace(" ", "-")

@@ -1,0 +1,238 @@
+"""Jupyter notebooks, formats 2 to 4: Markdown cells, code cells, and the text of their outputs.
+
+Headings of Markdown cells name the chapters and sections of what follows, also of code. Pictures
+and data for programs are skipped.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
+from truespan.parsing.detect import decode
+from truespan.parsing.formats.html import load_html
+from truespan.parsing.formats.markdown import make_parser, read_markdown
+from truespan.text.clean import clean
+from truespan.text.contents import ContentsFinder
+from truespan.text.headings import HeadingPlaces, begins_with_title
+from truespan.types.text import Block, BlockKind, Loaded, PageStart, Properties
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+"""Colours and movements of the cursor in what a program printed."""
+_OBJECT = re.compile(r"\s*<[^<>\n]+>\s*")
+"""What Python prints of an object without a text, such as "<Figure size 640x480 with 1 Axes>"."""
+_DATA_ADDRESS = re.compile(r"data:[\w.+/-]{1,80};base64,[A-Za-z0-9+/=]{100,}")
+_LONGEST_TITLE = 1000
+_MOST_AUTHORS = 100
+
+
+class _Data(Struct, rename=lambda name: name.replace("_", "/")):
+    """The forms of one output. Text is a string or a list of lines."""
+
+    text_plain: Any = None
+    text_html: Any = None
+    text_markdown: Any = None
+    text_latex: Any = None
+    image_png: Any = None
+    image_jpeg: Any = None
+    image_gif: Any = None
+    image_svg: Any = field(default=None, name="image/svg+xml")
+
+    @property
+    def is_picture(self) -> bool:
+        return any((self.image_png, self.image_jpeg, self.image_gif, self.image_svg))
+
+
+class _Output(Struct):
+    """An output of a code cell. Older formats have its forms beside the rest."""
+
+    output_type: Any = None
+    data: _Data | None = None
+    text: Any = None
+    html: Any = None
+    markdown: Any = None
+    latex: Any = None
+    png: Any = None
+    jpeg: Any = None
+    svg: Any = None
+    ename: Any = None
+    evalue: Any = None
+
+    def forms(self) -> _Data:
+        return self.data or _Data(
+            self.text, self.html, self.markdown, self.latex, self.png, self.jpeg, image_svg=self.svg
+        )
+
+
+class _Cell(Struct):
+    cell_type: Any = None
+    source: Any = None
+    input: Any = None
+    level: Any = None
+    outputs: list[_Output] | None = None
+
+
+class _Worksheet(Struct):
+    cells: list[_Cell] | None = None
+
+
+class _Metadata(Struct):
+    title: Any = None
+    name: Any = None
+    authors: Any = None
+
+
+class _Notebook(Struct):
+    cells: list[_Cell] | None = None
+    worksheets: list[_Worksheet] | None = None
+    metadata: _Metadata | None = None
+
+
+def load_notebook(name: str, data: bytes) -> Loaded:
+    """Parse a notebook or raise `SourceRefused`."""
+    notebook = _decode(name, data)
+    cells = list(notebook.cells or ())
+    for sheet in notebook.worksheets or ():
+        cells += sheet.cells or ()
+    if notebook.cells is None and notebook.worksheets is None:
+        raise SourceBroken(name)
+    reader = _Reader(name)
+    for number, cell in enumerate(cells, 1):
+        before = len(reader.blocks)
+        reader.read_cell(cell)
+        if len(reader.blocks) > before:
+            start = PageStart(0, number, "cell")
+            reader.blocks[before] = replace(reader.blocks[before], pages=(start,))
+    metadata = notebook.metadata or _Metadata()
+    title = _join(metadata.title).strip()[:_LONGEST_TITLE] or None
+    shown = title or _join(metadata.name).strip()[:_LONGEST_TITLE] or None
+    if not title and begins_with_title(reader.levels):
+        shown = reader.blocks[0].text
+    properties = Properties(title=title, authors=tuple(_read_authors(metadata.authors)))
+    return Loaded(tuple(reader.blocks), shown, properties)
+
+
+def _decode(name: str, data: bytes) -> _Notebook:
+    text = decode(data)
+    if text is None:
+        raise SourceNotText(name)
+    try:
+        try:
+            return msgspec.json.decode(text, type=_Notebook)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            # Python also writes NaN and half characters, which are not JSON.
+            return msgspec.convert(json.loads(text), _Notebook)
+    except RecursionError:
+        raise SourceUnsafe(name) from None
+    except ValueError as error:
+        raise SourceBroken(name) from error
+
+
+class _Reader(Struct):
+    """The blocks so far, and the level of each as a heading."""
+
+    name: str
+    blocks: list[Block] = field(default_factory=list)
+    levels: list[int] = field(default_factory=list)
+    _places: HeadingPlaces = field(default_factory=HeadingPlaces)
+    _contents: ContentsFinder = field(default_factory=ContentsFinder)
+    _parser: Any = None
+    """That of Markdown, if there is any."""
+
+    def read_cell(self, cell: _Cell) -> None:
+        source = _join(cell.source) or _join(cell.input)
+        match cell.cell_type:
+            case "markdown":
+                self._add_markdown(source)
+            case "heading":
+                level = cell.level if isinstance(cell.level, int) else 1
+                self._add_markdown(f"{'#' * min(max(level, 1), 6)} {' '.join(source.split())}")
+            case "code":
+                self._add(BlockKind.CODE, source)
+            case "html":
+                self._add_html(source)
+            case _:
+                self._add(BlockKind.PARAGRAPH, source)
+        for output in cell.outputs or ():
+            self._read_output(output)
+
+    def _read_output(self, output: _Output) -> None:
+        if output.output_type == "stream":
+            self._add(BlockKind.CODE, _as_shown(_join(output.text)))
+            return
+        if output.output_type in ("error", "pyerr"):
+            message = f"{_join(output.ename)}: {_join(output.evalue)}".strip(": ")
+            self._add(BlockKind.CODE, _as_shown(message))
+            return
+        forms = output.forms()
+        plain, html = _as_shown(_join(forms.text_plain)), _join(forms.text_html)
+        is_object = _OBJECT.fullmatch(plain) is not None
+        if markdown := _join(forms.text_markdown):
+            self._add_markdown(markdown)
+        elif html and ("<table" in html or not plain or is_object):
+            # Without any text, it is a drawing by a script.
+            self._add_html(html)
+        elif not is_object or not forms.is_picture:
+            self._add(BlockKind.CODE, plain or _join(forms.text_latex))
+
+    def _add(self, kind: BlockKind, text: str) -> None:
+        self._add_block(Block(kind, clean(text).strip("\n")))
+
+    def _add_markdown(self, text: str) -> None:
+        text = clean(_DATA_ADDRESS.sub("", text))
+        self._parser = self._parser or make_parser()
+        blocks, levels = read_markdown(text, self._places, self._contents, self._parser)
+        self.blocks += blocks
+        self.levels += levels or [0] * len(blocks)
+
+    def _add_html(self, text: str) -> None:
+        try:
+            content = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
+            for block in load_html(self.name, content, images=False).blocks:
+                self._add_block(Block(block.kind, block.text, header_rows=block.header_rows))
+        except SourceRefused:
+            self._add(BlockKind.PARAGRAPH, text)
+
+    def _add_block(self, block: Block) -> None:
+        """Add a block that is no heading, at the place where the notebook is."""
+        if block.text:
+            self._places.enter(0, block.text)
+            self._contents.end()
+            place = self._places
+            self.blocks.append(replace(block, chapter=place.chapter, section=place.section))
+            self.levels.append(0)
+
+
+def _join(value: Any) -> str:
+    """Return a text that is a string or a list of lines; anything else is no text."""
+    if isinstance(value, list):
+        return "".join(line for line in value if isinstance(line, str))
+    return value if isinstance(value, str) else ""
+
+
+def _as_shown(text: str) -> str:
+    """Return what a program printed as it stands on the screen at the end.
+
+    A line that was printed over, as by a progress bar, shows its last text.
+    """
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
+def _read_authors(value: Any) -> Iterator[str]:
+    for author in value[:_MOST_AUTHORS] if isinstance(value, list) else ():
+        name = author.get("name") if isinstance(author, dict) else author
+        if isinstance(name, str) and name.strip():
+            yield " ".join(name.split())

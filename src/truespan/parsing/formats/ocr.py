@@ -1,0 +1,205 @@
+"""Text recognition: the words in pictures, for image files and for pages of a PDF without text.
+
+The extra `ocr` installs the models. Without it nothing here can be used, and nothing here is
+imported unless recognition is asked for. The same picture always gives the same words.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from truespan.errors import SourceBroken, SourceEmpty, SourceTooLarge
+from truespan.parsing.formats.pdf.lines import Line, sort_by_position
+from truespan.parsing.formats.pdf.paragraphs import UNCLEAR, join_paragraphs, place_lines
+from truespan.parsing.formats.text import to_blocks
+from truespan.types.text import Loaded
+
+LARGEST_SIDE = 2600
+"""Larger pictures are made smaller; an A4 page has this many pixels at 220 dots per inch."""
+_LARGEST_TO_FIND = 1280
+"""Lines are looked for in a smaller picture, which takes a third of the time."""
+_MOST_PIXELS = 150_000_000
+_MOST_FRAMES = 2000
+_LEAST_CONFIDENCE = 0.3
+"""Below this it is no text, but a stain or a drawing."""
+_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
+_TEXT_HEIGHT = 0.7
+"""A box is higher than its letters by about this factor."""
+_SAME_SIZE = 0.3
+
+Point = tuple[float, float]
+
+
+class Recognised(NamedTuple):
+    """A line of words in a picture: its corners clockwise from the upper left, in pixels from
+    there, and how certain the words are, from 0 to 1."""
+
+    text: str
+    corners: tuple[Point, Point, Point, Point]
+    confidence: float
+
+
+class Recogniser:
+    """Finds and reads lines of text. Loading it takes two seconds, so it is done when needed."""
+
+    def __init__(self) -> None:
+        self._engine: Any = None
+
+    def recognise(self, picture: np.ndarray) -> list[Recognised]:
+        """Return the lines of text in a picture of bytes, height by width by three colours."""
+        if self._engine is None:
+            self._engine = _load_engine()
+        found = self._engine(np.ascontiguousarray(picture))
+        if found.boxes is None or found.txts is None:
+            return []
+        return [
+            Recognised(text, _corners(box), float(confidence))
+            for text, box, confidence in zip(found.txts, found.boxes, found.scores, strict=True)
+            if text.strip()
+        ]
+
+
+def _load_engine() -> Any:
+    import cv2  # pyright: ignore[reportMissingImports]
+    from rapidocr import RapidOCR  # pyright: ignore[reportMissingImports]
+
+    # The child process may not start threads, and results must not depend on their number.
+    cv2.setNumThreads(0)
+    threads = {"intra_op_num_threads": 1, "inter_op_num_threads": 1}
+    return RapidOCR(
+        params={
+            **{f"EngineConfig.onnxruntime.{name}": value for name, value in threads.items()},
+            "Global.log_level": "critical",
+            "Global.use_cls": False,
+            "Global.max_side_len": LARGEST_SIDE,
+            "Global.text_score": _LEAST_CONFIDENCE,
+            "Det.limit_type": "max",
+            "Det.limit_side_len": _LARGEST_TO_FIND,
+        }
+    )
+
+
+def _corners(box: Any) -> tuple[Point, Point, Point, Point]:
+    a, b, c, d = ((float(x), float(y)) for x, y in box)
+    return a, b, c, d
+
+
+def to_lines(found: Sequence[Recognised], height: float, scale: float = 1.0) -> list[Line]:
+    """Return recognised lines in reading order, as lines of a page that is so many pixels high.
+
+    `scale` is how many pixels make up a unit of the page. The page is made upright first: a scan is
+    often askew by a degree, which over the width of a page is the height of a line.
+    """
+    if not found:
+        return []
+    slopes = [
+        (b[1] - a[1]) / (b[0] - a[0])
+        for a, b, _, _ in (line.corners for line in found)
+        if b[0] - a[0] > 4 * abs(b[1] - a[1])
+    ]
+    slope = median(slopes) if slopes else 0.0
+    boxes: list[tuple[Recognised, float, float, float, float]] = []
+    for line in found:
+        a, b, c, d = line.corners
+        tall = (math.dist(a, d) + math.dist(b, c)) / 2 * _TEXT_HEIGHT
+        x, y = sum(p[0] for p in line.corners) / 4, sum(p[1] for p in line.corners) / 4
+        middle, across = y - slope * x, x + slope * y
+        wide = (math.dist(a, b) + math.dist(d, c)) / 2
+        boxes.append((line, across - wide / 2, across + wide / 2, height - middle, tall))
+    usual = median(box[4] for box in boxes)
+    lines: list[Line] = []
+    for line, left, right, middle, tall in boxes:
+        # The height of a box depends on whether its letters have ascenders.
+        if abs(tall - usual) < _SAME_SIZE * usual:
+            tall = usual
+        text = " ".join(line.text.split())
+        first = (right - left) * len(text.split(" ", 1)[0]) / len(text)
+        bottom, top = middle - tall / 2, middle + tall / 2
+        left, right, bottom, top, first = (
+            value / scale for value in (left, right, bottom, top, first)
+        )
+        lines.append(Line(text, left, right, bottom, top, first, confidence=line.confidence))
+    return list(sort_by_position(lines))
+
+
+def load_image(name: str, data: bytes, recogniser: Recogniser) -> Loaded:
+    """Recognise the text of an image file, or raise `SourceRefused`. A TIFF may have pages."""
+    pages = [
+        to_lines(recogniser.recognise(picture), picture.shape[0])
+        for picture in _read_frames(name, data)
+    ]
+    if not any(pages):
+        raise SourceEmpty(name)
+    paragraphs = list(join_paragraphs(place_lines(pages), (), ()))
+    return Loaded(tuple(to_blocks(paragraphs)), warnings=tuple(describe(pages)))
+
+
+def describe(pages: Sequence[Sequence[Line]]) -> Iterator[str]:
+    """Say how many pages were recognised, and how certain that is."""
+    found = [
+        [(line.confidence, len(line.text)) for line in lines if line.confidence is not None]
+        for lines in pages
+    ]
+    recognised = [number for number, lines in enumerate(found, 1) if lines]
+    if not recognised:
+        return
+    weights = [pair for lines in found for pair in lines]
+    mean = sum(value * count for value, count in weights) / sum(count for _, count in weights)
+    yield (
+        f"{len(recognised)} of {len(pages)} pages were read by text recognition, "
+        f"with a mean confidence of {mean:.2f}."
+    )
+    unclear = sum(value < UNCLEAR for value, _ in weights)
+    if unclear:
+        on = [n for n, lines in enumerate(found, 1) if any(value < UNCLEAR for value, _ in lines)]
+        listed = ", ".join(map(str, on[:10])) + (", ..." if len(on) > 10 else "")
+        yield (
+            f"{unclear} of {len(weights)} recognised lines are unclear "
+            f"(confidence below {UNCLEAR}), on pages {listed}."
+        )
+
+
+def _read_frames(name: str, data: bytes) -> Iterator[np.ndarray]:
+    """Yield the pages of an image file, upright and as bytes of three colours."""
+    from PIL import Image, ImageOps, ImageSequence  # pyright: ignore[reportMissingImports]
+
+    Image.MAX_IMAGE_PIXELS = _MOST_PIXELS
+    count = 0
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as file:
+            for frame in ImageSequence.Iterator(file):
+                count += 1
+                if count > _MOST_FRAMES or frame.width * frame.height > _MOST_PIXELS:
+                    raise SourceTooLarge(name)
+                picture = _to_rgb(ImageOps.exif_transpose(frame))
+                picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+                yield np.asarray(picture)
+                # The other pictures of anything else than a TIFF are an animation.
+                if file.format != "TIFF":
+                    return
+    except Image.DecompressionBombError:
+        raise SourceTooLarge(name) from None
+    except (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError):
+        raise SourceBroken(name) from None
+
+
+def _to_rgb(picture: Any) -> Any:
+    from PIL import Image  # pyright: ignore[reportMissingImports]
+
+    if picture.mode.startswith(("I", "F")):
+        # Sixteen bits for each pixel: the upper eight suffice.
+        values = np.asarray(picture, dtype=np.float64)
+        top = float(values.max(initial=0)) or 1.0
+        return Image.fromarray((values * (255 / top)).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        # What is transparent shows white paper.
+        with_alpha = picture.convert("RGBA")
+        paper = Image.new("RGBA", with_alpha.size, "white")
+        return Image.alpha_composite(paper, with_alpha).convert("RGB")
+    return picture.convert("RGB")

@@ -1,0 +1,192 @@
+"""Rebuilds the paragraphs of a PDF from its lines.
+
+A PDF file has no paragraphs. A line continues the one before it unless there is a gap, another
+font size, an indent after a full stop or a list marker, or unless its first word had fitted on the
+line before. If only the last holds and no sentence ended, the line break stays: that is how tables,
+verses and titles look.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import insort
+from collections.abc import Container, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Literal, NamedTuple
+
+from truespan.parsing.formats.pdf.hyphens import Spelling, join_lines
+from truespan.parsing.formats.pdf.lines import Line
+from truespan.parsing.formats.text import Paragraph
+from truespan.types.text import PageStart
+
+UNCLEAR = 0.95
+"""Recognised words with less confidence are marked as unclear."""
+_WIDE_PITCH = 1.4
+_OTHER_SIZE = 0.12
+_INDENT = 0.7
+_SLACK = 0.4
+_SHORT_RUN = 3
+_NORMAL_PITCH = 1.15
+_TOP = 3
+"""Blank lines at the top of a page or column, and the most that are counted."""
+_ENDS = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
+_BROKEN_WORD = re.compile(r"[^\W\d_][\u2010-]$")
+_BULLET = re.compile(r"[•◦▪‣●○■□◆➢⁃∙](?:\s|$)")
+
+
+_Relation = Literal["same", "line", "new"]
+"""How a line relates to the one before: same paragraph, same but on its own line, or a new one."""
+
+
+class Placed(NamedTuple):
+    """A line with the margins and the line distance of the run of lines it belongs to."""
+
+    line: Line
+    page: int
+    run: int
+    left: float
+    right: float
+    pitch: float
+
+
+def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
+    """Return the lines of all pages with the margins of the runs that they belong to."""
+    runs = [(page, run) for page, lines in enumerate(pages, 1) for run in _split_runs(lines)]
+    # The widths of the long runs so far: pages that follow must not divide paragraphs.
+    widths: list[float] = []
+    result: list[Placed] = []
+    for number, (page, run) in enumerate(runs):
+        left, right = min(line.left for line in run), max(line.right for line in run)
+        if len(run) > _SHORT_RUN:
+            insort(widths, right - left)
+        elif len(run) < _SHORT_RUN and widths:
+            # A full line is as wide as in most of them.
+            right = max(right, left + widths[len(widths) // 2])
+        steps = sorted(
+            before.bottom - after.bottom
+            for before, after in pairwise(run)
+            if not _other_size(before, after)
+        )
+        pitch = normal = _NORMAL_PITCH * median(line.height for line in run)
+        # Up to half of all gaps may be between paragraphs, so only the lower half counts.
+        if steps and (step := median(steps[: len(steps) // 2 + 1])):
+            pitch = max(step, normal * 0.8)
+        result.extend(Placed(line, page, number, left, right, pitch) for line in run)
+    return result
+
+
+def join_paragraphs(
+    lines: Sequence[Placed], starts: Container[int], continued: Container[int]
+) -> Iterator[Paragraph]:
+    """Yield paragraphs; lines in `starts` always begin one, those in `continued` never do."""
+    spelling = Spelling.of_lines(line.line.text for line in lines)
+    relations: list[_Relation] = ["new"]
+    start, page = 0, PageStart(0, 0)
+    for number in range(1, len(lines) + 1):
+        relation: _Relation = "new"
+        if number in continued:
+            relation = "same"
+        elif number < len(lines) and number not in starts:
+            relation = _relate(lines[start], lines[number - 1], lines[number])
+        if relation == "new":
+            text, pages = _join_text(lines[start:number], relations, page, spelling)
+            current, blank_lines = lines[start], _TOP
+            if start and lines[start - 1].run == current.run and current.pitch > 0:
+                drop = (lines[start - 1].line.bottom - current.line.bottom) / current.pitch
+                blank_lines = max(0, min(round(drop) - 1, _TOP))
+            yield Paragraph(text, blank_lines, pages, start, _BULLET.match(text) is not None)
+            start, page, relations = number, pages[-1] if pages else page, []
+        relations.append(relation)
+
+
+def _join_text(
+    lines: Sequence[Placed],
+    relations: Sequence[_Relation],
+    page: PageStart,
+    spelling: Spelling,
+) -> tuple[str, tuple[PageStart, ...]]:
+    """Return the text of a paragraph and where pages begin in it; `page` is the one before it.
+
+    What was recognised is on a scanned page, or on an unclear one if its words are not certain.
+    """
+    recognised = [
+        (line.line.confidence, len(line.line.text))
+        for line in lines
+        if line.line.confidence is not None
+    ]
+    mean = sum(c * size for c, size in recognised) / sum(size for _, size in recognised or [(0, 1)])
+    kind = "unclear page" if mean < UNCLEAR else "scanned page"
+    parts: list[str] = []
+    pages: list[PageStart] = []
+    length = 0
+    for line, relation in zip(lines, relations, strict=True):
+        text = line.line.text
+        if parts:
+            before, separator = parts[-1], "\n"
+            if relation != "line":
+                before, separator = join_lines(parts[-1], text, spelling)
+            length += len(before) - len(parts[-1]) + len(separator)
+            parts[-1] = before + separator
+        current = PageStart(length, line.page, "page" if line.line.confidence is None else kind)
+        if current[1:] != page[1:]:
+            page = current
+            pages.append(page)
+        parts.append(text)
+        length += len(text)
+    return "".join(parts), tuple(pages)
+
+
+def _relate(first: Placed, before: Placed, current: Placed) -> _Relation:
+    """Return how a line relates to a paragraph, given the first and last line of that."""
+    if _other_size(before.line, current.line) or _BULLET.match(current.line.text):
+        return "new"
+    ended = _ENDS.search(before.line.text) is not None
+    # The first word of this line had fitted on the line before.
+    room = before.right - before.line.right
+    short = room > current.line.first_width + _SLACK * before.line.height
+    broken_word = _BROKEN_WORD.search(before.line.text) is not None
+    lower_case = current.line.text[:1].islower()
+    if current.run != before.run:
+        # Down and to the left is the way to the next row of a table.
+        next_row = current.line.right <= before.left and current.line.middle < before.line.middle
+        if current.page == before.page and next_row:
+            # A bracket alone closes what the indented lines above it are.
+            return "new" if any(map(str.isalnum, current.line.text)) else "line"
+        if short and not broken_word:
+            return "new"
+        return "same" if lower_case or not ended else "new"
+    height = current.line.height
+    usual = max(current.pitch, _NORMAL_PITCH * height)
+    if before.line.bottom - current.line.bottom > _WIDE_PITCH * usual:
+        return "new"
+    if broken_word and lower_case:
+        return "same"
+    if before.line.cells > 1 or current.line.cells > 1:
+        return "line"
+    indented = current.line.left - before.line.left > _INDENT * height
+    if short:
+        return "new" if ended or indented else "line"
+    hanging = before.line.left - first.line.left > _INDENT * height
+    back = abs(current.line.left - first.line.left) < _SLACK * height
+    if (indented and ended) or (hanging and back):
+        return "new"
+    return "same"
+
+
+def _other_size(line: Line, other: Line) -> bool:
+    return abs(line.height - other.height) > _OTHER_SIZE * max(line.height, other.height)
+
+
+def _split_runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """Yield the runs of lines that go down the page below each other."""
+    run: list[Line] = []
+    for line in lines:
+        before = run[-1] if run else line
+        overlaps = line.left < before.right and line.right > before.left
+        if run and not (overlaps and line.middle <= before.top):
+            yield run
+            run = []
+        run.append(line)
+    if run:
+        yield run

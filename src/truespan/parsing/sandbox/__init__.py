@@ -1,0 +1,1 @@
+"""Parsers in a restricted subprocess: the client, and the process that it starts."""

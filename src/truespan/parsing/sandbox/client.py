@@ -1,0 +1,483 @@
+"""Parses documents in child processes: starts them, sends requests, enforces limits, ends them.
+
+The child is not trusted. The parent knows the most it may answer before it reads a byte, the answer
+must have the shape of a loaded source or be sentences of the text that was sent, and of an error
+only its kind and advice are used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import lt
+from pathlib import PurePath
+
+import msgspec
+
+from truespan.errors import (
+    LoaderCrashed,
+    LoaderNotStarted,
+    SourceRefused,
+    SourceTooCostly,
+    SourceTooLarge,
+    resource_error,
+    source_refusal,
+)
+from truespan.parsing.detect import RECOGNISED, format_of
+from truespan.parsing.sandbox.process import (
+    ANSWER,
+    BEGUN,
+    BOUNDS,
+    GREETING,
+    OUT_OF_TIME,
+    Limits,
+    MembersRequest,
+    Refusal,
+    Task,
+    in_bytes,
+    pack_request,
+    peak_memory,
+)
+from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
+from truespan.types.text import CanonicalText, Loaded, Sentences
+
+START_SECONDS = 60.0
+"""How long a child may take to start; on an idle machine it takes a third of a second."""
+_SECONDS_TO_END = 2.0
+_LONGEST_REFUSAL = 4096
+_NOT_STARTED = "The process that reads documents cannot be started; check the installation."
+if sys.platform == "win32":
+    _WINDOWS, _APART = True, subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+else:
+    _WINDOWS, _APART = False, 0
+_ABORTED = tuple(
+    -getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)
+)
+"""How a library ends the process when it gets no memory; corrupted memory ends it otherwise."""
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
+"""The child may start no threads, and its libraries would try to when they are imported."""
+
+_MEGABYTE = 1 << 20
+_PIECE = 1 << 16
+"""Bytes that most pipes hold."""
+RECOGNITION_MEMORY = 3 << 30
+"""What recognising a page takes more: three quarters of that are addresses, a quarter is used."""
+_MEMORY_PER_BYTE = 16
+_OUTPUT_PER_BYTE = 8
+_WALL_PER_CPU = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that was received: what was asked for if it is `complete`, else the reason why not.
+    The child ends after the `last` one."""
+
+    complete: bool
+    last: bool
+    content: bytes = field(repr=False)
+
+
+class ChildGone(Exception):
+    """The child had ended before the request, so that the request was never read."""
+
+
+class ChildFailed(Exception):
+    """There is no answer; `kind` says what that means for the document."""
+
+    def __init__(self, kind: type[SourceRefused], advice: str | None = None) -> None:
+        super().__init__(kind.__name__)
+        self.kind, self.advice = kind, advice
+
+
+@dataclass(slots=True)
+class _Deadline:
+    """Until when a child has time, and whether it was killed because that was over."""
+
+    end: float
+    passed: bool = False
+
+
+class ChildLink:
+    """A child that runs a module, for one thread at a time."""
+
+    def __init__(self, module: str, start_seconds: float = START_SECONDS) -> None:
+        self._inherited = peak_memory()
+        self._greeted = False
+        self._start_seconds = start_seconds
+        self._received = bytearray()
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        try:
+            self._process = subprocess.Popen(
+                # -P keeps the current directory off the import path: others may write there.
+                [sys.executable, "-P", "-m", module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                # The import path and nothing else: keys have no business where documents are
+                # parsed. Windows starts no process without some of the environment.
+                env=None if _WINDOWS else {"PYTHONPATH": path, **_ONE_THREAD},
+                # Apart from us, so that a Ctrl-C here is not one there.
+                start_new_session=not _WINDOWS,
+                creationflags=_APART,
+            )
+        except OSError as error:
+            if known := resource_error(error):
+                raise known from error
+            # The system has no memory or no process left for it, or the program is missing.
+            scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
+            kind, advice = (LoaderNotStarted, None) if scarce else (LoaderCrashed, _NOT_STARTED)
+            raise ChildFailed(kind, advice) from None
+        if not _WINDOWS and self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(
+        self,
+        task: Task,
+        name: str,
+        document: bytes,
+        limits: Limits,
+        options: ParseOptions = PARSE_DEFAULTS,
+    ) -> Answer:
+        """Return the child's answer. After an error the child cannot be used any more.
+
+        Raises:
+            ChildGone: it had ended already.
+            ChildFailed: it ended without an answer, or was ended.
+        """
+        if not self._greeted:
+            self._await_greeting()
+        head = pack_request(task, name, len(document), limits, options)
+        small = len(document) < _PIECE
+        with self._limit_time(limits.wall) as deadline:
+            with contextlib.suppress(OSError):
+                # A child that does not read all of it may still have an answer.
+                for part in (head + document,) if small else (head, document):
+                    self._send(part, deadline)
+            try:
+                if self._receive(len(BEGUN), deadline) != BEGUN:
+                    raise ChildFailed(SourceTooCostly) if deadline.passed else ChildGone
+                loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, deadline))
+                if length > (limits.output if loaded else _LONGEST_REFUSAL):
+                    raise ChildFailed(SourceTooLarge)
+                answer = Answer(loaded, last, self._receive_all(length, deadline))
+            except EOFError:
+                raise self._failure(limits, deadline.passed) from None
+        if deadline.passed:  # The time was over between the answer and this line: it was killed.
+            raise ChildFailed(SourceTooCostly)
+        return answer
+
+    def _await_greeting(self) -> None:
+        """Wait until the child has started. Time that it takes is not the document's.
+
+        A machine that is overloaded or has no memory is no broken installation: only a child that
+        ended by itself says that.
+        """
+        with self._limit_time(self._start_seconds) as deadline:
+            self._greeted = self._receive(len(GREETING), deadline) == GREETING
+        if not self._greeted:
+            ended_by_itself = not deadline.passed and self._process.wait() >= 0
+            kind, advice = LoaderNotStarted, None
+            if ended_by_itself:
+                kind, advice = LoaderCrashed, _NOT_STARTED
+            raise ChildFailed(kind, advice)
+
+    @contextlib.contextmanager
+    def _limit_time(self, seconds: float) -> Iterator[_Deadline]:
+        """Kill the child after so many seconds; the deadline says whether that happened.
+
+        Where a pipe can be waited for, the wait ends then. A thread for each request would cost
+        more than a short document does.
+        """
+        deadline = _Deadline(time.monotonic() + seconds)
+        if not _WINDOWS:
+            yield deadline
+            return
+        timer = threading.Timer(seconds, self._end_late, (deadline,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield deadline
+        finally:
+            timer.cancel()
+
+    def _end_late(self, deadline: _Deadline) -> None:
+        deadline.passed = True
+        self._process.kill()
+
+    def _await_pipe(self, pipe: int, deadline: _Deadline, *, to_write: bool = False) -> None:
+        """Wait until a pipe can be used, at the latest because the child was killed."""
+        if not _WINDOWS and not deadline.passed:
+            poll = select.poll()
+            poll.register(pipe, select.POLLOUT if to_write else select.POLLIN)
+            left = deadline.end - time.monotonic()
+            if left <= 0 or not poll.poll(math.ceil(left * 1000)):
+                self._end_late(deadline)
+
+    def _send(self, data: bytes, deadline: _Deadline) -> None:
+        requests = self._process.stdin
+        assert requests is not None
+        pipe, rest = requests.fileno(), memoryview(data)
+        # One that was killed may take a moment to end, and its pipe is full until then.
+        while rest and not deadline.passed:
+            try:
+                rest = rest[os.write(pipe, rest[:_PIECE] if _WINDOWS else rest) :]
+            except BlockingIOError:
+                self._await_pipe(pipe, deadline, to_write=True)
+
+    def _receive(self, length: int, deadline: _Deadline) -> bytes:
+        """Return the next bytes of the child's answers, fewer if it ended."""
+        answers = self._process.stdout
+        assert answers is not None
+        pipe, received = answers.fileno(), self._received
+        while len(received) < length:
+            self._await_pipe(pipe, deadline)
+            piece = os.read(pipe, _PIECE)
+            if not piece:
+                break
+            received += piece
+        with memoryview(received) as view:
+            content = bytes(view[:length])
+        del received[:length]
+        return content
+
+    def _receive_all(self, length: int, deadline: _Deadline) -> bytes:
+        content = self._receive(length, deadline)
+        if len(content) < length:
+            raise EOFError
+        return content
+
+    def end(self) -> None:
+        """Let the child end by itself, which it does at once if it is waiting."""
+        self._close_pipes()
+        try:
+            self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._close_pipes()
+
+    def _failure(self, limits: Limits, late: bool) -> ChildFailed:
+        """Wait for a child that closed its pipe; return what its end means.
+
+        A library that cannot get memory often ends the process. That it held much of what it may
+        have is then the only sign of the reason. Where this process once held more than that, the
+        peak of the child is unknown, and only how it ended tells. The status is not taken from the
+        process object, which the timer may change at the same time.
+        """
+        status, peak = None, 0
+        if not _WINDOWS:
+            with contextlib.suppress(ChildProcessError):
+                _, code, usage = os.wait4(self._process.pid, 0)
+                status, peak = os.waitstatus_to_exitcode(code), in_bytes(usage.ru_maxrss)
+                self._process.returncode = status
+        if status is None:
+            status = self._process.wait()
+        unknown = peak <= self._inherited and self._inherited * 2 > limits.memory
+        starved = status in _ABORTED if unknown else status < 0 and peak * 2 > limits.memory
+        costly = late or status in OUT_OF_TIME or starved
+        return ChildFailed(SourceTooCostly if costly else LoaderCrashed)
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # What was not sent cannot be sent any more.
+                    pipe.close()
+
+
+class ChildParser:
+    """Parses sources in child processes with limits; safe to use from several threads.
+
+    A document may use `memory_bytes` and 16 times its size of address space, `cpu_seconds` and
+    `cpu_seconds_per_mb`, three times as long by the clock, and what is read out of it may have
+    `output_bytes` and 8 times its size. At most `children` are parsed at once. On Windows the clock
+    and the size of the answer are the only limits. A child runs `module`.
+
+    A document whose text may have to be recognised gets `ocr_cpu_seconds` and 3 GiB more.
+    """
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int = 1 << 30,
+        cpu_seconds: float = 8.0,
+        cpu_seconds_per_mb: float = 2.0,
+        output_bytes: int = 64 << 20,
+        ocr_cpu_seconds: float = 3600,
+        children: int = 2,
+        start_seconds: float = START_SECONDS,
+        module: str = "truespan.parsing.sandbox.process",
+    ) -> None:
+        self._memory_bytes = memory_bytes
+        self._cpu_seconds = cpu_seconds
+        self._cpu_seconds_per_mb = cpu_seconds_per_mb
+        self._output_bytes = output_bytes
+        self._ocr_cpu_seconds = ocr_cpu_seconds
+        self._start_seconds = start_seconds
+        self._module = module
+        self._turns = threading.BoundedSemaphore(children)
+        self._lock = threading.Lock()
+        self._free: list[ChildLink] = []
+        self._owner = os.getpid()
+
+    def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
+        """Return what a source holds; see `parsing.load`.
+
+        Raises:
+            SourceRefused: it cannot become a document, or reading it went beyond the limits.
+        """
+        if options.ocr and format_of(name, data) not in RECOGNISED:
+            options = options._replace(ocr=False)
+        content = self._run(Task.PARSE, name, name, data, options)
+        try:
+            return msgspec.msgpack.decode(content, type=Loaded)
+        except msgspec.DecodeError:
+            raise LoaderCrashed(PurePath(name).name) from None
+
+    def members(
+        self, name: str, data: bytes, options: DocumentOptions, first: str | None = None
+    ) -> Members:
+        """Return the members of a file: a list of all, or the bytes of some from `first` on.
+
+        Raises:
+            SourceRefused: the file cannot be opened, or reading it went beyond the limits.
+        """
+        request = msgspec.json.encode(MembersRequest(name, options, first)).decode()
+        content = self._run(Task.MEMBERS, name, request, data)
+        try:
+            return msgspec.msgpack.decode(content, type=Members)
+        except msgspec.DecodeError:
+            raise LoaderCrashed(PurePath(name).name) from None
+
+    def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
+        """Return the sentences of the text of the source `name`.
+
+        Raises:
+            SourceRefused: splitting it went beyond the limits.
+        """
+        text = canonical.text
+        # Pages and figures are of no use there.
+        sent = CanonicalText(
+            text, canonical.starts, canonical.places, canonical.block_starts, lines=canonical.lines
+        )
+        content = self._run(Task.SPLIT, name, language, msgspec.msgpack.encode(sent))
+        try:
+            sentences = _checked_sentences(text, content)
+        except ValueError:
+            raise LoaderCrashed(PurePath(name).name) from None
+        return sentences
+
+    def _run(
+        self,
+        task: Task,
+        name: str,
+        subject: str,
+        data: bytes,
+        options: ParseOptions = PARSE_DEFAULTS,
+    ) -> bytes:
+        """Return what a child answers about the source `name`; raises SourceRefused."""
+        shown, size = PurePath(name).name, len(data)
+        cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
+        memory = self._memory_bytes + _MEMORY_PER_BYTE * size
+        if options.ocr:
+            cpu, memory = cpu + math.ceil(self._ocr_cpu_seconds), memory + RECOGNITION_MEMORY
+        limits = Limits(
+            memory=memory,
+            cpu=cpu,
+            wall=float(_WALL_PER_CPU * cpu),
+            output=self._output_bytes + _OUTPUT_PER_BYTE * size,
+        )
+        with self._turns:
+            try:
+                answer = self._ask(task, subject, data, limits, options)
+                if answer.complete:
+                    return answer.content
+                refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
+                error = source_refusal(refusal.kind, shown, refusal.advice)
+                if refusal.trace:
+                    error.add_note(refusal.trace)
+            except ChildFailed as failure:
+                error = failure.kind(shown, advice=failure.advice)
+            except msgspec.DecodeError:
+                error = LoaderCrashed(shown)
+        raise error
+
+    @property
+    def idle_pids(self) -> list[int]:
+        """Return the process numbers of the children that wait for a document."""
+        with self._lock:
+            return [child.pid for child in self._free]
+
+    def close(self) -> None:
+        """End the children that are not in use. A parser that is used again starts new ones."""
+        with self._lock:
+            free, self._free = self._free, []
+        for child in free:
+            child.end()
+
+    def _ask(
+        self, task: Task, subject: str, data: bytes, limits: Limits, options: ParseOptions
+    ) -> Answer:
+        """Ask a child; one that ended while it waited says nothing about the document."""
+        while True:
+            with self._lock:
+                if self._owner != os.getpid():
+                    # After a fork the children are the other process's: answers would get mixed up.
+                    self._free, self._owner = [], os.getpid()
+                waiting = self._free.pop() if self._free else None
+            child = waiting or ChildLink(self._module, self._start_seconds)
+            try:
+                answer = child.ask(task, subject, data, limits, options)
+            except BaseException as error:
+                # It may still answer, and that would be taken for the answer to the next request.
+                child.kill()
+                if not isinstance(error, ChildGone):
+                    raise
+                if not waiting:
+                    raise ChildFailed(LoaderCrashed) from None
+                continue
+            if answer.last:
+                child.end()
+            else:
+                with self._lock:
+                    self._free.append(child)
+            return answer
+
+
+def _checked_sentences(text: str, content: bytes) -> Sentences:
+    """Return the sentences whose offsets a child answered; raise ValueError if some are not.
+
+    They are in order, no word is outside them, and none begins or ends with white space.
+    """
+    bounds = array(BOUNDS, content)
+    starts, ends = bounds[::2], bounds[1::2]
+    edges = [0, *bounds, len(text)]
+    if len(edges) % 2 or edges != sorted(edges) or not all(map(lt, starts, ends)):
+        raise ValueError("The offsets are out of order.")
+    begins, past = edges[1:-1:2], edges[::2]
+    between = {text[start:end] for start, end in zip(past, [*begins, len(text)], strict=True)}
+    if any(gap and not gap.isspace() for gap in between):
+        raise ValueError("A word has no sentence.")
+    outer = "".join([text[start] for start in begins] + [text[end - 1] for end in past[1:]])
+    if outer and outer.split() != [outer]:
+        raise ValueError("A sentence begins or ends with white space.")
+    return Sentences(starts, ends)

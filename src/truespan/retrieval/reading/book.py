@@ -1,0 +1,402 @@
+"""Retrieval for a reader: the read part of one book, up to the recorded position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from truespan.errors import DocumentNotFound
+from truespan.observer import NULL_OBSERVER
+from truespan.retrieval import fused
+from truespan.retrieval.fetch import SLACK, HitPager, fetch_pages, start_hits
+from truespan.retrieval.pack import (
+    BundleAttempt,
+    Packed,
+    Packer,
+    build_bundle,
+    pack_reranked,
+    require_candidates,
+    why_not_packed,
+)
+from truespan.retrieval.passages import (
+    PassageFitter,
+    fit_packed,
+    most_packed,
+    packing_budget,
+    packing_count,
+)
+from truespan.retrieval.pipeline import (
+    Attempt,
+    Pipeline,
+    merges_copies,
+    ranks_boilerplate_last,
+    renders_tables,
+)
+from truespan.retrieval.reading.fused import ROUNDING, Found, FusedBookSearch, Select
+from truespan.retrieval.reading.tail import TailMaker
+from truespan.retrieval.reading.words import score_read
+from truespan.retrieval.repeats import merge_copies
+from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
+from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, visible_chunk_id
+from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist
+from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
+from truespan.types.chunk import ChunkKind, Vector, labels_of
+from truespan.types.document import References
+from truespan.types.ids import ChunkId, reader_chunk_id
+from truespan.types.profile import reaches
+from truespan.types.reading import NOTHING_READ, Position, TailChunk
+from truespan.types.request import Mode, ReadingRequest
+from truespan.types.scope import Scope, Verb, World
+from truespan.types.telemetry import Stage
+from truespan.types.trust import (
+    FailureKind,
+    VerificationFailure,
+    Verified,
+    Visible,
+)
+from truespan.types.vectors import similarities_of
+
+NO_POSITION = Notice(
+    "no_reading_position", "No reading position is recorded, so nothing of this book is readable."
+)
+NOTHING_READ_YET = Notice("nothing_read", "Nothing of this book has been read yet.")
+
+
+def find_position(positions: Sequence[Position], book: str | None) -> Position | None:
+    """Return the position in the named book, or in the current one if none is named.
+
+    A book is named as `References` says, or by a title that no other one has. Raises
+    DocumentAmbiguous if the reader has a position in several of that name.
+    """
+    if book is None:
+        return next((position for position in positions if position.current), None)
+
+    def label(position: Position) -> tuple[int, str, str, str | None]:
+        known = position.label
+        return known.number, known.doc_id, known.path, known.source_url
+
+    found = References(positions, label).find_one(book)
+    titled = [one for one in positions if one.title.casefold() == book.casefold()]
+    return titled[0] if found is None and len(titled) == 1 else found
+
+
+class ReaderRetriever(Struct, frozen=True):
+    """Retrieval for one reader of a world."""
+
+    pipeline: Pipeline
+    tails: TailMaker
+    positions: Callable[[Scope], list[Position]]
+    """Reads the positions that count for this reader."""
+    reader: str
+
+    def retrieve(self, request: ReadingRequest) -> ContextBundle:
+        """Return context for a query from the read part of a book; see `Reader.retrieve`."""
+        world, attempt = self._begin(request)
+        return build_bundle(self.pipeline, attempt, lambda: self._run(world, attempt, request))
+
+    def why_not(self, request: ReadingRequest, chunk_id: ChunkId) -> Reason:
+        """Return why a chunk is not among a reader's results. An unread chunk counts as absent."""
+        world, attempt = self._begin(request)
+        self._run(world, attempt, request)
+        packed, scope, store = attempt.packed, attempt.scope, self.pipeline.store
+        reason = why_not_packed(packed, chunk_id)
+        if reason is not None or scope is None or scope.position is None:
+            return reason or Reason(WhyNot.ABSENT)
+        position = find_position(self.positions(scope), request.book)
+        if position is None or position.sid != scope.position:
+            return Reason(WhyNot.ABSENT)
+        known = (
+            reader_chunk_id(scope.world, scope.generation.number, position.document, *mark)
+            for mark in store.whole_marks(scope, position.ref, position.sid)
+        )
+        if chunk_id not in known:
+            return Reason(WhyNot.ABSENT)
+        # A search by words alone that is not full has looked at all chunks with a word.
+        is_full = packed.last is not None
+        return Reason(WhyNot.OUTRANKED if is_full or not attempt.by_words else WhyNot.NO_WORDS)
+
+    def find_candidates(self, request: ReadingRequest, rules: Rules) -> Retrieved:
+        """Return the best chunks of the read part at or above the floor, for an answer."""
+        request.passages.budget(self.pipeline.deps.most_tokens)
+        world = self._admit(request)
+        attempt = AnswerAttempt(world, request.mode, request.query)
+        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
+
+        def fill(latest: World) -> None:
+            position = self._open(attempt, latest, request.book)
+            if attempt.scope is None or position is None:
+                return
+            settings, floor = rules(attempt.scope, latest.defaults)
+            options, most = request.passages, ANSWER_TOP_K
+            search = self._search(attempt, attempt.scope, position, request, most, floor)
+
+            def choose(parts: list[Visible], wanted: int) -> Shortlist:
+                if ranks_boilerplate_last(latest, options):
+                    parts = drop_boilerplate(parts)
+                if merges_copies(latest):
+                    parts = merge_copies(parts)
+                return shortlist(parts, wanted, settings.exclude_chunk_types_from_llm)
+
+            def select(visible: list[Visible]) -> Shortlist:
+                # Stored chunks and the tail are scored alike, so the floor applies only here.
+                above = [part for part in visible if reaches(part.score, floor)]
+                return choose(above, ANSWER_TOP_K)
+
+            found = search.find(min(most, attempt.in_scope), select)
+            attempt.fetched = found.fetched
+            attempt.warnings += attempt.fetched.notices
+            # Only their order changes: what is decided from similarities is decided alike.
+            attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
+            if not attempt.chunks:
+                attempt.closest = self._find_closest(attempt, search, choose)
+            attempt.fitter = self._fitter(attempt, attempt.scope, request, search.vector)
+            if settings.min_coverage is not None and isinstance(search, FusedBookSearch):
+                attempt.coverage = search.words.rarity.of_each(attempt.chunks)
+
+        self.pipeline.run(world, attempt, fill)
+        return candidates_of(self.pipeline, attempt)
+
+    def _find_closest(
+        self,
+        attempt: Attempt,
+        search: BookSearch | FusedBookSearch,
+        choose: Callable[[list[Visible], int], Shortlist],
+    ) -> tuple[Visible, ...]:
+        """Return the best read chunks by similarity without a floor, shown beside a refusal."""
+        count = min(MAX_NEAR_MISSES, attempt.in_scope)
+        with self.pipeline.trace.stage(Stage.NEAR_MISSES):
+            deps = replace(self.pipeline.deps, trace=NULL_OBSERVER)
+            pipeline = replace(self.pipeline, deps=deps)
+            index, limit = pipeline.deps.index, count + SLACK
+            hits = start_hits(index, search.scope, search.vector, None, limit=limit)
+            book = BookSearch(pipeline, search.scope, search.vector, search.tail, hits)
+            found = book.find(count, lambda visible: choose(visible, count))
+        return choose(found.visible, count).chunks
+
+    def _admit(self, request: ReadingRequest) -> World:
+        return self.pipeline.admit("read as this reader", request.query, reader=self.reader)
+
+    def _begin(self, request: ReadingRequest) -> tuple[World, BundleAttempt]:
+        budget = request.passages.budget(self.pipeline.deps.most_tokens)
+        world = self._admit(request)
+        attempt = BundleAttempt(
+            world,
+            request.mode,
+            request.query,
+            query_type="standard",
+            top_k=request.top_k,
+            floor=None,
+            budget=budget,
+        )
+        return world, attempt
+
+    def _run(self, world: World, attempt: BundleAttempt, request: ReadingRequest) -> None:
+        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
+        candidates = stage.candidates if stage else 0
+
+        def fill(latest: World) -> None:
+            position = self._open(attempt, latest, request.book)
+            if attempt.scope is None or position is None:
+                return
+            options = request.passages
+            most = max(most_packed(options, request.top_k), candidates)
+            search = self._search(attempt, attempt.scope, position, request, most, None)
+            attempt.steps.append("vectorized")
+            k = packing_count(options, request.top_k, attempt.scope, attempt.in_scope)
+
+            budget = packing_budget(options, attempt.budget)
+            last, tables = ranks_boilerplate_last(latest, options), renders_tables(latest)
+            merge = merges_copies(latest)
+            packer = Packer(k=k, budget=budget, boilerplate_last=last, tables=tables, merge=merge)
+
+            def select(visible: list[Visible]) -> Packed:
+                return require_candidates(packer.pack(visible), visible, candidates)
+
+            found = search.find(min(max(k, candidates), attempt.in_scope), select)
+            attempt.fetched = found.fetched
+            attempt.warnings += attempt.fetched.notices
+            attempt.steps += ["searched", "filtered", "ranked"]
+            trace = self.pipeline.trace
+            packed = pack_reranked(attempt, stage, found.visible, packer, trace)
+            attempt.packed = packed
+            attempt.steps += ["reranked"] if stage else []
+            attempt.count(*found.down_to(packed.last))
+            fit_packed(attempt, self._fitter(attempt, attempt.scope, request, search.vector))
+            attempt.settled = not options.reads_sentences
+
+        self.pipeline.run(world, attempt, fill)
+
+    def _open(self, attempt: Attempt, world: World, book: str | None) -> Position | None:
+        """Return the position in the named book, or in the current one, and narrow the scope to it.
+
+        None, with a warning, if nothing is readable.
+        """
+        store, authority = self.pipeline.store, self.pipeline.authority
+        with self.pipeline.trace.stage(Stage.SCOPED):
+            position = scope = None
+            if world.generation is not None:
+                scope = Scope(authority, world.id, world.generation)
+                # The position is read here, once, before the index is queried.
+                position = find_position(self.positions(scope), book)
+            if scope is not None and position is not None:
+                attempt.scope = scope.for_reader(position.document, position.revision, position.sid)
+                if position.sid != NOTHING_READ:
+                    return position
+                attempt.warnings.append(NOTHING_READ_YET)
+                return None
+            # A caller who may not see the world's documents cannot tell a missing document from one
+            # without a position, so that names cannot be guessed.
+            if book is not None and authority.may(Verb.READ, world.id):
+                catalog = store.document_catalog(scope, world) if scope else None
+                if catalog is None or not catalog.named([book]):
+                    raise DocumentNotFound(book)
+            attempt.warnings.append(NO_POSITION)
+            return None
+
+    def _fitter(
+        self, attempt: Attempt, scope: Scope, request: ReadingRequest, vector: Vector
+    ) -> PassageFitter:
+        options, query = request.passages, request.query
+        return PassageFitter(self.pipeline.deps, scope, options, vector, query, attempt.mode)
+
+    def _search(
+        self,
+        attempt: Attempt,
+        scope: Scope,
+        position: Position,
+        request: ReadingRequest,
+        most: int,
+        floor: float | None,
+    ) -> BookSearch | FusedBookSearch:
+        """Embed the query, query the index, and build the tail, which completes its hits.
+
+        The index searches for the `most` best chunks while tail and words are read.
+        """
+        vector = self.pipeline.query_vector(scope, attempt.world, request.query.strip())
+        deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
+        wait_for_hits = None
+        if not attempt.by_words:
+            # The index computes in single precision, hence the margin.
+            least = None if floor is None else max(floor - ROUNDING, 0.0)
+            limit = (most if mode is Mode.MEANING else fused.POOL) + SLACK
+            wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
+        store = deps.store
+        with self.pipeline.trace.stage(Stage.TAIL):
+            tail = self.tails.tail(scope, ref, position.sid, position.chunking)
+        attempt.stored = store.whole_chunks(scope, attempt.world, ref, position.sid)
+        attempt.in_scope = attempt.stored + len(tail)
+        vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}
+        similarities = similarities_of(vector, [*vectors.values()], scope.profile.distance)
+        scores = dict(zip(vectors, similarities, strict=True))
+        parts = [
+            _tail_part(scope, position, chunk, scores[chunk.text_hash])
+            for chunk in tail
+            if chunk.text_hash in scores
+        ]
+        if wait_for_hits is not None and mode is Mode.MEANING:
+            return BookSearch(self.pipeline, scope, vector, parts, wait_for_hits)
+        with self.pipeline.trace.stage(Stage.WORDS):
+            words = score_read(store, scope, attempt.world, position, parts, request.query)
+        weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
+        return FusedBookSearch(
+            self.pipeline, scope, vector, floor, parts, words, weight, wait_for_hits
+        )
+
+
+class BookSearch(Struct, frozen=True):
+    """One query against the read part of a book: stored chunks, and the tail.
+
+    Stored chunks are scored from their vectors, as the tail is: one routine for both.
+    """
+
+    pipeline: Pipeline
+    scope: Scope
+    vector: Vector
+    tail: list[Visible]
+    wait_for_hits: Callable[[], HitPager]
+    """Waits for the hits of the index, which was queried already."""
+    _known: dict[ChunkId, list[Visible]] = field(default_factory=dict)
+
+    def find(self, k: int, select: Select) -> Found:
+        """Fetch and verify until nothing is missing that could be among the best `k`."""
+        ranked: list[Visible] = []
+
+        def missing(verified: list[Verified], seen_down_to: float) -> int:
+            nonlocal ranked
+            with deps.trace.stage(Stage.VISIBLE):
+                visible = self.reveal(verified)
+            with deps.trace.stage(Stage.RANKED):
+                ranked = rank_visible([*visible, *self.tail])
+            selected = select(ranked)
+            if selected.last is None:
+                return selected.missing
+            # Parts of the tail may have taken the places of stored chunks not fetched yet. The
+            # index computes in single precision, hence the margin.
+            return int(seen_down_to >= selected.last - ROUNDING)
+
+        deps, scope = self.pipeline.deps, self.scope
+        with deps.trace.stage(Stage.HITS):
+            pager = self.wait_for_hits()
+        # One more than are wanted shows where those end, in nearly every search.
+        fetched = fetch_pages(deps, scope, pager, k=k + 1, missing=missing, records={})
+        if failures := _without_vector(fetched.verified):
+            failures = [*fetched.failures, *failures]
+            fetched = replace(fetched, failures=failures)
+        return Found(ranked, fetched)
+
+    def reveal(self, verified: Sequence[Verified]) -> list[Visible]:
+        """Return what is visible of verified chunks, scored from their stored vectors."""
+        unknown = [
+            found
+            for found in verified
+            if found.chunk.vector is not None and found.chunk.chunk_id not in self._known
+        ]
+        vectors = [found.chunk.vector for found in unknown if found.chunk.vector is not None]
+        scores = similarities_of(self.vector, vectors, self.scope.profile.distance)
+        for found, score in zip(unknown, scores, strict=True):
+            parts = reveal(replace(found, score=score, fused=None), self.scope)
+            self._known[found.chunk.chunk_id] = parts
+        return [part for found in verified for part in self._known.get(found.chunk.chunk_id, ())]
+
+
+def _without_vector(verified: Sequence[Verified]) -> list[VerificationFailure]:
+    """Return the chunks whose stored vector is gone or damaged.
+
+    They cannot be ranked, and are embedded again.
+    """
+    return [
+        VerificationFailure(
+            FailureKind.STALE, chunk.chunk_id, chunk.text_hash, chunk.text_hash, found.score
+        )
+        for found in verified
+        for chunk in [found.chunk]
+        if chunk.vector is None
+    ]
+
+
+def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float) -> Visible:
+    chapter = chunk.chapter or position.title
+    return Visible(
+        chunk_id=visible_chunk_id(scope, position.document, chunk),
+        document=position.document,
+        source=position.name,
+        title=position.title,
+        revision=None,
+        index=chunk.index,
+        start=chunk.start,
+        end=chunk.end,
+        first_sid=chunk.first_sid,
+        last_sid=chunk.last_sid,
+        chapter=chapter,
+        section=chunk.section or chapter,
+        kind=ChunkKind.TEXT,
+        text=chunk.text,
+        text_hash=chunk.text_hash,
+        tokens=chunk.tokens,
+        score=score,
+        labels=labels_of(scope.world, position.label, for_reader=True),
+        page=chunk.page,
+        location=chunk.location,
+    )

@@ -1,0 +1,373 @@
+"""Find a chapter of a book by what a person calls it: its number, its name or a part of that.
+
+A number means the one that the book prints, as "5", "V" or "Five". Only in a book that prints no
+numbers the chapters are counted. In a book with parts, a chapter may be named with its part or
+without; where parts number their chapters anew, the reader's position decides which is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from itertools import chain
+
+from msgspec import Struct
+
+from truespan.core.graphemes import shorten
+from truespan.errors import InvalidSettings
+from truespan.types.document import OutlineEntry
+from truespan.types.text import fold_name
+
+MAX_LISTED = 8
+"""Maximum number of chapters that an error lists."""
+MAX_COMPARED = 2000
+"""Maximum number of names that are compared letter by letter."""
+LONGEST_QUOTED = 120
+
+_CHAPTER_WORDS = (
+    "chapter|chap|ch|kapitel|kap|chapitre|capítulo|capitulo|capitolo|hoofdstuk|rozdział"
+)
+_PART_WORDS = "part|book|volume|vol|act|teil|buch|livre|partie|parte|libro|часть"
+_OTHER_WORDS = f"{_PART_WORDS}|section|scene|appendix|canto|letter"
+_UNITS = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
+]  # fmt: skip
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_ORDINALS = {
+    "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7,
+    "eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12,
+}  # fmt: skip
+_NUMBER_WORDS = (
+    {word: number for number, word in enumerate(_UNITS)}
+    | {word: 20 + 10 * place for place, word in enumerate(_TENS)}
+    | {
+        f"{ten}{join}{unit}": 20 + 10 * place + number
+        for place, ten in enumerate(_TENS)
+        for number, unit in enumerate(_UNITS[1:10], 1)
+        for join in ("-", " ")
+    }
+    | {f"{lead}hundred": 100 for lead in ("one ", "a ", "")}
+    | _ORDINALS
+)
+_ROMAN = re.compile(r"(?=[ivxlc])(c{0,3})(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
+_ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_SPELLED = "|".join(sorted(map(re.escape, _NUMBER_WORDS), key=len, reverse=True))
+_LABEL = re.compile(
+    rf"(?P<word>(?:{_CHAPTER_WORDS}|{_OTHER_WORDS})\b\.?)?\s*(?:(?:no|nr|the)\b\.?\s*)?"
+    rf"(?P<number>[0-9]{{1,4}}|[ivxlc]+|{_SPELLED})(?=$|\W)(?![.,][0-9])(?P<after>.*)",
+    re.DOTALL,
+)
+_WORDS = re.compile(r"\w+")
+_AFTER_THE_PARTS = re.compile(
+    "epilogue|afterword|appendix|conclusion|postscript|acknowledge?ments|notes|glossary|index"
+    "|about the author|epilog|nachwort|anhang|épilogue|epílogo"
+)
+"""Names that end the last part of a book."""
+
+
+class Chapter(Struct, frozen=True):
+    """A chapter, a part or a section of a book, from its first to its last sentence."""
+
+    name: str
+    start: int
+    end: int
+    own_name: str
+    """The name without those of its parts."""
+    parts: tuple[int, ...] = ()
+    """The first sentences of the parts that it belongs to, the outermost first."""
+
+
+class _Label(Struct, frozen=True):
+    """The number that a name begins with, and what it counts: chapters, or something larger."""
+
+    number: int
+    word: str
+    """The word before it, such as "chapter"; "" without one."""
+    title: str
+    """The rest of the name as names are compared; "" if there is none."""
+
+    @property
+    def of_chapters(self) -> bool:
+        return not self.word or re.fullmatch(_CHAPTER_WORDS, self.word) is not None
+
+    @property
+    def of_parts(self) -> bool:
+        return re.fullmatch(_PART_WORDS, self.word) is not None
+
+
+def list_chapters(
+    outline: Sequence[OutlineEntry], last: int
+) -> tuple[list[Chapter], list[Chapter]]:
+    """Return the chapters of a book and their sections; `last` is the last sentence of the book.
+
+    A part ends with its last chapter. A plain text names its chapters "PART I, CHAPTER II"; in
+    other books, a part is a heading before its chapters, or they are its sections.
+    """
+    starts: list[tuple[str, int]] = []
+    sections: list[Chapter] = []
+    named = [entry for entry in outline if entry.chapter]
+    for entry, following in zip(named, [*named[1:], None], strict=False):
+        chapter = entry.chapter or ""
+        if not starts or starts[-1][0] != chapter:
+            starts.append((chapter, entry.first_sid))
+        if entry.section:
+            name, end = (
+                f"{chapter}, {entry.section}",
+                following.first_sid - 1 if following else last,
+            )
+            sections.append(Chapter(name, entry.first_sid, end, entry.section, (starts[-1][1],)))
+    paths = _find_parts([name for name, _ in starts])
+    chapters: list[Chapter] = []
+    for place, ((name, start), (parts, own_name)) in enumerate(zip(starts, paths, strict=True)):
+        following = place + 1
+        while following < len(paths) and place in paths[following][0]:
+            following += 1
+        end = starts[following][1] - 1 if following < len(starts) else last
+        chapters.append(Chapter(name, start, end, own_name, tuple(starts[p][1] for p in parts)))
+    return chapters, sections
+
+
+def _find_parts(names: Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
+    """Return for each chapter the places of the parts it belongs to, and its own name."""
+    prefixed = list(_split_prefixes(names))
+    if any(parts for parts, _ in prefixed):
+        return prefixed
+    found: list[tuple[tuple[int, ...], str]] = []
+    open_parts: list[tuple[int, str]] = []
+    for place, name in enumerate(names):
+        label = _label_of(name)
+        is_part = label is not None and label.of_parts
+        if label is not None and is_part:
+            # It ends the open part of the same kind, and those inside it.
+            words = [word for _, word in open_parts]
+            del open_parts[words.index(label.word) if label.word in words else len(words) :]
+        elif _AFTER_THE_PARTS.match(_fold(name)):
+            open_parts.clear()
+        found.append((tuple(part for part, _ in open_parts), name))
+        if label is not None and is_part:
+            open_parts.append((place, label.word))
+    return found
+
+
+def _split_prefixes(names: Sequence[str]) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the parts that each name begins with, and the rest of it."""
+    latest: dict[tuple[tuple[int, ...], str], int] = {}
+    for place, name in enumerate(names):
+        parts: tuple[int, ...] = ()
+        prefix, comma, rest = name.partition(", ")
+        while comma and (part := latest.get((parts, _fold(prefix)))) is not None:
+            parts, name = (*parts, part), rest
+            prefix, comma, rest = name.partition(", ")
+        label = _label_of(name)
+        if label is not None and label.of_parts:
+            # The prefix of its chapters has its word and its number, without its title.
+            words = _fold(name)
+            short = words[: len(words) - len(label.title)].strip() if label.title else words
+            latest[parts, short] = place
+        yield parts, name
+
+
+def find_chapter(
+    chapters: Sequence[Chapter],
+    wanted: str,
+    *,
+    sections: Sequence[Chapter] = (),
+    position: int | None = None,
+) -> Chapter:
+    """Return the chapter that `wanted` means, or a section if no chapter is meant.
+
+    It is the whole name, with or without the part; the title without the number; the number that
+    the book prints; or a part of the name that no other name has. If several chapters have the
+    number or the name, the reader's `position` decides, unless that leaves several.
+
+    Raises:
+        InvalidSettings: no chapter is meant, or it could be several.
+    """
+    if not _fold(wanted):
+        raise InvalidSettings("Name a chapter, or give its number.")
+    for pool in (chapters, sections):
+        found = _by_name(pool, wanted)
+        part, rest = _split_part(wanted)
+        if not found and part:
+            parts = {each.start for each in _by_name(chapters, part)}
+            inside = [chapter for chapter in pool if parts & {*chapter.parts}]
+            found = _by_name(inside, rest) or _by_words(inside, rest)
+        elif len(found) > 1 and position is not None:
+            found = _nearest(found, pool, position)
+        found = found or _by_words(pool, wanted)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise _refuse_several(wanted, found)
+    raise _refuse(chapters, wanted)
+
+
+def _by_name(pool: Sequence[Chapter], wanted: str) -> Sequence[Chapter]:
+    """Return what of a pool has this name, this title or this printed number."""
+    spoken, label = _fold(wanted), _label_of(wanted)
+    known = [_label_of(chapter.own_name) for chapter in pool]
+    same = {
+        place
+        for place, (chapter, own) in enumerate(zip(pool, known, strict=True))
+        if spoken in (_fold(chapter.name), _fold(chapter.own_name), own and own.title)
+    }
+    if label is None or label.title:
+        return [pool[place] for place in sorted(same)]
+    printed = {place: own for place, own in enumerate(known) if own is not None}
+    if len(printed) == 1 and all(own.number != 1 for own in printed.values()):
+        # One title that happens to begin with a number says nothing of the others.
+        printed = {}
+    same.update(_by_number(printed, label))
+    if not same and not printed:
+        words = [] if label.word or spoken.isdecimal() else _by_words(pool, wanted)
+        # Chapters are counted, without a first one that is only a title line.
+        first = int(len(pool) > 1 and pool[1].start - pool[0].start <= 1)
+        place = first - 1 + label.number
+        return words or ([pool[place]] if first <= place < len(pool) else [])
+    return [pool[place] for place in sorted(same)]
+
+
+def _split_part(wanted: str) -> tuple[str, str]:
+    """Return the part that a name begins with, "" without one, and the rest of the name."""
+    name = fold_name(" ".join(wanted.split()))
+    found, label = _LABEL.match(name), _label_of(name)
+    if found is None or label is None or not label.of_parts:
+        return "", wanted
+    return name[: found.start("after")], found["after"].strip(" .,:;-–—")
+
+
+def _by_number(printed: dict[int, _Label], wanted: _Label) -> list[int]:
+    """Return the chapters that have a number printed."""
+    found = {place: label for place, label in printed.items() if label.number == wanted.number}
+    chapters = [place for place, label in found.items() if label.of_chapters]
+    others = [place for place, label in found.items() if not label.of_chapters]
+    if wanted.word and not wanted.of_chapters:
+        return [place for place in others if found[place].word == wanted.word] or others
+    if wanted.word:
+        return chapters
+    # A number alone means a chapter, unless only parts, letters or the like have numbers.
+    return chapters or ([] if any(label.of_chapters for label in printed.values()) else others)
+
+
+def _by_words(pool: Sequence[Chapter], wanted: str) -> list[Chapter]:
+    """Return the chapters whose name or title begins with these words; if none does, those that
+    have them; if none has, those that have these letters."""
+    spoken, label = _fold(wanted), _label_of(wanted)
+    if spoken.isdecimal() or (label is not None and label.word and not label.title):
+        return []
+    begins: list[Chapter] = []
+    for chapter in pool:
+        known = _label_of(chapter.own_name)
+        pairs = [(_fold(chapter.own_name), spoken)]
+        if known is not None:
+            pairs.append((known.title, spoken))
+        if known is not None and label is not None and label.number == known.number:
+            # "Chapter 2: The Boat" may be printed as "II. The Boat on the River".
+            pairs.append((known.title, label.title))
+        if any(words and f"{name} ".startswith(f"{words} ") for name, words in pairs):
+            begins.append(chapter)
+    names = [(chapter, _fold(chapter.name)) for chapter in pool]
+    whole = [chapter for chapter, name in names if f" {spoken} " in f" {name} "]
+    return (
+        begins
+        or whole
+        or [
+            chapter
+            for chapter, name in names
+            if name.startswith(spoken) or (len(spoken) > 1 and spoken in name)
+        ]
+    )
+
+
+def _nearest(found: Sequence[Chapter], pool: Sequence[Chapter], position: int) -> Sequence[Chapter]:
+    """Return which of several chapters a reader at a position means; all if that is not clear.
+
+    It is the chapter that the position is in, the next one if that was read to its end, the one in
+    the same part, or the first one if none was reached. Otherwise the reader may want to go back.
+    """
+    with_chapters = {part for chapter in pool for part in chapter.parts}
+    leaves = [chapter for chapter in pool if chapter.start not in with_chapters]
+    within = [chapter for chapter in found if chapter.start <= position <= chapter.end]
+    if within:
+        return within[-1:]
+    current = next((chapter for chapter in reversed(leaves) if chapter.start <= position), None)
+    following = next((chapter for chapter in leaves if chapter.start > position), None)
+    if following is not None and following in found and (not current or current.end == position):
+        return [following]
+    parts = current.parts if current else ()
+    same_part = [chapter for chapter in found if parts and chapter.parts == parts]
+    if len(same_part) == 1:
+        return same_part
+    return found if any(chapter.start <= position for chapter in found) else found[:1]
+
+
+def _refuse_several(wanted: str, found: Sequence[Chapter]) -> InvalidSettings:
+    listed = [
+        # The first sentence tells chapters of one name apart.
+        f"{chapter.name!r} (from sentence {chapter.start})"
+        if sum(other.name == chapter.name for other in found) > 1
+        else repr(chapter.name)
+        for chapter in found[:MAX_LISTED]
+    ]
+    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+    return InvalidSettings(
+        f"{_quote(wanted)} can mean several chapters: {', '.join(listed)}{more}.",
+        advice="Give more of the name, with its part if it has one, the number of the last "
+        "sentence read with --sentence, or words of it with --passage.",
+    )
+
+
+def _refuse(chapters: Sequence[Chapter], wanted: str) -> InvalidSettings:
+    folded = {_fold(chapter.name): chapter.name for chapter in chapters[:MAX_COMPARED]}
+    spoken = _fold(wanted)[:LONGEST_QUOTED]
+    close = [folded[name] for name in get_close_matches(spoken, folded, n=3, cutoff=0.5)]
+    listed = close or [chapter.name for chapter in chapters[:MAX_LISTED]]
+    text = f"There is no chapter {_quote(wanted)}."
+    if close:
+        text += f" The closest: {', '.join(map(repr, listed))}."
+    elif listed:
+        dots = ", ..." if len(chapters) > len(listed) else ""
+        text += f" The chapters: {', '.join(map(repr, listed))}{dots}."
+    return InvalidSettings(text, advice="'truespan show DOCUMENT' lists them.")
+
+
+def _quote(wanted: str) -> str:
+    return repr(shorten(wanted, LONGEST_QUOTED, "..."))
+
+
+def _fold(name: str) -> str:
+    """Return the words of a name as names are compared, without marks between them."""
+    return " ".join(_WORDS.findall(fold_name(name)))
+
+
+def _label_of(name: str) -> _Label | None:
+    """Return the number that a name begins with; None if it has none, or only looks so.
+
+    "V", "Five: The Boat", "5 The Boat" and "Chapter five" have one. "I saw him" and "Two of us" do
+    not: without a word such as "chapter", a number in letters needs an end after it.
+    """
+    stripped = " ".join(name.split())
+    found = _LABEL.match(fold_name(stripped))
+    if found is None:
+        return None
+    word, number, after = found["word"], found["number"], found["after"]
+    value = int(number) if number.isdecimal() else _NUMBER_WORDS.get(number)
+    if value is None and _ROMAN.fullmatch(number) is None:
+        return None
+    rest = after.strip(" .:)-–—")
+    if word is None and rest and not number.isdecimal() and after[0] == " ":
+        # In capitals it is a number even without a mark after it, if it is no word.
+        capitals = stripped[: found.end("number")].isupper() and value is None and len(number) > 1
+        if not capitals and after[1] not in ":-–—":
+            return None
+    value = _roman_value(number) if value is None else value
+    return _Label(value, (word or "").rstrip("."), _fold(rest))
+
+
+def _roman_value(numeral: str) -> int:
+    values = [_ROMAN_VALUES[letter] for letter in numeral]
+    pairs = zip(values, chain(values[1:], [0]), strict=True)
+    return sum(value if value >= after else -value for value, after in pairs)

@@ -1,0 +1,1 @@
+"""Database engines: sessions and transactions on SQLite and PostgreSQL."""

@@ -1,0 +1,476 @@
+"""The SQLite driver: one connection per thread, transactions, error mapping, schema migrations."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import apsw
+import msgspec
+from msgspec.structs import replace
+
+from truespan.core.cancel import check_cancelled
+from truespan.core.disk import require_descriptor, require_space
+from truespan.errors import (
+    InvalidConfiguration,
+    InvalidSettings,
+    LibraryTooNew,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    TruespanError,
+    WorldNotFound,
+    resource_error_of,
+)
+from truespan.store.engines.session import (
+    Database,
+    DuplicateRow,
+    InvalidRow,
+    MissingRow,
+    Row,
+    Rows,
+    Session,
+    expand_macros,
+    scope_values,
+    update_clause,
+)
+from truespan.store.migrations import count_migrations, load_migrations
+from truespan.types.maintenance import Check, FileFate, Verdict
+from truespan.types.scope import Scope
+
+BUSY_MILLISECONDS = 30_000
+REWRITE_WAIT_MILLISECONDS = 5_000
+"""How long rewriting the file waits for other connections; after that it stays queued."""
+LARGE_LOG = 256 << 20
+_RESTORE = "Restore a backup, or ingest the sources into a new library."
+_FILE_DAMAGED = "The library's database file is damaged."
+
+SPELLINGS: Final = {
+    "BYTES": "CAST({0} AS BLOB)",
+    "PART": "CAST(substr({0}, {1} + 1, {2}) AS BLOB)",
+    "UNINDEXED": "+{0}",
+    "IN LIST": "IN (SELECT value FROM json_each({0}))",
+    "NOT IN LIST": "NOT IN (SELECT value FROM json_each({0}))",
+    "WORLD_TEXT": "{0}.id",
+    "IS_WORLD": "{0}.id = {1}",
+    "BYTES_CONTAIN": "instr(CAST({0} AS BLOB), {1}) > 0",
+    "TEXT_CONTAINS": "instr(CAST({0} AS BLOB), {1}) > 0",
+    "LOCK_ROWS": "",
+    "FROM_BYTES": "CAST({0} AS TEXT)",
+}
+"""What SQLite spells in its own way; the names of worlds are part of their rows here."""
+
+WORLD_TABLES: Final = frozenset(
+    {
+        *("generations", "documents", "states", "vectors", "repairs", "query_cache", "readers"),
+        *("probes", "jobs", "aliases", "alias_moves", "usage", "words", "calibrations"),
+        *("conversations", "turns"),
+    }
+)
+"""Tables with a `world_id`. Rows of the others belong to a row of these, by its key."""
+
+_DAMAGED: Final = {
+    apsw.SQLITE_IOERR_SHORT_READ,
+    apsw.SQLITE_IOERR_CORRUPTFS,
+    apsw.SQLITE_IOERR_DATA,
+}
+_STATEMENTS: Final = 128
+"""So many compiled statements are kept by each connection."""
+_ROWS_TOGETHER: Final = (64, 8, 1)
+"""So many rows are inserted by one statement, where there are as many."""
+_encode: Final = msgspec.json.Encoder().encode
+"""A quarter of the time that the standard library takes."""
+_UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY}
+
+
+class SqliteSession(Session):
+    """A transaction on this thread's connection."""
+
+    def __init__(
+        self, connection: apsw.Connection, scope: Scope | str | None, values: dict[str, Any]
+    ) -> None:
+        self.connection = connection
+        self.world = None
+        self._values = {**scope_values(scope), **values}
+        if scope is not None:
+            self.enter(self._values["world"])
+
+    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        check_cancelled()
+        return self.connection.execute(_translate(sql), self._bind(values)).fetchall()
+
+    def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:
+        yield from self.connection.execute(_translate(sql), self._bind(values))
+
+    def execute(self, sql: LiteralString, /, **values: Any) -> int:
+        self.connection.execute(_translate(sql), self._bind(values))
+        return self.connection.changes()
+
+    def execute_many(self, sql: LiteralString, rows: Iterable[Mapping[str, Any]], /) -> None:
+        # For each row, `executemany` puts its statement into the cache anew, in place of the oldest
+        # one. Hundreds of rows would leave no other statement in it.
+        for row in [*rows]:
+            self.connection.execute(_translate(sql), self._bind(row))
+
+    def insert_many(
+        self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
+    ) -> None:
+        width, marks, shared = len(columns), ["?"] * len(columns), list[Any]()
+        if table in WORLD_TABLES:
+            columns, key = ("world_id", *columns), ("world_id", *key) if key else ()
+            # The rows of one statement share the first value.
+            marks, shared = ["?1", *marks], [self.world]
+        begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
+        row, end = f"({', '.join(marks)})", update_clause(columns, key)
+        statements = {count: f"{begin}{', '.join([row] * count)}{end}" for count in _ROWS_TOGETHER}
+        left = iter(rows)
+        while part := [*islice(left, _ROWS_TOGETHER[0])]:
+            # Of one statement, SQLite compares only the number of all cells.
+            if {*map(len, part)} != {width}:
+                raise ValueError(f"a row of {table} does not have {width} cells")
+            done = 0
+            for count, statement in statements.items():
+                while len(part) - done >= count:
+                    values = chain.from_iterable(part[done : done + count])
+                    self.connection.execute(statement, [*shared, *values])
+                    done += count
+
+    def insert_returning(self, column: str, table: str, /, **values: Any) -> Any:
+        if table in WORLD_TABLES:
+            values["world_id"] = self.world
+        marks = ", ".join(f":{name}" for name in values)
+        statement = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks}) RETURNING {column}"
+        return self.connection.execute(statement, values).fetchall()[0][0]
+
+    def text(self, text: str) -> str:
+        return text
+
+    def enter(self, world: str, *, lock: bool = False) -> None:
+        rows = self.connection.execute("SELECT world_id FROM worlds WHERE id = ?", (world,))
+        found = rows.fetchall()
+        if not found:
+            raise WorldNotFound(world)
+        self.world = found[0][0]
+
+    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
+        self.connection.execute(
+            "INSERT INTO worlds (id, name, created_at, defaults) VALUES (?, ?, ?, ?)",
+            (world, name, now, defaults),
+        )
+
+    def in_each(
+        self, worlds: Sequence[str], sql: LiteralString, /, **values: Any
+    ) -> list[list[Row]]:
+        statement = _translate(sql, single=True)
+        return [
+            self.connection.execute(statement, _bindable({**values, "world": world})).fetchall()
+            for world in worlds
+        ]
+
+    @contextmanager
+    def count_deleted(self) -> Iterator[dict[str, int]]:
+        counts: dict[str, int] = {}
+        names = self.connection.execute(
+            """SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
+               AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"""
+        ).fetchall()
+        self.connection.execute("CREATE TEMP TABLE lost (name TEXT PRIMARY KEY, count INTEGER)")
+        for (name,) in names:
+            self.connection.execute("INSERT INTO temp.lost (name, count) VALUES (?, 0)", (name,))
+            self.connection.execute(
+                f"""CREATE TEMP TRIGGER "lost_{name}" AFTER DELETE ON main."{name}" BEGIN
+                      UPDATE lost SET count = count + 1 WHERE name = '{name}'; END"""
+            )
+        try:
+            yield counts
+            rows: list[Any] = self.connection.execute(
+                "SELECT name, count FROM temp.lost WHERE count > 0"
+            ).fetchall()
+            counts.update(rows)
+        finally:
+            for (name,) in names:
+                self.connection.execute(f'DROP TRIGGER IF EXISTS temp."lost_{name}"')
+            self.connection.execute("DROP TABLE IF EXISTS temp.lost")
+
+    def _bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return _bindable({**self._values, **values, "world": self.world})
+
+
+class SqliteDatabase(Database):
+    """The library's database file; opening it brings its schema up to date. Several processes may
+    use the file at once. Raises `LibraryTooNew`: the file was written by a newer version."""
+
+    def __init__(self, path: Path, *, reserve: int) -> None:
+        self.path = path
+        self._reserve = reserve
+        self._local = threading.local()
+        self._open: list[apsw.Connection] = []
+        self._lock = threading.Lock()
+        if self.shared.value("PRAGMA user_version") != count_migrations("sqlite"):
+            scripts = [script for _, script in load_migrations("sqlite")]
+            with self.write_every_world():
+                # Read again inside the transaction: another process may have migrated meanwhile.
+                migrate(self.connection, scripts)
+
+    def read_once(
+        self,
+        scope: Scope | str | None,
+        sql: LiteralString,
+        values: dict[str, Any],
+        *,
+        shared: bool = False,
+    ) -> list[Row]:
+        bound = _bindable({**scope_values(scope), **values})
+        try:
+            return self.connection.execute(_translate(sql, single=True), bound).fetchall()
+        except Exception:
+            # Only now: to enter a context manager would cost each of several reads of a search.
+            with self.map_errors():
+                raise
+
+    @contextmanager
+    def read(
+        self, scope: Scope | str | None, *, shared: bool = False, **values: Any
+    ) -> Iterator[SqliteSession]:
+        with self.map_errors():
+            connection = self.connection
+            connection.execute("BEGIN")
+            try:
+                yield SqliteSession(connection, scope, values)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def write(
+        self,
+        scope: Scope | str | None,
+        *,
+        shared: bool = False,
+        lock: bool = True,
+        bulk: bool = False,
+        wait: float | None = None,
+        **values: Any,
+    ) -> Iterator[SqliteSession]:
+        require_space(self.path.parent, self._reserve)
+        with self.map_errors():
+            connection = self.connection
+            _begin_writing(connection, wait)
+            try:
+                yield SqliteSession(connection, scope, values)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def identity(self) -> str:
+        return self.shared.value("SELECT file FROM pragma_database_list WHERE seq = 0")
+
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def rewrite(self) -> FileFate:
+        """Write the whole file anew from what it holds, and empty its write-ahead log. Raises
+        `StoreBusy`: another connection kept reading or writing."""
+        size = self.path.stat().st_size
+        require_space(self.path.parent, self._reserve + 2 * size)
+        with self.map_errors():
+            connection = apsw.Connection(str(self.path))
+            try:
+                connection.set_busy_timeout(REWRITE_WAIT_MILLISECONDS)
+                connection.execute("VACUUM")
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                connection.close()
+        return FileFate.GONE
+
+    def check(self) -> list[Check]:
+        """Return the checks of the database file, which is read once from end to end."""
+        try:
+            whole = self.shared.all("PRAGMA quick_check(3)") == [("ok",)]
+            orphans = self.shared.value("SELECT count(*) FROM pragma_foreign_key_check")
+        except TruespanError as error:
+            remedy = _RESTORE if isinstance(error, StoreDamaged) else error.advice
+            return [Check("database", Verdict.PROBLEM, error.message, remedy)]
+        database = Check("database", Verdict.OK, f"whole, SQLite {apsw.sqlite_lib_version()}")
+        if not whole:
+            says = "its pages do not fit together"
+            database = Check("database", Verdict.PROBLEM, says, _RESTORE)
+        references = Check("references", Verdict.OK, "every row has what it refers to")
+        if orphans:
+            says = f"{orphans} rows refer to what is not there"
+            references = Check("references", Verdict.PROBLEM, says, _RESTORE)
+        path = Path(f"{self.path}-wal")
+        size = path.stat().st_size if path.exists() else 0
+        log = Check("write-ahead log", Verdict.OK, f"{size / (1 << 20):.1f} MiB")
+        if size >= LARGE_LOG:
+            remedy = "End programs that have had the library open for long."
+            log = replace(log, verdict=Verdict.WARNING, remedy=remedy)
+        return [database, references, log]
+
+    def close(self) -> None:
+        with self._lock:
+            connections, self._open = self._open, []
+            self._local = threading.local()
+        for connection in connections:
+            # A connection that is running a statement on a thread that did not end in time is
+            # closed when that thread ends.
+            with suppress(apsw.ThreadingViolationError):
+                connection.close(True)
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """This thread's connection."""
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+            with self._lock:
+                self._open.append(connection)
+        return connection
+
+    @contextmanager
+    def map_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.BusyError, apsw.LockedError) as error:
+            raise StoreBusy from error
+        except apsw.FullError as error:
+            require_space(self.path.parent, self._reserve)
+            raise StorageFull from error
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            raise StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
+        except apsw.IOError as error:
+            self._require_resources(error)
+            if getattr(error, "extendedresult", None) in _DAMAGED:
+                raise StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
+            raise StoreBusy(
+                "The library's database file cannot be read or written (I/O error).",
+                advice="Check the disk and how it is mounted, then try again.",
+            ) from error
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+            self._require_resources(error)
+            raise InvalidConfiguration(
+                "The library's folder cannot be written.",
+                advice="It needs write access, for readers too; or use a copy of it.",
+            ) from error
+        except apsw.ConstraintError as error:
+            code = getattr(error, "extendedresult", None)
+            if code in _UNIQUE:
+                raise DuplicateRow from error
+            if code == apsw.SQLITE_CONSTRAINT_FOREIGNKEY:
+                raise MissingRow from error
+            raise InvalidRow from error
+        except OverflowError:
+            # SQLite counts to 2**63; a larger number is an argument of the caller.
+            raise InvalidSettings("A number is larger than 9223372036854775807.") from None
+        except UnicodeEncodeError:
+            # Nothing in the store contains such text, so it is an argument of the caller.
+            raise InvalidSettings("A name or a text is not valid Unicode.") from None
+
+    def _require_resources(self, error: apsw.Error) -> None:
+        """Raise what really happened where SQLite only says that it could not open, read or write a
+        file: the disk is full, or no descriptor is free."""
+        local = self._local
+        connection = getattr(local, "opening", None) or getattr(local, "connection", None)
+        if connection is not None and (known := resource_error_of(connection.system_errno)):
+            raise known from error
+        require_descriptor()
+        require_space(self.path.parent, self._reserve)
+
+    def _connect(self) -> apsw.Connection:
+        local = self._local
+        with self.map_errors():
+            connection = local.opening = apsw.Connection(
+                str(self.path), statementcachesize=_STATEMENTS
+            )
+            try:
+                connection.set_busy_timeout(BUSY_MILLISECONDS)
+                # FULL: a commit that returned survives a power cut; the order of durability needs
+                # it.
+                connection.pragma("journal_mode", "wal")
+                connection.pragma("synchronous", "full")
+                connection.pragma("foreign_keys", True)
+                connection.pragma("cache_size", -32_000)
+                # Ingestion writes the same pages many times: they are copied into the file, which
+                # waits for the disk, once in 16 MB of the log.
+                connection.wal_autocheckpoint(4_000)
+                # Deleted content is overwritten in place; other copies of it go with `rewrite`.
+                connection.pragma("secure_delete", True)
+                # Else a statement is compiled again whenever a value is bound that might matter to
+                # its plan, which takes longer than to run it.
+                connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            except (apsw.IOError, apsw.CantOpenError) as error:
+                self._require_resources(error)
+                raise
+            finally:
+                local.opening = None
+            return connection
+
+
+def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:
+    """Take the write lock; with `wait`, within that number of seconds."""
+    if wait is None:
+        connection.execute("BEGIN IMMEDIATE")
+        return
+    connection.set_busy_timeout(int(wait * 1000))
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+
+
+def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:
+    """Apply the steps that a database file lacks, inside the transaction of the caller. Raises
+    `LibraryTooNew`: the file has more steps than there are scripts. Raises `InvalidConfiguration`:
+    it has tables of another program."""
+    found: Any = connection.pragma("user_version")
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    if tables and "worlds" not in tables:
+        raise InvalidConfiguration(
+            "The store.db in this folder belongs to another program.",
+            advice="Choose another folder for the library.",
+        )
+    if found > len(scripts):
+        raise LibraryTooNew(found, len(scripts))
+    for number in range(found, len(scripts)):
+        connection.execute(scripts[number])
+        connection.execute(f"PRAGMA user_version = {number + 1}")
+
+
+def known_schema() -> int:
+    """Return the newest schema version of a SQLite library that this version knows."""
+    return count_migrations("sqlite")
+
+
+@cache
+def _translate(sql: LiteralString, *, single: bool = False) -> str:
+    """Spell a statement for SQLite. A `single` statement has no transaction that found the world,
+    so it does that by itself."""
+    spelled = re.sub(r"\bdirectory\b", "worlds", expand_macros(sql, SPELLINGS))
+    if single:
+        spelled = re.sub(r":world\b", "(SELECT world_id FROM worlds WHERE id = :world)", spelled)
+    return spelled
+
+
+def _bindable(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _list_text(value) if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def _list_text(values: list[Any]) -> str:
+    """Return a list as JSON, which `IN LIST` reads."""
+    try:
+        return _encode(values).decode()
+    except (UnicodeEncodeError, OverflowError):
+        # A lone surrogate or an endless number, as a caller may send: it equals nothing stored.
+        return json.dumps(values)

@@ -1,0 +1,1 @@
+"""Integrity: checksums of rows, their comparison with the content, and erasure."""

@@ -1,0 +1,323 @@
+"""Removing content for good: the queue of what is left to do, and what else mentions a document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from truespan.errors import WorldNotFound
+from truespan.store.engines.session import Part, Session, retry_on_conflict, world_ids
+from truespan.store.tables.rows import read_generation
+from truespan.types.ids import ChunkId, WorldId
+from truespan.types.maintenance import Erasure, ErasureKind, FileFate, Trace
+from truespan.types.scope import Authority, Scope, Verb
+
+_ORDER = {kind: place for place, kind in enumerate(ErasureKind)}
+_TRACES = 4
+_TRACE_CHARACTERS = 48
+_DELETED = "(deleted)"
+QUERIES_ERASED = "erased"
+"""The key of a row of `query_cache` without a vector: when the others were last erased."""
+
+_REVISIONS = """
+    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+    WHERE d.world_id = :world AND d.number = coalesce(CAST(:document AS INTEGER), d.number)
+"""
+
+# Labels are searched as well: a title may be all that a chunk consists of.
+_CONTAINS_STRETCH = """
+    SELECT 1 FROM documents d JOIN revisions r ON r.document = d.key
+    LEFT JOIN texts t ON t.revision = r.key
+    WHERE d.world_id = :world AND r.key NOT IN LIST(:own) AND (
+      BYTES_CONTAIN(t.text, :stretch) OR TEXT_CONTAINS(r.name, :stretch)
+      OR TEXT_CONTAINS(r.path, :stretch) OR TEXT_CONTAINS(r.title, :stretch)
+      OR TEXT_CONTAINS(r.metadata, :stretch) OR TEXT_CONTAINS(r.derived, :stretch)
+      OR TEXT_CONTAINS(r.properties, :stretch) OR EXISTS (
+        SELECT 1 FROM figures f
+        WHERE f.revision = r.key AND BYTES_CONTAIN(f.description, :stretch)))
+    LIMIT 1
+"""
+
+_SHARED_HASHES = """
+    SELECT s.text_hash FROM states s WHERE s.world_id = :world
+      AND s.text_hash IN LIST(:hashes) AND s.revision NOT IN LIST(:own)
+    UNION SELECT t.text_hash FROM tails t JOIN revisions r ON r.key = t.revision
+      JOIN documents d ON d.key = r.document WHERE d.world_id = :world
+      AND t.text_hash IN LIST(:hashes) AND t.revision NOT IN LIST(:own)
+"""
+
+
+class Erasures(Part):
+    def erasures(self, *, urgent: bool = False) -> list[Erasure]:
+        """Return what is queued, in the order of execution; with `urgent`, only urgent entries."""
+        rows = self._db.shared.all(
+            """SELECT number, kind, world, generation, profile, urgent FROM erasures
+               WHERE urgent >= :urgent ORDER BY number""",
+            urgent=urgent,
+        )
+        erasures = []
+        for number, kind, world, generation, profile, urgent in rows:
+            known = read_generation(generation, profile, None).profile if profile else None
+            found = (number, ErasureKind(kind), WorldId(world), generation, known, bool(urgent))
+            erasures.append(Erasure(*found))
+        return sorted(erasures, key=lambda erasure: _ORDER[erasure.kind])
+
+    @retry_on_conflict
+    def queue_erasure(self, scope: Scope, *, urgent: bool = False) -> None:
+        """Queue the rewriting of the store's files and of those of the scope's profile."""
+        with self._db.write(scope, shared=True, lock=False) as session:
+            profiles = session.all(
+                "SELECT profile FROM generations WHERE world_id = :world AND number = :generation"
+            )
+            queue_files(session, [row[0] for row in profiles], self._clock.now(), urgent=urgent)
+
+    def finish_erasure(self, erasure: Erasure) -> None:
+        """Remove an entry that was carried out, unless it was queued again under a new number."""
+        self._db.shared.execute(
+            "DELETE FROM erasures WHERE number = :number", number=erasure.number
+        )
+
+    def rewrite_file(self) -> FileFate:
+        """Rewrite the store's own file and empty its log; ask a server to do so."""
+        return self._db.rewrite()
+
+    def traces(self, scope: Scope, document: int | None) -> list[Trace]:
+        """Return a few stretches of a document's or the world's text that occur nowhere else."""
+        with self._db.read_every_world() as session:
+            session.disable_timeout()
+            session.enter(scope.world)
+            own = [key for (key,) in session.all(_REVISIONS, document=document)]
+            # The middle of a few chunks, spread evenly over the revisions.
+            places = session.all(
+                """SELECT revision, generation, position FROM chunks WHERE revision IN LIST(:own)
+                   ORDER BY revision, generation, position""",
+                own=own,
+            )
+            step = max(1, len(places) // _TRACES)
+            stretches: dict[bytes, None] = {}
+            for revision, generation, position in places[step // 2 :: step][:_TRACES]:
+                data = session.value(
+                    """SELECT BYTES(text) FROM chunks WHERE revision = :revision
+                         AND generation = :generation AND position = :position""",
+                    revision=revision,
+                    generation=generation,
+                    position=position,
+                )
+                text = data.decode(errors="ignore")
+                middle = max(0, (len(text) - _TRACE_CHARACTERS) // 2)
+                if stretch := text[middle : middle + _TRACE_CHARACTERS]:
+                    stretches[stretch.encode()] = None
+            # Keys of revisions are unique over all worlds, so `own` excludes nothing elsewhere.
+            for world in world_ids(session):
+                session.enter(world)
+                stretches = {
+                    stretch: None
+                    for stretch in stretches
+                    if not session.all(_CONTAINS_STRETCH, stretch=stretch, own=own)
+                }
+        return [Trace(False, stretch) for stretch in stretches]
+
+    def own_chunks(self, scope: Scope, document: int | None, *, limit: int) -> list[ChunkId]:
+        """Return embedded chunks whose text no other document has, nor any other world."""
+        with self._db.read_every_world() as session:
+            session.disable_timeout()
+            session.enter(scope.world)
+            own = [key for (key,) in session.all(_REVISIONS, document=document)]
+            found = session.all(
+                """SELECT chunk_id, text_hash FROM states
+                   WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:own)
+                     AND generation = :generation AND state = 'embedded'
+                   ORDER BY revision, position""",
+                own=own,
+                generation=scope.generation.number,
+            )
+            hashes = [text_hash for _, text_hash in found]
+            shared: set[str] = set()
+            for world in world_ids(session):
+                session.enter(world)
+                rows = session.all(_SHARED_HASHES, hashes=hashes, own=own)
+                shared.update(text_hash for (text_hash,) in rows)
+        return [ChunkId(chunk) for chunk, text_hash in found if text_hash not in shared][:limit]
+
+    @retry_on_conflict
+    def delete_world(self, authority: Authority, world: WorldId, *, erase: bool) -> dict[str, int]:
+        """Remove a world with all its rows and queue what has to follow, in one commit.
+
+        Returns:
+            How many rows each table lost.
+
+        Raises:
+            WorldNotFound: it is absent, or not for this authority to remove.
+        """
+        if not authority.may(Verb.ADMINISTER, world):
+            raise WorldNotFound(world)
+        now = self._clock.now()
+        with self._db.write(world, shared=True) as session:
+            session.disable_timeout()
+            generations = session.all(
+                "SELECT number, profile FROM generations WHERE world_id = :world ORDER BY number"
+            )
+            with session.count_deleted() as removed:
+                # Counted here: the rows of other tables are counted only inside the world.
+                shared = {
+                    table: session.execute(f"DELETE FROM {table} WHERE world_id = :world")
+                    for table in ("aliases", "token_worlds")
+                }
+                session.execute("DELETE FROM words WHERE world_id = :world")
+                session.execute("DELETE FROM directory WHERE world_id = :world")
+            for number, profile in generations:
+                _queue(session, ErasureKind.POINTS, now, world, number, profile, urgent=True)
+            _queue(session, ErasureKind.ASSETS, now, world, urgent=True)
+            queue_files(session, [profile for _, profile in generations], now, urgent=erase)
+        return {**removed, **{name: count for name, count in shared.items() if count}}
+
+
+def queue_files(session: Session, profiles: Sequence[str], now: float, *, urgent: bool) -> None:
+    """Queue the rewriting of the store's files, and of those of some profiles in the index."""
+    for profile in dict.fromkeys(profiles):
+        _queue(session, ErasureKind.INDEX, now, profile=profile, urgent=urgent)
+    _queue(session, ErasureKind.STORE, now, urgent=urgent)
+
+
+def rename_in_jobs(session: Session, earlier: str, doc_id: str) -> None:
+    """Let the records of jobs follow a document to its new id, so that `redact` finds them."""
+    jobs = session.all(
+        """SELECT o.job FROM job_documents o JOIN jobs j ON j.key = o.job
+           WHERE j.world_id = :world AND o.doc_id = :earlier AND NOT EXISTS
+             (SELECT 1 FROM job_documents n WHERE n.job = o.job AND n.doc_id = :doc_id)""",
+        earlier=earlier,
+        doc_id=doc_id,
+    )
+    keys = [row[0] for row in jobs]
+    session.execute(
+        "UPDATE job_documents SET doc_id = :doc_id WHERE doc_id = :earlier AND job IN LIST(:keys)",
+        doc_id=doc_id,
+        earlier=earlier,
+        keys=keys,
+    )
+    session.execute(
+        """UPDATE job_lines SET line = replace(line, :earlier, :doc_id)
+           WHERE job IN LIST(:keys) AND replace(line, :earlier, :doc_id) <> line""",
+        doc_id=doc_id,
+        earlier=earlier,
+        keys=keys,
+    )
+
+
+def redact(session: Session, document: int, now: float) -> dict[str, int]:
+    """Remove the names of a document from the records of jobs, and the world's cached queries.
+
+    A query may have quoted the document, so the vectors of queries go too; they are embedded again
+    when needed. A job that is not done keeps the paths that it needs to continue.
+
+    Returns:
+        How many rows of each kind were removed or redacted.
+    """
+    labels = session.all(
+        """SELECT d.doc_id, r.name, r.path, r.title FROM documents d
+           LEFT JOIN revisions r ON r.document = d.key
+           WHERE d.world_id = :world AND d.number = :document""",
+        document=document,
+    )
+    names = {name for row in labels for name in row if name}
+    # What its file was called before a rename.
+    earlier = session.all(
+        """SELECT DISTINCT o.name FROM job_documents o JOIN jobs j ON j.key = o.job
+           WHERE j.world_id = :world AND o.doc_id = :doc_id""",
+        doc_id=labels[0][0] if labels else "",
+    )
+    names |= {row[0] for row in earlier if row[0]}
+    # In a request the names are part of JSON, which may escape characters.
+    names |= {json.dumps(name)[1:-1] for name in names}
+    longest_first = sorted(names, key=len, reverse=True) or [_DELETED]
+    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
+
+    cached = session.execute(
+        "DELETE FROM query_cache WHERE world_id = :world AND key <> :key", key=QUERIES_ERASED
+    )
+    # Processes have vectors of queries in memory; those from before this moment are not written.
+    session.insert_many(
+        "query_cache",
+        ("key", "vector", "created_at"),
+        [(QUERIES_ERASED, b"", now)],
+        key=("key",),
+    )
+    values = {
+        "doc_id": labels[0][0] if labels else "",
+        "redacted": f"deleted-{document}",
+        "name": _DELETED,
+    }
+    # The same job may have a row of an earlier document that got this name.
+    session.execute(
+        """DELETE FROM job_documents WHERE doc_id = :redacted AND job IN
+             (SELECT o.job FROM job_documents o JOIN jobs j ON j.key = o.job
+              WHERE j.world_id = :world AND o.doc_id = :doc_id)""",
+        **values,
+    )
+    documents = session.execute(
+        """UPDATE job_documents SET doc_id = :redacted, name = :name, reason = NULL
+           WHERE doc_id = :doc_id AND job IN (SELECT key FROM jobs WHERE world_id = :world)""",
+        **values,
+    )
+    lines = [
+        {"job": job, "number": number, "line": pattern.sub(_DELETED, line)}
+        for job, number, line in session.all(
+            """SELECT l.job, l.number, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
+               WHERE j.world_id = :world"""
+        )
+        if pattern.search(line)
+    ]
+    session.execute_many(
+        "UPDATE job_lines SET line = :line WHERE job = :job AND number = :number", lines
+    )
+    requests = [
+        {"key": key, "request": pattern.sub(_DELETED, request)}
+        for key, request in session.all(
+            "SELECT key, request FROM jobs WHERE world_id = :world AND state = 'done'"
+        )
+        if pattern.search(request)
+    ]
+    session.execute_many(
+        "UPDATE jobs SET request = :request WHERE world_id = :world AND key = :key", requests
+    )
+    counts = {
+        "query_cache": cached,
+        "job_documents_redacted": documents,
+        "job_lines_redacted": len(lines),
+        "jobs_redacted": len(requests),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def _queue(
+    session: Session,
+    kind: ErasureKind,
+    now: float,
+    world: str = "",
+    generation: int = 0,
+    profile: str = "",
+    *,
+    urgent: bool,
+) -> None:
+    """Queue an erasure in place of an earlier one of the same kind, under a new number. Work that
+    began before it then cannot remove the new entry."""
+    # Two transactions that queue the same would not see each other's row.
+    session.lock_name("truespan.erasures", "queue")
+    replaced = session.one(
+        """DELETE FROM erasures WHERE kind = :kind AND world = :erased
+             AND generation = :generation AND profile = :profile RETURNING urgent""",
+        kind=kind.value,
+        erased=world,
+        generation=generation,
+        profile=profile,
+    )
+    session.insert(
+        "erasures",
+        kind=kind.value,
+        world=world,
+        generation=generation,
+        profile=profile,
+        urgent=urgent or bool(replaced and replaced[0]),
+        queued_at=now,
+    )

@@ -1,0 +1,1 @@
+"""Statements by subject: worlds, documents, chunks, readers, conversations, jobs, records."""

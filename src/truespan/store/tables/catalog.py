@@ -1,0 +1,550 @@
+"""Catalogs that are cached until a world changes: labels of documents, and counted words."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from truespan.store.engines.session import BRIEF_WAIT, Part, Row, retry_on_conflict
+from truespan.store.integrity.checksums import (
+    CHUNK_CELLS,
+    CHUNK_TABLES,
+    DETAILS,
+    REVISION_CELLS,
+    RevisionCells,
+    chunk_checksum,
+    details_checksum,
+    revision_checksum,
+)
+from truespan.store.tables.chunks import SHOWN_FROM
+from truespan.store.tables.rows import drop_words, read_layouts, revision_key, tags_of
+from truespan.store.tables.word_rows import (
+    MEMBER,
+    SEAL,
+    WrittenWords,
+    covered_words,
+    digest_texts,
+    part_of,
+    read_lengths,
+    seal_postings,
+    words_checksum,
+    write_words,
+)
+from truespan.types.chunk import ChunkKind, ChunkState
+from truespan.types.document import (
+    PAIR,
+    CatalogEntry,
+    CountableChunk,
+    CountedRevision,
+    DocumentCatalog,
+    Postings,
+    RevisionChunk,
+    RevisionRef,
+    RevisionWords,
+    WordCatalog,
+    WordEntry,
+)
+from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.metadata import read_metadata
+from truespan.types.metadata_index import MetadataIndex
+from truespan.types.scope import Scope, World, admits
+from truespan.types.source import short_path
+from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place
+
+T = TypeVar("T")
+
+
+_ACTIVE: Final = """
+    FROM documents d
+    JOIN revisions r ON r.document = d.key AND r.state = 'active'
+    JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+"""
+_COUNTED: Final = "w.recipe, w.texts, w.lengths, sd.number, sr.number"
+"""What is known of the counted words of a revision: of its row `w` of `word_counts`, and which
+revision its segment is named after."""
+_SEGMENT: Final = """LEFT JOIN revisions sr ON sr.key = w.segment
+    LEFT JOIN documents sd ON sd.key = sr.document AND sd.world_id = :world"""
+_IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
+_RECIPES: Final = f"""r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
+    ON w.revision = r.key AND w.generation = :generation"""
+_OLDEST: Final = 16
+"""How many of the oldest documents are looked at too: those that an earlier version of the library
+counted are among them."""
+_OWN: Final = (0, 0)
+"""Stands for the revision that a row belongs to alone: no document has the number 0."""
+
+
+class StateCache(Generic[T]):
+    """What was read of states of worlds, which the caller has just read."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._known: dict[tuple[object, ...], T] = {}
+
+    def get(self, scope: Scope, world: World, read: Callable[[Scope], T], *parts: object) -> T:
+        """Return what `read` gives for a state of a world; `parts` say what of it is read."""
+        state = (world.id, world.changes, scope.generation.number, *parts)
+        known = self._known.get(state)
+        if known is None:
+            known = read(scope)
+            with self._lock:
+                if len(self._known) >= self._most:
+                    self._known.clear()
+                self._known[state] = known
+        return known
+
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+
+
+class Catalogs(Part):
+    """The part of the store that knows documents by their labels, and how often words occur in
+    which chunks."""
+
+    _lost_words: set[WorldId]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._document_catalogs = StateCache[DocumentCatalog](64)
+        self._word_catalogs = StateCache[WordCatalog](8)
+        self._revision_words = StateCache[RevisionWords](64)
+        self._placed_counts = StateCache[Counter[int]](64)
+        self._whole_counts = StateCache[int](1024)
+
+    def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
+        """Return the labels of every document that readers see, by number."""
+        return self._document_catalogs.get(scope, world, self._read_documents)
+
+    def _read_documents(self, scope: Scope) -> DocumentCatalog:
+        rows = self._db.at(scope).all(
+            f"""SELECT t.embedded, t.chunks - t.embedded - t.quarantined, r.checksum,
+                  {REVISION_CELLS}
+                {_ACTIVE} {_IN_WORLD} ORDER BY d.number"""
+        )
+        entries = []
+        for embedded, pending, recorded, *values in rows:
+            cells = RevisionCells(*values)
+            intact = recorded == revision_checksum(scope.world, cells)
+            entries.append(
+                CatalogEntry(
+                    *(cells.document, cells.doc_id, cells.name, cells.language),
+                    *(bool(cells.language_declared), cells.version),
+                    *(tags_of(cells.tags) if intact else (), embedded, pending),
+                    *(not intact, cells.kind, cells.shown_path or short_path(cells.path)),
+                    cells.source_url,
+                )
+            )
+        return DocumentCatalog(entries, lambda: self._read_metadata(scope))
+
+    def _read_metadata(self, scope: Scope) -> MetadataIndex:
+        rows = self._db.at(scope).all(
+            f"""SELECT d.number, r.number, r.details_checksum, {DETAILS}
+                {_ACTIVE} {_IN_WORLD} ORDER BY d.number"""
+        )
+        metadata: list[tuple[int, dict[str, Any]]] = []
+        damaged: list[int] = []
+        for document, revision, recorded, *details in rows:
+            if recorded == details_checksum(scope.world, RevisionRef(document, revision), details):
+                metadata.append((document, read_metadata(details[0])))
+            else:
+                damaged.append(document)
+        return MetadataIndex(metadata, damaged)
+
+    def embedded_count(self, scope: Scope, world: World) -> int:
+        """Return how many chunks of the revisions readers see are embedded, within the scope."""
+        if not scope.names_place:
+            return self.document_catalog(scope, world).embedded(scope.documents)
+
+        def read(scope: Scope) -> Counter[int]:
+            return Counter(found.document for found in self._in_place(scope) if found.embedded)
+
+        counts = self._placed_counts.get(scope, world, read, scope.chapter, scope.section)
+        return sum(count for number, count in counts.items() if admits(scope.documents, number))
+
+    def whole_chunks(self, scope: Scope, world: World, revision: RevisionRef, position: int) -> int:
+        """Return how many embedded chunks of a revision nothing past `position` decided, by rows
+        that match their checksum."""
+
+        def read(scope: Scope) -> int:
+            chunks = self.revision_words(scope, world, revision).chunks.values()
+            return sum(
+                chunk.trusted and chunk.embedded and chunk.seen_from <= position for chunk in chunks
+            )
+
+        return self._whole_counts.get(scope, world, read, revision, position)
+
+    def word_catalog(self, scope: Scope, world: World) -> WordCatalog:
+        """Return every active revision of the scope's generation, by document number. It is cached
+        until the world changes or words are counted."""
+        return self._word_catalogs.get(scope, world, self._read_words)
+
+    def _read_words(self, scope: Scope) -> WordCatalog:
+        with self._db.read(scope) as session:
+            revisions = session.all(
+                f"""SELECT r.key, d.number, r.number, r.language, w.segment, {_COUNTED}
+                    {_ACTIVE} LEFT JOIN word_counts w
+                      ON w.revision = r.key AND w.generation = :generation {_SEGMENT}
+                    {_IN_WORLD} ORDER BY d.number"""
+            )
+            states = session.all(
+                f"""SELECT r.key, s.position, s.text_hash, s.state = 'embedded'
+                    {_ACTIVE} JOIN states s ON s.revision = r.key AND s.generation = :generation
+                      AND s.state <> 'quarantined'
+                    {_IN_WORLD} ORDER BY d.number, s.position"""
+            )
+        chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
+        entries = tuple(_read_entry(scope, row, chunks.get(row[0], [])) for row in revisions)
+        if lost := frozenset(self.lost_words(scope, entries)):
+            entries = tuple(
+                replace(entry, fresh=False) if entry.key in lost else entry for entry in entries
+            )
+        return WordCatalog(entries)
+
+    def lost_words(self, scope: Scope, entries: Sequence[WordEntry]) -> list[int]:
+        """Return the keys of revisions that have counted words, of which no row is left."""
+        counted = [entry for entry in entries if any(entry.lengths.values())]
+        empty = self._db.at(scope, keys=list({entry.segment for entry in counted})).all(
+            """SELECT r.key FROM revisions r WHERE r.key IN LIST(:keys) AND NOT EXISTS
+                 (SELECT 1 FROM words w WHERE w.revision = r.key
+                    AND w.generation = :generation AND UNINDEXED(w.world_id) = :world)"""
+        )
+        segments = {key for (key,) in empty}
+        return [entry.key for entry in counted if entry.segment in segments]
+
+    def revision_words(self, scope: Scope, world: World, revision: RevisionRef) -> RevisionWords:
+        """Return what is known of the words of one revision. It is cached as the catalog is."""
+
+        def read(scope: Scope) -> RevisionWords:
+            with self._db.read(scope) as session:
+                key = revision_key(session, revision)
+                counted = session.one(
+                    f"""SELECT {_COUNTED} FROM word_counts w {_SEGMENT}
+                        WHERE w.revision = :key AND w.generation = :generation""",
+                    key=key,
+                )
+                rows = session.all(
+                    f"""SELECT s.state, s.checksum, {CHUNK_CELLS}
+                        FROM {CHUNK_TABLES}
+                        WHERE s.world_id = :world AND s.revision = :key
+                          AND s.generation = :generation ORDER BY s.position""",
+                    key=key,
+                )
+            return _read_revision_words(scope, revision, key or 0, counted, rows)
+
+        return self._revision_words.get(scope, world, read, revision)
+
+    def counts_words(self, scope: Scope) -> bool:
+        """Say whether words were ever counted in the scope's world and generation."""
+        return bool(
+            self._db.at(scope).all(
+                """SELECT 1 FROM words
+                   WHERE world_id = :world AND generation = :generation LIMIT 1"""
+            )
+        )
+
+    def word_recipes(
+        self, scope: Scope, *, named: Collection[str] | None = None
+    ) -> list[tuple[str, str | None]]:
+        """Return each language of the revisions readers see with the recipe of its counted words,
+        None where they are not counted. If ids are given, those of these documents, and of the
+        oldest ones of the world."""
+        if named is None:
+            return self._db.at(scope).all(f"SELECT DISTINCT {_RECIPES} {_IN_WORLD}")
+        return self._db.at(scope, ids=[*named], most=_OLDEST).all(
+            f"""SELECT {_RECIPES} {_IN_WORLD} AND d.doc_id IN LIST(:ids)
+                UNION SELECT {_RECIPES} WHERE UNINDEXED(d.world_id) = :world
+                  AND d.key IN (SELECT o.key FROM documents o
+                    WHERE o.world_id = :world AND o.deleted_at IS NULL
+                    ORDER BY o.number LIMIT :most)"""
+        )
+
+    def take_lost_words(self, world: WorldId) -> bool:
+        """Say whether documents of a world have lost their counted words with those of another
+        one, as far as this process knows, since it was last asked."""
+        lost = world in self._lost_words
+        self._lost_words.discard(world)
+        return lost
+
+    def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
+        """Return the chunks of a revision, in order, not yet believed."""
+        with self._db.read(scope) as session:
+            rows = session.all(
+                """SELECT c.position, BYTES(c.text), s.text_hash
+                   FROM states s JOIN chunks c ON c.revision = s.revision
+                     AND c.generation = s.generation AND c.position = s.position
+                   WHERE s.world_id = :world AND s.revision = :key
+                     AND s.generation = :generation
+                     AND s.state <> 'quarantined' ORDER BY s.position""",
+                key=revision_key(session, revision),
+            )
+        return [CountableChunk(index, data, TextHash(found)) for index, data, found in rows]
+
+    @retry_on_conflict
+    def keep_words(
+        self, scope: Scope, counted: Sequence[CountedRevision], *, brief: bool = False
+    ) -> None:
+        """Replace the counted words of revisions, in one commit. With `brief`, `StoreBusy` is
+        raised if other writers do not let it in soon."""
+        with self._db.write(scope, wait=BRIEF_WAIT if brief else None) as session:
+            for revision in counted:
+                key = revision_key(session, revision.ref)
+                if key is not None:
+                    drop_words(session, key, scope.generation.number)
+                    write_words(session, scope, [WrittenWords(revision.ref, key, revision.words)])
+        self._clear_words()
+
+    def postings(self, scope: Scope, term: str) -> Postings:
+        """Return where a term occurs, in any revision of the scope's world and generation."""
+        rows = self._db.at(scope, term=term).all(
+            """SELECT revision, revisions, postings FROM words
+               WHERE world_id = :world AND generation = :generation AND term = :term"""
+        )
+        found = Postings([], [], [], b"", [])
+        packed = []
+        for key, members, stored in rows:
+            places = stored[:-SEAL]
+            if stored != seal_postings(scope, term, members, places):
+                found.damaged.append(key)
+                continue
+            packed.append(places)
+            if members is None:
+                found.keys.append(key)
+                found.refs.append(_OWN)
+                found.chunks.append(len(places) // PAIR.size)
+                continue
+            for document, revision, count in MEMBER.iter_unpack(members):
+                found.keys.append(key)
+                found.refs.append((document, revision))
+                found.chunks.append(count)
+        return replace(found, packed=b"".join(packed))
+
+    def revision_postings(
+        self, scope: Scope, ref: RevisionRef, key: int, terms: Sequence[str]
+    ) -> dict[str, bytes] | None:
+        """Return where each term occurs in one revision, packed as in `Postings`; None if
+        what is stored does not match its checksum, or nothing is left of it."""
+        rows = self._db.at(scope, key=key, terms=list(terms)).all(
+            """SELECT term, revisions, postings FROM words
+               WHERE world_id = :world AND generation = :generation AND term IN LIST(:terms)
+                 AND revision = coalesce((SELECT segment FROM word_counts
+                   WHERE revision = :key AND generation = :generation), :key)"""
+        )
+        if any(
+            stored != seal_postings(scope, term, members, stored[:-SEAL])
+            for term, members, stored in rows
+        ):
+            return None
+        if not rows and not self._db.at(scope, key=key).all(
+            """SELECT 1 FROM words WHERE UNINDEXED(world_id) = :world
+                 AND generation = :generation AND revision = coalesce((SELECT segment
+                   FROM word_counts WHERE revision = :key AND generation = :generation), :key)
+               LIMIT 1"""
+        ):
+            return None
+        parts = ((term, part_of(ref, members, stored)) for term, members, stored in rows)
+        return {term: part for term, part in parts if part is not None}
+
+    def _clear_words(self) -> None:
+        self._word_catalogs.clear()
+        self._revision_words.clear()
+
+    @retry_on_conflict
+    def forget_words(self, scope: Scope, revisions: Sequence[int | RevisionRef]) -> None:
+        """Let the words of revisions, given by key or by name, be counted again, because
+        those that are stored are damaged."""
+        with self._db.write(scope, generation=scope.generation.number) as session:
+            for found in revisions:
+                key = found if isinstance(found, int) else revision_key(session, found)
+                if key is not None:
+                    drop_words(session, key, scope.generation.number)
+            session.touch_world()
+        self._clear_words()
+
+    def word_flaws(self, scope: Scope) -> list[tuple[RevisionRef, str]]:
+        """Return the revisions whose counted words do not match their checksum, with what was
+        found instead."""
+        flaws = []
+        generation = scope.generation.number
+        with self._db.read(scope) as session:
+            rows = session.all(
+                f"""SELECT r.key, d.number, r.number, w.segment, w.checksum, {_COUNTED}
+                    {_ACTIVE} JOIN word_counts w
+                      ON w.revision = r.key AND w.generation = :generation {_SEGMENT}
+                    {_IN_WORLD} ORDER BY d.number"""
+            )
+            segment, terms = None, list[Row]()
+            for key, document, number, own_segment, recorded, *cells in rows:
+                if segment is None or own_segment != segment:
+                    terms = session.all(
+                        """SELECT term, revisions, postings FROM words WHERE world_id = :world
+                             AND generation = :generation AND revision = :key ORDER BY term""",
+                        key=key if own_segment is None else own_segment,
+                    )
+                segment, ref = own_segment, RevisionRef(document, number)
+                own = covered_words(scope, ref, terms)
+                made = words_checksum(scope.world, generation, ref, cells, own)
+                # One without a checksum is of an earlier version, and is counted again anyway.
+                if recorded is not None and made != recorded:
+                    flaws.append((ref, made.hex()))
+        return flaws
+
+    def placed(self, scope: Scope) -> set[tuple[int, int]]:
+        """Return the key and the chunk index of what has text in the scope's chapter and
+        section."""
+        return {
+            (found.key, found.position)
+            for found in self._in_place(scope)
+            if admits(scope.documents, found.document)
+        }
+
+    def place_names(self, scope: Scope) -> list[NamedPlace]:
+        """Return the chapters and sections of the documents in scope, each once, in the order of
+        the documents. The chapter and the section of the scope do not matter."""
+        return list(
+            dict.fromkeys(
+                name
+                for revision in self._placed_revisions(scope)
+                if admits(scope.documents, revision.document)
+                for name in revision.names()
+            )
+        )
+
+    def _placed_revisions(self, scope: Scope) -> list[_PlacedRevision]:
+        """Return the places of every revision that readers see."""
+        at = self._db.at(scope)
+        rows = at.all(
+            f"SELECT r.key, d.number, r.title, r.characters {_ACTIVE} {_IN_WORLD} ORDER BY 2"
+        )
+        found: list[_PlacedRevision] = []
+        for start in range(0, len(rows), _KEYS_AT_ONCE):
+            page = rows[start : start + _KEYS_AT_ONCE]
+            layouts = read_layouts(at, [row[0] for row in page])
+            found += [
+                _PlacedRevision(key, number, title, end, layouts[key])
+                for key, number, title, end in page
+            ]
+        return found
+
+    def _in_place(self, scope: Scope) -> Iterator[_PlacedChunk]:
+        """Give the chunks of all documents that have text in the scope's chapter and section."""
+        revisions = {found.key: found for found in self._placed_revisions(scope)}
+        inside = {
+            key: spans
+            for key, revision in revisions.items()
+            if (spans := revision.spans(scope.covers))
+        }
+        keys = list(inside)
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            rows = self._db.at(scope, keys=keys[start : start + _KEYS_AT_ONCE]).all(
+                f"""SELECT s.revision, s.position, s.state = 'embedded', s.kind, {SHOWN_FROM},
+                      s.finish, c.chapter, c.section
+                    FROM states s JOIN chunks c ON c.revision = s.revision
+                      AND c.generation = s.generation AND c.position = s.position
+                    WHERE UNINDEXED(s.world_id) = :world AND s.revision IN LIST(:keys)
+                      AND s.generation = :generation"""
+            )
+            for key, index, embedded, kind, shown_from, end, *own in rows:
+                revision = revisions[key]
+                if kind == ChunkKind.FIGURE:
+                    found = scope.covers(NamedPlace.of(Place(*own), revision.title))
+                else:
+                    ends, starts = inside[key]
+                    at = bisect_right(ends, shown_from)
+                    found = at < len(starts) and starts[at] < end
+                if found:
+                    yield _PlacedChunk(revision.document, key, index, bool(embedded))
+
+
+_KEYS_AT_ONCE: Final = 500
+
+
+class _PlacedRevision(NamedTuple):
+    """A revision, and where its chapters and sections begin."""
+
+    key: int
+    document: int
+    title: str
+    end: int
+    layout: CanonicalText
+
+    def names(self) -> Iterator[NamedPlace]:
+        """Give the chapters and sections of the whole text."""
+        places = self.layout.places_between(0, self.end)
+        return (NamedPlace.of(place, self.title) for place in places)
+
+    def spans(
+        self, covers: Callable[[NamedPlace], bool]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Return the ends and the starts of the text at places that are covered; None if no place
+        is."""
+        starts = (0, *self.layout.starts)
+        places = (NO_PLACE, *self.layout.places)
+        found = [
+            (end, start)
+            for place, start, end in zip(places, starts, (*starts[1:], self.end), strict=True)
+            if start < end and covers(NamedPlace.of(place, self.title))
+        ]
+        if not found:
+            return None
+        ends, begins = zip(*found, strict=True)
+        return ends, begins
+
+
+class _PlacedChunk(NamedTuple):
+    """A chunk that has text in a chapter or section."""
+
+    document: int
+    key: int
+    position: int
+    embedded: bool
+
+
+def _read_revision_words(
+    scope: Scope, ref: RevisionRef, key: int, counted: Row | None, rows: Sequence[Row]
+) -> RevisionWords:
+    cells = counted or (None,) * 5
+    texts = cells[1]
+    recipe, known = read_lengths(scope, ref, *cells)
+    hashes, chunks = list[tuple[int, str]](), dict[ChunkId, RevisionChunk]()
+    for state, recorded, *values in rows:
+        index, chunk_id, *_, last_sid, reach, _, text_hash = values[:11]
+        intact = recorded == chunk_checksum(scope.world, scope.generation.number, ref, values)
+        chunks[ChunkId(chunk_id)] = RevisionChunk(
+            index,
+            max(last_sid, reach),
+            TextHash(text_hash),
+            trusted=intact and state != ChunkState.QUARANTINED,
+            embedded=state == ChunkState.EMBEDDED,
+            words=known.get(index),
+        )
+        if index in known:
+            hashes.append((index, text_hash))
+    return RevisionWords(key, recipe, texts == digest_texts(hashes), chunks)
+
+
+def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
+    """Return what is known of a revision, with its chunks as they are now."""
+    key, document, revision, language, segment, *cells = row
+    ref, texts = RevisionRef(document, revision), cells[1]
+    recipe, counted = read_lengths(scope, ref, *cells)
+    return WordEntry(
+        key=key,
+        segment=key if segment is None else segment,
+        ref=ref,
+        language=language,
+        recipe=recipe,
+        fresh=texts == digest_texts((index, text_hash) for _, index, text_hash, _ in chunks),
+        lengths={
+            index: counted[index]
+            for _, index, _, embedded in chunks
+            if embedded and index in counted
+        },
+    )

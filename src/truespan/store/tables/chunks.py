@@ -1,0 +1,697 @@
+"""Chunks: as retrieval reads them, as repair restores them, as the index should hold them."""
+
+from __future__ import annotations
+
+import copy
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Final, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from truespan.errors import WorldNotFound
+from truespan.store.engines.session import (
+    BRIEF_WAIT,
+    Part,
+    Row,
+    Session,
+    Statements,
+    retry_on_conflict,
+    world_ids,
+)
+from truespan.store.integrity.checksums import (
+    CHUNK_CELLS,
+    REVISION_CELLS,
+    RevisionCells,
+    chunk_checksum,
+    revision_checksum,
+    vector_checksum,
+)
+from truespan.store.tables.rows import (
+    document_label,
+    drop_words,
+    figure_mark,
+    has_text,
+    read_layout,
+    read_layouts,
+    read_sentences_of,
+    revision_key,
+    tally_each,
+)
+from truespan.types.chunk import (
+    ChunkKind,
+    ChunkRecord,
+    ChunkState,
+    DocumentLabel,
+    PendingChunk,
+    StoredChunk,
+    Vector,
+)
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
+from truespan.types.reading import ListedChunk
+from truespan.types.scope import Scope
+from truespan.types.text import CanonicalText, Place, name_page, name_places
+from truespan.types.trust import FailureKind, Repair, VerificationFailure
+
+_PAGE: Final = 512
+_STATES: Final = {state.value: state for state in ChunkState}
+_KINDS: Final = {kind.value: kind for kind in ChunkKind}
+
+# States are looked up first and by themselves. Otherwise PostgreSQL walks the whole world while it
+# has no statistics of what has just come in; the sum keeps it from choosing the wrong index.
+_STATES_OF: Final = """
+    WITH s AS MATERIALIZED (
+      SELECT chunk_id, revision, generation, position, kind, context_start, start, finish,
+        first_sid, last_sid, reach, tokens, text_hash, state, checksum
+      FROM states
+      WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+        AND generation + 0 = :generation
+    )
+    SELECT r.checksum, (SELECT changes FROM worlds WHERE world_id = :world)"""
+_ROWS: Final = f"""d.deleted_at, s.state, s.checksum, BYTES(c.text), {CHUNK_CELLS},
+      {REVISION_CELLS}
+    FROM s
+    JOIN revisions r ON r.key = s.revision
+    JOIN documents d ON d.key = r.document
+    LEFT JOIN chunks c
+      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+"""
+_READ: Final = f"{_STATES_OF}, NULL, NULL, {_ROWS}"
+_READ_WITH_VECTORS: Final = f"""{_STATES_OF},
+      (SELECT v.vector FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
+        AND v.text_hash = s.text_hash),
+      (SELECT v.checksum FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
+        AND v.text_hash = s.text_hash), {_ROWS}"""
+"""SQLite takes a third of the time that it takes for a join."""
+_CELLS: Final = CHUNK_CELLS.count(",") + 1
+_ROW: Final = 4
+_CELL: Final = _ROW + 4
+_ID: Final = _ROW + 5
+_TEXT_HASH: Final = _ROW + 14
+_REVISION: Final = _CELL + _CELLS
+"""Where a chunk's rows begin, its cells, its id, its hash, and the cells of its revision."""
+
+STATES: Final = """
+    SELECT chunk_id, revision, generation, position, kind, context_start, start, finish, first_sid,
+      last_sid, reach, tokens, text_hash, checksum,
+      (SELECT v.vector FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
+        AND v.text_hash = states.text_hash) AS vector,
+      (SELECT v.checksum FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
+        AND v.text_hash = states.text_hash) AS vector_checksum
+    FROM states WHERE UNINDEXED(world_id) = :world"""
+"""States with their vectors; conditions are added to it, and it becomes `s` in `POINTS`."""
+
+SHOWN_FROM: Final = """CASE WHEN s.kind = 'figure' THEN s.start ELSE coalesce(
+      (SELECT CASE WHEN e.start > s.start THEN e.start ELSE s.start END FROM sentences e
+        WHERE e.revision = s.revision AND e.sid = s.first_sid), s.start) END"""
+"""Where the text of a chunk `s` begins, without the white space before its first sentence, which
+may belong to the chapter before."""
+
+POINTS: Final = f"""
+    SELECT s.revision, {SHOWN_FROM}, d.number, r.number, r.title, s.vector, s.vector_checksum,
+      CASE WHEN :text AND s.vector IS NULL THEN BYTES(c.text) END, s.checksum, {CHUNK_CELLS}
+    FROM s
+    JOIN revisions r ON r.key = s.revision
+    JOIN documents d ON d.key = r.document
+    LEFT JOIN chunks c
+      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+"""
+"""What the index should hold of each state of `s`, and what that is checked by."""
+_CHUNK: Final = 9
+"""Where the cells of the chunk begin in these rows."""
+
+_OF_REVISION: Final = f"""
+    WITH s AS MATERIALIZED ({STATES}
+      AND revision = :revision AND generation = :generation AND state = :state
+      AND position > :after ORDER BY position LIMIT :limit)
+    {POINTS} ORDER BY s.position
+"""
+
+
+class Chunks(Part):
+    def read_chunks(
+        self, scope: Scope, ids: Sequence[ChunkId], *, vectors: bool = False
+    ) -> dict[ChunkId, ChunkRecord]:
+        """Return what is known of each id in the scope's world and generation, in one read. Chunks
+        of documents outside the scope are among them: a hit that is merely out of scope must not be
+        taken for an orphan, whose point may be deleted. With `vectors`, kept vectors are read too.
+
+        With a chapter or section in the scope, the sentences of the chunks are read as well; a
+        chunk whose sentences cannot be trusted is not intact, because where to cut is unknown."""
+        records: dict[ChunkId, ChunkRecord] = {}
+        world, profile = scope.world, scope.profile.id
+        at = self._db.at(scope, profile=profile) if vectors else self._db.at(scope)
+        for row in at.all(_READ_WITH_VECTORS if vectors else _READ, ids=[*ids]):
+            vector = row[2]
+            if vector is not None:
+                own = vector_checksum(world, profile, row[_TEXT_HASH], vector)
+                vector = vector if own == row[3] else None
+            labels = _read_labels(world, row[0], row[_REVISION:])
+            records[row[_ID]] = _read_record(scope, row, labels, vector)
+        if scope.names_place:
+            sentences = read_sentences_of(at, scope.world, [*records])
+            for chunk_id, record in records.items():
+                if record.chunk is not None and record.chunk.kind is ChunkKind.TEXT:
+                    own = sentences.get(chunk_id, ())
+                    chunk = replace(record.chunk, sentences=own)
+                    whole = record.intact and bool(own)
+                    records[chunk_id] = replace(record, chunk=chunk, intact=whole)
+        return records
+
+    def list_chunks(
+        self, scope: Scope, revision: RevisionRef, *, first: int, count: int
+    ) -> tuple[int, list[ListedChunk]]:
+        """Return how many chunks a revision has, and some of them in reading order.
+
+        A chunk whose rows or text do not match their checksum is listed without its text.
+        """
+        with self._db.read(scope) as session:
+            key = revision_key(session, revision)
+            total = session.value(
+                """SELECT count(*) FROM states WHERE world_id = :world AND revision = :revision
+                     AND generation = :generation""",
+                revision=key,
+            )
+            rows = session.all(
+                """SELECT position, chunk_id, kind, state, warning, context_start, start, finish,
+                     first_sid, last_sid, tokens, text_hash
+                   FROM states WHERE world_id = :world AND revision = :revision
+                     AND generation = :generation
+                   ORDER BY start, position LIMIT :count OFFSET :first""",
+                revision=key,
+                count=count,
+                first=first,
+            )
+        records = self.read_chunks(scope, [ChunkId(row[1]) for row in rows])
+        listed: list[ListedChunk] = []
+        for row in rows:
+            index, chunk_id, kind, state, warning, context, start, end, *rest = row
+            first_sid, last_sid, tokens, text_hash = rest
+            record = records.get(chunk_id)
+            chunk = record.chunk if record is not None else None
+            intact = record is not None and record.is_intact()
+            listed.append(
+                ListedChunk(
+                    index=index,
+                    chunk_id=chunk_id,
+                    chunk_type=_KINDS.get(kind, ChunkKind.TEXT),
+                    state=_STATES.get(state, ChunkState.QUARANTINED),
+                    reason=warning,
+                    context_start=context,
+                    start=start,
+                    end=end,
+                    first_sid=first_sid,
+                    last_sid=last_sid,
+                    tokens=tokens,
+                    text_hash=text_hash,
+                    chapter=chunk.chapter if chunk else None,
+                    section=chunk.section if chunk else None,
+                    page=chunk.page if chunk else None,
+                    location=chunk.location if chunk else None,
+                    figure=chunk.figure if chunk else None,
+                    intact=intact,
+                    text=chunk.data.decode() if chunk and intact else None,
+                )
+            )
+        return total or 0, listed
+
+    def locate_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
+        """Return the key of the revision and the index of each id, in the scope's world and
+        generation, not yet believed: what is shown is read and checked with `read_chunks`."""
+        rows = self._db.at(scope).all(
+            """SELECT chunk_id, revision, position FROM states
+               WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+                 AND generation + 0 = :generation""",
+            ids=[*ids],
+        )
+        return {ChunkId(chunk_id): (key, index) for chunk_id, key, index in rows}
+
+    def pending(
+        self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
+    ) -> list[PendingChunk]:
+        """Return chunks of a revision that are not embedded, with the vectors that are stored
+        already. Text is read only where there is no vector yet, and checked against its hash."""
+        with self._db.read(scope, after=after, limit=limit) as session:
+            rows = session.all(
+                _OF_REVISION,
+                text=True,
+                profile=scope.profile.id,
+                revision=revision_key(session, revision),
+                state="pending",
+            )
+            points = read_points(session, scope, rows)
+        broken = [
+            point.chunk.chunk_id
+            for point, row in zip(points, rows, strict=True)
+            if not point.intact or (row[7] is not None and hash_bytes(row[7]) != row[_CHUNK + 10])
+        ]
+        wrong = [point.chunk.text_hash for point in points if point.wrong_vector]
+        if not broken and not wrong:
+            return [point.chunk for point in points]
+        for chunk in broken:
+            self.rebuild_chunk(scope, chunk)
+        if wrong:
+            with self._db.write(scope, profile=scope.profile.id) as session:
+                session.execute(
+                    """DELETE FROM vectors WHERE world_id = :world AND profile_id = :profile
+                         AND text_hash IN LIST(:hashes)""",
+                    hashes=wrong,
+                )
+        return self.pending(scope, revision, after=after, limit=limit)
+
+    def find_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
+        """Return the stored vectors of texts, without those that do not match their checksum."""
+        world, profile = scope.world, scope.profile.id
+        rows = self._db.at(scope, profile=profile).all(
+            """SELECT text_hash, vector, checksum FROM vectors WHERE world_id = :world
+                 AND profile_id = :profile AND text_hash IN LIST(:hashes)""",
+            hashes=[*hashes],
+        )
+        return {
+            text_hash: vector
+            for text_hash, vector, recorded in rows
+            if recorded == vector_checksum(world, profile, text_hash, vector)
+        }
+
+    def expected(self, scope: Scope) -> Iterator[list[PendingChunk]]:
+        """Give every embedded chunk of every revision that is not retired, with its vector. Rows
+        that are damaged are among them; `text_flaws` names these."""
+        revisions = self._db.at(scope).all(
+            """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+               WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key"""
+        )
+        for (key,) in revisions:
+            after = -1
+            while rows := self._db.at(scope).all(
+                _OF_REVISION,
+                text=False,
+                profile=scope.profile.id,
+                revision=key,
+                state="embedded",
+                after=after,
+                limit=_PAGE,
+            ):
+                yield [point.chunk for point in read_points(self._db.at(scope), scope, rows)]
+                after = rows[-1][_CHUNK]
+
+    def unfinished(self, scope: Scope) -> list[RevisionRef]:
+        """Return the revisions readers see that have pending chunks."""
+        rows = self._db.at(scope).all(
+            """SELECT d.number, r.number FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+               WHERE d.world_id = :world AND t.chunks > t.embedded + t.quarantined
+               ORDER BY 1, 2"""
+        )
+        return [RevisionRef(*row) for row in rows]
+
+    def embedded_revisions(self, scope: Scope) -> list[tuple[RevisionRef, int]]:
+        """Return the revisions readers see, with how many of their chunks are embedded."""
+        rows = self._db.at(scope).all(
+            """SELECT d.number, r.number, t.embedded FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+               WHERE d.world_id = :world AND t.embedded > 0 ORDER BY 1, 2"""
+        )
+        return [(RevisionRef(document, revision), count) for document, revision, count in rows]
+
+    @retry_on_conflict
+    def mark_all_pending(
+        self, scope: Scope, is_empty: Callable[[Scope], bool] = lambda _: True
+    ) -> None:
+        """Mark every chunk pending that was in the index of the scope's profile, in every world.
+
+        `is_empty` is asked for each world and generation while no other process marks chunks of it
+        as embedded: another one may have written its points since the index was found empty.
+        """
+        with self._db.write_every_world() as session:
+            session.disable_timeout()
+            for world in world_ids(session):
+                try:
+                    session.enter(world, lock=True)
+                except WorldNotFound:
+                    # It was deleted since the worlds were listed.
+                    continue
+                rows = session.all(
+                    """SELECT number FROM generations
+                       WHERE world_id = :world AND profile_id = :profile""",
+                    profile=scope.profile.id,
+                )
+                numbers = [
+                    number
+                    for (number,) in rows
+                    if is_empty(
+                        replace(
+                            scope,
+                            world=WorldId(world),
+                            generation=replace(scope.generation, number=number),
+                        )
+                    )
+                ]
+                lost = session.all(
+                    """UPDATE states SET state = 'pending', warning = 'index_lost'
+                       WHERE world_id = :world AND state = 'embedded'
+                         AND generation IN LIST(:numbers)
+                       RETURNING revision, generation""",
+                    numbers=numbers,
+                )
+                tally_each(session, lost)
+                if lost:
+                    session.touch_world()
+
+    @retry_on_conflict
+    def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        """Ask for these chunks to be written to the index again."""
+        with self._db.write(scope) as session:
+            _set_states(session, ids, ChunkState.PENDING, None)
+            session.touch_world()
+
+    @retry_on_conflict
+    def skip_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        """Set chunks aside that the model cannot read, so that the rest of a document may go on."""
+        with self._db.write(scope) as session:
+            _set_states(session, ids, ChunkState.QUARANTINED, "too_long")
+            # Their words were counted with those of the other chunks.
+            revisions = session.all(
+                """SELECT DISTINCT revision FROM states
+                   WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
+                ids=[*ids],
+            )
+            for (key,) in revisions:
+                drop_words(session, key, scope.generation.number)
+            session.touch_world()
+
+    @retry_on_conflict
+    def record_failures(self, scope: Scope, failures: Sequence[VerificationFailure]) -> None:
+        """Mark what retrieval found broken, and queue its repair, in one commit. Raises
+        `StoreBusy`: other writers did not let it in soon."""
+        known = self._db.at(scope, ids=[failure.chunk_id for failure in failures]).all(
+            """SELECT chunk_id, kind, point_hash FROM repairs
+               WHERE world_id = :world AND generation = :generation AND chunk_id IN LIST(:ids)"""
+        )
+        if {(found.chunk_id, found.kind.value, found.point_hash) for found in failures} <= {*known}:
+            return
+        with self._db.write(scope, wait=BRIEF_WAIT) as session:
+            for failure in failures:
+                if failure.kind in (FailureKind.STALE, FailureKind.MISSING):
+                    kind = failure.kind.value
+                    _set_states(session, [failure.chunk_id], ChunkState.PENDING, kind)
+                session.execute(
+                    """INSERT INTO repairs (world_id, generation, chunk_id, kind, point_hash,
+                         row_hash, queued_at)
+                       VALUES (:world, :generation, :chunk_id, :kind, :point_hash, :row_hash, :now)
+                       ON CONFLICT DO NOTHING""",
+                    chunk_id=failure.chunk_id,
+                    kind=failure.kind.value,
+                    point_hash=failure.point_hash,
+                    row_hash=failure.row_hash,
+                    now=self._clock.now(),
+                )
+            session.touch_world()
+
+    def repairs(self, scope: Scope) -> list[Repair]:
+        """Return the repairs that were queued and not done, oldest first."""
+        rows = self._db.at(scope).all(
+            """SELECT number, kind, chunk_id, point_hash, row_hash FROM repairs
+               WHERE world_id = :world AND generation = :generation ORDER BY number"""
+        )
+        return [
+            Repair(
+                number, VerificationFailure(FailureKind(kind), ChunkId(chunk), TextHash(point), row)
+            )
+            for number, kind, chunk, point, row in rows
+        ]
+
+    def finish_repairs(self, scope: Scope, numbers: Sequence[int]) -> None:
+        self._db.at(scope).execute(
+            "DELETE FROM repairs WHERE world_id = :world AND number IN LIST(:numbers)",
+            numbers=[*numbers],
+        )
+
+    @retry_on_conflict
+    def rebuild_chunk(
+        self, scope: Scope, chunk_id: ChunkId, *, only_lost: bool = False
+    ) -> bool | None:
+        """Restore a chunk row from canonical text if that matches its checksum, else quarantine
+        it; say whether it was restored. With `only_lost`, one whose document has its text is left
+        as it is, because the doctor can cut it again; then None is returned."""
+        with self._db.write(scope) as session:
+            restored = rebuild(session, scope.world, chunk_id)
+            if restored is False and only_lost:
+                key = session.value(
+                    """SELECT revision FROM states
+                       WHERE UNINDEXED(world_id) = :world AND chunk_id = :chunk_id""",
+                    chunk_id=chunk_id,
+                )
+                if has_text(session, key):
+                    return None
+            if restored is False:
+                _set_states(session, [chunk_id], ChunkState.QUARANTINED, "damaged_text")
+            session.touch_world()
+        return restored is True
+
+
+def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:
+    """Write a chunk row again from canonical text, or from the figure that it describes. False when
+    that does not match the chunk's checksum, None when there is no such chunk."""
+    found = _find_content(session, world, chunk_id)
+    if found is None or isinstance(found, bool):
+        return found
+    revision, generation, text, cells = found
+    # The order is that of `CHUNK_CELLS`.
+    text_hash, overlap, ends, chapter, section, page, figure, dedupe, location = cells[11:]
+    session.insert(
+        "chunks",
+        key=("revision", "generation", "position"),
+        revision=revision,
+        generation=generation,
+        position=cells[0],
+        text=session.text(text),
+        text_hash=text_hash,
+        overlap_text=session.text(overlap.decode()),
+        sentence_ends=ends,
+        chapter=chapter,
+        section=section,
+        page=page,
+        figure=figure,
+        dedupe_hash=dedupe,
+        location=location,
+    )
+    return True
+
+
+def restorable(session: Session, world: WorldId, chunk_id: ChunkId) -> bool:
+    """Say whether `rebuild` would write the row again; nothing is changed."""
+    return isinstance(_find_content(session, world, chunk_id), tuple)
+
+
+def _find_content(
+    session: Session, world: WorldId, chunk_id: ChunkId
+) -> tuple[int, int, str, Row] | Literal[False] | None:
+    """Return the revision's key, the generation, and the text and cells that a chunk's row should
+    have. False when nothing matches the recorded checksum, None when there is no such chunk."""
+    row = session.one(
+        f"""SELECT s.revision, s.generation, d.number, r.number, BYTES(t.text), r.text_hash,
+              s.checksum, BYTES(c.text), {CHUNK_CELLS}
+            FROM states s JOIN revisions r ON r.key = s.revision
+            JOIN documents d ON d.key = r.document
+            LEFT JOIN texts t ON t.revision = r.key
+            LEFT JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
+              AND c.position = s.position
+            WHERE UNINDEXED(s.world_id) = :world AND s.chunk_id = :chunk_id""",
+        chunk_id=chunk_id,
+    )
+    if row is None:
+        return None
+    revision, generation, document, number, data, data_hash, recorded, present, *cells = row
+    state, held = cells[:11], cells[12:]
+    position, _, kind, context, start, end, *_, text_hash = state
+    text, overlap, ends, figure = None, b"", b"", None
+    if kind == ChunkKind.FIGURE:
+        # Its chunk has the same place among the figures' chunks as its record among the figures.
+        found = session.one(
+            """SELECT BYTES(description), mark FROM figures WHERE revision = :revision
+               ORDER BY number LIMIT 1 OFFSET :position - (SELECT min(s.position) FROM states s
+                 WHERE s.world_id = :world AND s.revision = :revision
+                   AND s.generation = :generation AND s.kind = 'figure')""",
+            revision=revision,
+            generation=generation,
+            position=position,
+        )
+        if found:
+            text, figure = found[0], found[1]
+    elif data is not None and hash_bytes(data) == data_hash:
+        source = data.decode()
+        text, overlap = source[start:end].encode(), source[context:start].encode()
+        sentences = session.all(
+            """SELECT finish FROM sentences
+               WHERE revision = :revision AND finish > :start AND start < :end ORDER BY sid""",
+            revision=revision,
+            start=start,
+            end=end,
+        )
+        ends = array("I", [min(stop, end) - start for (stop,) in sentences]).tobytes()
+    if text is None or hash_bytes(text) != text_hash:
+        # Another row may have been damaged since, while this one is intact.
+        text = present
+    if text is None or hash_bytes(text) != text_hash:
+        return False
+    starts, places, pages = read_layout(session, revision, start, max(start + 1, end))
+    layout, content = CanonicalText("", starts, places, pages=pages), text.decode()
+    shown_from = start if kind == ChunkKind.FIGURE else end - len(content.lstrip())
+    made = [overlap, ends, *layout.place_at(start), layout.page_at(start), figure]
+    made += [dedupe_hash(content), layout.location(shown_from, end)]
+    # What cannot be derived, as the parent of a figure in a later generation, may still be there.
+    ref = RevisionRef(document, number)
+    for choice in product(*({*pair, None} for pair in zip(made, held, strict=True))):
+        candidate = (*state, text_hash, *choice)
+        if chunk_checksum(world, generation, ref, candidate) == recorded:
+            return revision, generation, text.decode(), candidate
+    return False
+
+
+class _Labels(NamedTuple):
+    """What a revision's row says of its document, and whether it matches its checksum."""
+
+    ref: RevisionRef
+    is_active: bool
+    document: DocumentLabel
+    intact: bool
+
+
+_MOST_LABELS: Final = 1024
+_labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]] = {}
+"""The cells and the checksum that revisions were last read with, and what they say."""
+
+
+def _verify_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
+    """Check the cells of a revision. The same cells and checksum need not be checked twice."""
+    cells = RevisionCells(*values)
+    intact = recorded == revision_checksum(world, cells)
+    document = document_label(cells, intact=intact)
+    return _Labels(cells.ref, cells.state == "active", document, intact)
+
+
+def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
+    # To compare the cells with those of the last read takes a third of the time that a hash takes.
+    key = world, values[0], values[2]
+    known = _labels.get(key)
+    if known is not None and known[0] == recorded and known[1] == values:
+        labels = known[2]
+    else:
+        labels = _verify_labels(world, recorded, values)
+        if len(_labels) >= _MOST_LABELS:
+            _labels.clear()
+        _labels[key] = recorded, values, labels
+    if labels.document.metadata is None:
+        return labels
+    # Callers may change the dictionary that they get.
+    metadata = copy.deepcopy(labels.document.metadata)
+    return labels._replace(document=replace(labels.document, metadata=metadata))
+
+
+def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None) -> ChunkRecord:
+    """Return what is known of a chunk. Of damaged rows, what can be read is returned as well."""
+    # fmt: off
+    (
+        _, changes, _, _, deleted_at, state, recorded, data,
+        position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash,
+        row_hash, overlap, ends, chapter, section, page, figure, dedupe, location,
+    ) = row[:_REVISION]
+    # fmt: on
+    cells = row[_CELL:_REVISION]
+    intact = chunk_checksum(scope.world, scope.generation.number, labels.ref, cells) == recorded
+    stored = None
+    if data is not None:
+        intact = intact and hash_bytes(data) == row_hash == text_hash
+        stored = StoredChunk(
+            chunk_id,
+            position,
+            start,
+            end,
+            first,
+            last,
+            reach,
+            _KINDS.get(kind, ChunkKind.TEXT),
+            data,
+            row_hash,
+            overlap.decode("utf-8", "replace"),
+            tokens,
+            chapter,
+            section,
+            page,
+            name_page(location, page),
+            figure_mark(figure) if figure and intact else None,
+            dedupe,
+            vector=vector,
+            sentence_ends=ends,
+        )
+    is_live = labels.is_active and deleted_at is None
+    return ChunkRecord(
+        _STATES.get(state, ChunkState.QUARANTINED),
+        is_live,
+        labels.document,
+        stored,
+        text_hash,
+        intact,
+        labels.intact,
+        changes,
+    )
+
+
+class StoredPoint(NamedTuple):
+    """What the index should hold of a chunk, and whether that can be believed."""
+
+    chunk: PendingChunk
+    intact: bool
+    wrong_vector: bool
+
+
+def read_points(statements: Statements, scope: Scope, rows: Sequence[Row]) -> list[StoredPoint]:
+    """Return what the index should hold of chunks, from rows of `POINTS`."""
+    layouts = read_layouts(statements, {row[0] for row in rows})
+    return [_read_point(scope, row[2:], row[1], layouts[row[0]]) for row in rows]
+
+
+def _read_point(scope: Scope, row: Row, shown_from: int, layout: CanonicalText) -> StoredPoint:
+    document, revision, title, vector, vector_sum, data, recorded, *cells = row
+    ref = RevisionRef(document, revision)
+    position, chunk_id, kind, _, _, end, first, last, reach, _, text_hash = cells[:11]
+    row_hash, own = cells[11], Place(cells[14], cells[15])
+    # A figure stands in one place, which its row has.
+    places = [own] if kind == ChunkKind.FIGURE else layout.places_between(shown_from, end)
+    chapters, sections = name_places(tuple(places), title)
+    expected = chunk_checksum(scope.world, scope.generation.number, ref, cells)
+    profile = scope.profile.id
+    wrong = vector is not None and vector_sum != vector_checksum(
+        scope.world, profile, text_hash, vector
+    )
+    chunk = PendingChunk(
+        *(chunk_id, document, revision, position, text_hash),
+        text="" if data is None else data.decode(errors="replace"),
+        vector=None if wrong else vector,
+        first_sid=first,
+        last_sid=last,
+        reach=reach,
+        # A damaged kind does not match the checksum, so that it is never written to the index.
+        kind=_KINDS.get(kind, ChunkKind.TEXT),
+        chapters=chapters,
+        sections=sections,
+    )
+    return StoredPoint(chunk, expected == recorded and row_hash == text_hash, wrong)
+
+
+def _set_states(
+    session: Session, ids: Sequence[ChunkId], state: ChunkState, warning: str | None
+) -> None:
+    changed = session.all(
+        """UPDATE states SET state = :state, warning = :warning
+           WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)
+           RETURNING revision, generation""",
+        state=state.value,
+        warning=warning,
+        ids=[*ids],
+    )
+    tally_each(session, changed)

@@ -1,0 +1,454 @@
+"""Conversations and their turns: stored, shown up to a position, moved, and deleted."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from truespan.errors import (
+    ConversationNotFound,
+    DocumentNotFound,
+    StoreDamaged,
+    WorldNotFound,
+)
+from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
+from truespan.store.integrity.checksums import checksum
+from truespan.store.integrity.erasure import queue_files
+from truespan.types.answer import Citation, Quote
+from truespan.types.conversation import (
+    ConversationInfo,
+    ConversationRecord,
+    NewTurn,
+    ReadTo,
+    Turn,
+    is_conversation_id,
+    title_of,
+)
+from truespan.types.decision import AnswerMode, RewrittenBy
+from truespan.types.ids import WorldId
+from truespan.types.scope import Authority
+from truespan.types.support import Support
+
+_DAY: Final = 24 * 3600.0
+_CONVERSATION: Final = "c.id, c.reader, c.document, c.token, c.created_at"
+"""What the checksum of a conversation covers, in the order of a `ConversationRecord`."""
+_TURN: Final = """t.id, t.number, t.asked_at, t.document, t.revision, t.sid, t.documents,
+    t.content_hash"""
+"""What the checksum of a turn covers beside its conversation."""
+_TURN_COLUMNS: Final = tuple(re.findall(r"t\.(\w+)", _TURN))
+_OWN: Final = "(CAST(:token AS TEXT) IS NULL OR c.token = :token)"
+"""A caller without a token is the owner, who sees all conversations."""
+_VISIBLE: Final = """t.world_id = :world AND t.asked_at >= :oldest
+    AND (CAST(:book AS INTEGER) IS NULL
+      OR (t.document = :book AND t.revision = :revision AND t.sid <= :sid))"""
+"""Which turns may be shown: not too old, and at or before the position of the reader."""
+
+
+class TurnContent(msgspec.Struct, frozen=True):
+    """What a turn says, as it is stored."""
+
+    question: str
+    standalone: str
+    rewritten_by: RewrittenBy
+    answer: str
+    mode: AnswerMode
+    citations: tuple[Citation, ...] = ()
+    quotes: tuple[Quote, ...] = ()
+    support: Support | None = None
+    record: str | None = None
+
+
+class Conversations(Part):
+    """The part of the store that holds conversations. A caller with a token sees only those that
+    this token began."""
+
+    def conversation(
+        self, authority: Authority, world: WorldId, reference: str, *, reader: str | None
+    ) -> ConversationRecord:
+        """Return a conversation of a reader, or of the whole world.
+
+        Raises:
+            ConversationNotFound: it does not exist, or not for this caller and reader.
+            StoreDamaged: its row does not match its checksum.
+        """
+        row = None
+        if is_conversation_id(reference) and authority.sees(world):
+            row = self._db.at(world, token=authority.token).one(
+                f"""SELECT c.checksum, {_CONVERSATION} FROM conversations c
+                    WHERE c.world_id = :world AND c.id = :id AND {_OWN}
+                      AND c.reader IS NOT DISTINCT FROM CAST(:reader AS TEXT)""",
+                id=reference,
+                reader=reader,
+            )
+        if row is None:
+            raise ConversationNotFound(reference)
+        recorded, *cells = row
+        if recorded != conversation_checksum(world, cells):
+            raise StoreDamaged(
+                f"The record of conversation {reference} does not match its checksum.",
+                advice="Delete the conversation.",
+            )
+        return ConversationRecord(*cells)
+
+    def turns(
+        self,
+        world: WorldId,
+        record: ConversationRecord,
+        read_to: ReadTo | None,
+        *,
+        days: int,
+        most: int,
+    ) -> list[Turn]:
+        """Return the `most` latest turns of a conversation in order; of a reader's, of those up to
+        a position.
+
+        A damaged turn says nothing but that it is damaged.
+        """
+        if record.reader is not None and read_to is None:
+            return []
+        rows = self._db.at(world, id=record.id, **self._visible(read_to, days)).all(
+            f"""SELECT BYTES(t.content), t.checksum, {_TURN} FROM turns t
+                JOIN conversations c ON c.key = t.conversation AND c.world_id = :world
+                WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number DESC LIMIT :most""",
+            most=most,
+        )
+        return [_read_turn(world, record.id, row) for row in reversed(rows)]
+
+    def conversations(
+        self,
+        authority: Authority,
+        world: WorldId,
+        *,
+        reader: str | None,
+        read_to: ReadTo | None,
+        days: int,
+        most: int,
+        limit: int,
+        offset: int = 0,
+    ) -> list[ConversationInfo]:
+        """Return conversations that have a visible turn, the latest first: those of the whole
+        world, or those of a reader about one book. Of each, the `most` latest turns count."""
+        if not authority.sees(world):
+            raise WorldNotFound(world)
+        own = self._visible(read_to, days)
+        with self._db.read(world, token=authority.token, reader=reader, **own) as session:
+            found = session.all(
+                f"""SELECT c.key, c.checksum, {_CONVERSATION} FROM conversations c JOIN (
+                      SELECT t.conversation, max(t.asked_at) AS latest
+                      FROM turns t WHERE {_VISIBLE} GROUP BY t.conversation) v
+                      ON v.conversation = c.key
+                    WHERE c.world_id = :world AND {_OWN}
+                      AND c.reader IS NOT DISTINCT FROM CAST(:reader AS TEXT)
+                    ORDER BY v.latest DESC, c.key DESC LIMIT :limit OFFSET :offset""",
+                limit=limit,
+                offset=offset,
+            )
+            turns: dict[int, list[Row]] = {key: [] for key, *_ in found}
+            for key, *row in session.all(
+                f"""SELECT t.conversation, t.checksum, {_TURN} FROM turns t
+                    WHERE {_VISIBLE} AND t.conversation IN LIST(:keys) ORDER BY t.number""",
+                keys=list(turns),
+            ):
+                turns[key].append(tuple(row))
+            turns = {key: rows[-most:] for key, rows in turns.items()}
+            first = session.all(
+                f"""SELECT t.conversation, BYTES(t.content), t.checksum, {_TURN} FROM turns t
+                    WHERE {_VISIBLE} AND t.id IN LIST(:ids)""",
+                ids=[rows[0][1] for rows in turns.values()],
+            )
+        titles = dict[int, Row]((key, tuple(row)) for key, *row in first)
+        listed = []
+        for key, recorded, *cells in found:
+            record = ConversationRecord(*cells)
+            row_intact = recorded == conversation_checksum(world, cells)
+            intact = [row for row in turns[key] if _is_intact(world, record.id, row)]
+            turn = _read_turn(world, record.id, titles[key]) if row_intact else None
+            times = [row[3] for row in intact] or [record.created_at]
+            listed.append(
+                ConversationInfo(
+                    id=record.id,
+                    reader=reader,
+                    book=record.document if row_intact else None,
+                    title=title_of(turn.question) if turn else "",
+                    created_at=min(times),
+                    updated_at=max(times),
+                    turns=len(turns[key]),
+                    damaged=turn is None or turn.damaged or len(intact) < len(turns[key]),
+                )
+            )
+        return listed
+
+    @retry_on_conflict
+    def add_turn(
+        self,
+        authority: Authority,
+        world: WorldId,
+        record: ConversationRecord,
+        new: NewTurn,
+        *,
+        days: int,
+        most: int,
+        begins: bool,
+    ) -> None:
+        """Store a turn; with `begins`, the conversation as well, unless it is there by now. In the
+        same commit, turns that are older than `days` are deleted, and those of the conversation
+        that are among the `most` latest ones at no position of the reader.
+
+        Raises:
+            ConversationNotFound: the conversation was deleted meanwhile, or the turn before.
+            DocumentNotFound: a document that the turn used was deleted meanwhile.
+        """
+        if not authority.sees(world):
+            raise WorldNotFound(world)
+        with self._db.write(world, id=record.id) as session:
+            key = session.value(
+                """SELECT c.key FROM conversations c
+                   WHERE c.world_id = :world AND c.id = :id LOCK_ROWS()"""
+            )
+            if key is None and begins:
+                cells = record_cells(record)
+                columns = dict(zip(ConversationRecord.__struct_fields__, cells, strict=True))
+                own = conversation_checksum(world, cells)
+                key = session.insert_returning("key", "conversations", **columns, checksum=own)
+            if key is None:
+                raise ConversationNotFound(record.id)
+            _require_grounds(session, key, record.id, new)
+            number = session.value(
+                """SELECT coalesce(max(number), 0) + 1 FROM turns
+                   WHERE world_id = :world AND conversation = :key""",
+                key=key,
+            )
+            content = _encode_content(new.turn)
+            cells = _turn_cells(new, number, content)
+            session.insert(
+                "turns",
+                conversation=key,
+                **dict(zip(_TURN_COLUMNS, cells, strict=True)),
+                content=session.text(content.decode()),
+                checksum=turn_checksum(world, record.id, cells),
+            )
+            turns = session.all(
+                """SELECT key, revision, sid FROM turns
+                   WHERE world_id = :world AND conversation = :key ORDER BY number DESC""",
+                key=key,
+            )
+            session.execute(
+                "DELETE FROM turns WHERE world_id = :world AND key IN LIST(:keys)",
+                keys=list(_crowded_out(turns, most)),
+            )
+            # In every world of a file, also in idle ones; row security keeps to this world.
+            oldest = self._clock.now() - days * _DAY
+            if session.execute("DELETE FROM turns WHERE asked_at < :oldest", oldest=oldest):
+                session.execute(_DELETE_EMPTY)
+
+    @retry_on_conflict
+    def delete_conversations(
+        self,
+        authority: Authority,
+        world: WorldId,
+        *,
+        conversation: str | None = None,
+        reader: str | None = None,
+        erase: bool,
+    ) -> dict[str, int]:
+        """Delete one conversation, all of a reader, or all of the world, as far as they are this
+        caller's. Returns how many rows each table lost."""
+        if not authority.sees(world):
+            raise WorldNotFound(world)
+        values: dict[str, Any] = {"token": authority.token, "reader": reader, "id": conversation}
+        with self._db.write(world, shared=True, **values) as session:
+            keys = session.all(
+                f"""SELECT c.key FROM conversations c WHERE c.world_id = :world AND {_OWN}
+                      AND (CAST(:id AS TEXT) IS NULL OR c.id = :id)
+                      AND (CAST(:reader AS TEXT) IS NULL OR c.reader = :reader)"""
+            )
+            removed = _delete(session, [key for (key,) in keys])
+            if removed:
+                queue_files(session, [], self._clock.now(), urgent=erase)
+        return removed
+
+    def _visible(self, read_to: ReadTo | None, days: int) -> dict[str, Any]:
+        return {
+            "oldest": self._clock.now() - days * _DAY,
+            "book": read_to and read_to.document,
+            "revision": read_to and read_to.revision,
+            "sid": read_to and read_to.sid,
+        }
+
+
+def _crowded_out(turns: Iterable[Row], most: int) -> Iterator[int]:
+    """Yield the keys of turns that are nowhere among the `most` latest ones.
+
+    The turns are given as key, revision and position, the latest first. Only those at or before the
+    position of a turn count against it: a reader who goes on and comes back loses none.
+    """
+    later: dict[int | None, list[int]] = {}
+    for key, revision, sid in turns:
+        positions = later.setdefault(revision, [])
+        if bisect_right(positions, sid or 0) >= most:
+            yield key
+        insort(positions, sid or 0)
+
+
+_DELETE_EMPTY: Final = """DELETE FROM conversations WHERE NOT EXISTS
+    (SELECT 1 FROM turns t WHERE t.conversation = conversations.key)"""
+"""Conversations without turns are deleted, in every world of the store."""
+
+
+def new_id() -> str:
+    """Return a new id of a conversation or a turn: 128 random bits."""
+    import secrets
+
+    return secrets.token_hex(16)
+
+
+def record_cells(record: ConversationRecord) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(record)
+
+
+def conversation_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
+    """Return the checksum of a conversation; the cells are those of `_CONVERSATION`."""
+    return checksum("conversations", world, *cells)
+
+
+def turn_checksum(world: WorldId, conversation: str, cells: Sequence[object]) -> bytes:
+    """Return the checksum of a turn; the cells are those of `_TURN`."""
+    return checksum("turns", world, conversation, *cells)
+
+
+def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn) -> None:
+    """Raise unless all that a turn rests on is still there: its text may repeat it."""
+    wanted = sorted({*new.documents, *([new.turn.document] if new.turn.document else [])})
+    there = session.all(
+        """SELECT number FROM documents
+           WHERE world_id = :world AND number IN LIST(:wanted) AND deleted_at IS NULL""",
+        wanted=wanted,
+    )
+    if gone := set(wanted) - {number for (number,) in there}:
+        raise DocumentNotFound(str(min(gone)))
+    # A document that is deleted takes the last turns along, whichever of them used it.
+    last = new.follows and session.one(
+        "SELECT 1 FROM turns WHERE world_id = :world AND conversation = :key AND id = :turn",
+        key=key,
+        turn=new.follows,
+    )
+    if new.follows and not last:
+        raise ConversationNotFound(conversation)
+
+
+def delete_turns_of(session: Session, document: int) -> dict[str, int]:
+    """Delete all that conversations have of a document: in each, the first turn that used a
+    passage of it and every turn after, which may repeat it; and the conversations of readers about
+    it. Returns how many rows each table lost."""
+    removed = _delete(
+        session,
+        [
+            key
+            for (key,) in session.all(
+                "SELECT key FROM conversations WHERE world_id = :world AND document = :document",
+                document=document,
+            )
+        ],
+    )
+    turns = session.execute(
+        """DELETE FROM turns WHERE world_id = :world AND EXISTS (SELECT 1 FROM turns t
+             WHERE t.world_id = :world AND t.conversation = turns.conversation
+               AND t.number <= turns.number AND t.documents LIKE :mark)""",
+        mark=f"% {document} %",
+    )
+    empty = session.execute(f"{_DELETE_EMPTY} AND world_id = :world")
+    counts = {"conversations": empty, "turns": turns}
+    total = {name: removed.get(name, 0) + count for name, count in counts.items()}
+    return {name: count for name, count in total.items() if count}
+
+
+def turn_places(session: Session, key: int) -> list[tuple[int, int]]:
+    """Return the keys of earlier revisions and the positions in them at which turns were asked, of
+    the document whose revision is about to be seen."""
+    rows = session.all(
+        """SELECT DISTINCT old.key, t.sid FROM revisions new
+           JOIN documents d ON d.key = new.document AND d.world_id = :world
+           JOIN turns t ON t.world_id = :world AND t.document = d.number
+           JOIN revisions old ON old.document = new.document AND old.number = t.revision
+           WHERE new.key = :key ORDER BY 1, 2""",
+        key=key,
+    )
+    return [(old, sid) for old, sid in rows]
+
+
+def move_turns(
+    session: Session, world: WorldId, key: int, moves: Mapping[tuple[int, int], int | None]
+) -> None:
+    """Move the turns about a document to the revision that is about to be seen. A turn that cannot
+    be moved keeps its revision, and is hidden from then on."""
+    rows = session.all(
+        f"""SELECT t.key, old.key, new.number, c.id, t.checksum, {_TURN} FROM revisions new
+            JOIN documents d ON d.key = new.document AND d.world_id = :world
+            JOIN turns t ON t.world_id = :world AND t.document = d.number
+            JOIN conversations c ON c.key = t.conversation AND c.world_id = :world
+            JOIN revisions old ON old.document = new.document AND old.number = t.revision
+            WHERE new.key = :key""",
+        key=key,
+    )
+    for turn, old, number, conversation, recorded, *cells in rows:
+        moved = moves.get((old, cells[5]))
+        # A damaged turn stays one.
+        if moved is None or recorded != turn_checksum(world, conversation, cells):
+            continue
+        cells[4], cells[5] = number, moved
+        session.execute(
+            """UPDATE turns SET revision = :revision, sid = :sid, checksum = :checksum
+               WHERE world_id = :world AND key = :turn""",
+            revision=number,
+            sid=moved,
+            checksum=turn_checksum(world, conversation, cells),
+            turn=turn,
+        )
+
+
+def _encode_content(turn: Turn) -> bytes:
+    """Return what a turn says as it is stored: JSON, which has no character NUL."""
+    fields = {name: getattr(turn, name) for name in TurnContent.__struct_fields__}
+    return msgspec.json.encode(TurnContent(**fields))
+
+
+def _turn_cells(new: NewTurn, number: int, content: bytes) -> tuple[Any, ...]:
+    """Return what the row of a turn holds, in the order of `_TURN`."""
+    turn = new.turn
+    documents = "".join(f" {document}" for document in sorted(new.documents)) + " "
+    place = turn.document, new.revision, turn.sid
+    return turn.id, number, turn.asked_at, *place, documents, sha256(content).digest()
+
+
+def _is_intact(world: WorldId, conversation: str, row: Row) -> bool:
+    """Say whether a row matches its checksum, which comes first; the cells are those of `_TURN`."""
+    return row[0] == turn_checksum(world, conversation, row[1:])
+
+
+def _read_turn(world: WorldId, conversation: str, row: Row) -> Turn:
+    """Return a turn from its content, its checksum and the cells of `_TURN`."""
+    content, *checked = row
+    _, turn, _, asked_at, document, _, sid, _, content_hash = checked
+    intact = _is_intact(world, conversation, tuple(checked))
+    if not intact or sha256(content).digest() != content_hash:
+        return Turn(turn, asked_at, damaged=True)
+    found = msgspec.json.decode(content, type=TurnContent)
+    return Turn(turn, asked_at, **msgspec.structs.asdict(found), document=document, sid=sid)
+
+
+def _delete(session: Session, keys: Sequence[int]) -> dict[str, int]:
+    turns = session.execute(
+        "DELETE FROM turns WHERE world_id = :world AND conversation IN LIST(:keys)",
+        keys=list(keys),
+    )
+    conversations = session.execute(
+        "DELETE FROM conversations WHERE world_id = :world AND key IN LIST(:keys)",
+        keys=list(keys),
+    )
+    counts = {"conversations": conversations, "turns": turns}
+    return {name: count for name, count in counts.items() if count}

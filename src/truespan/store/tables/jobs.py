@@ -1,0 +1,317 @@
+"""Jobs: their state, the outcome of each of their sources, and their log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, LiteralString
+from uuid import uuid4
+
+from truespan.errors import Interrupted, StoreDamaged
+from truespan.store.engines.session import Part, Session, retry_on_conflict
+from truespan.store.tables.shares import (
+    KEPT_LINES,
+    LINES,
+    SELECT_JOBS,
+    WITH_SHARES,
+    counts_text,
+    may_start,
+    merge_shares,
+    read_jobs,
+    require_key,
+)
+from truespan.types.job import (
+    DocumentState,
+    Job,
+    JobCounts,
+    JobDocument,
+    JobLine,
+    JobNews,
+    JobState,
+    Phase,
+)
+from truespan.types.scope import Scope
+
+_DOCUMENT_STATES: Final = frozenset(DocumentState)
+_DAMAGED: Final = "The record of what became of it is damaged."
+KEPT_JOBS = 200
+KEPT_WITH_DOCUMENTS = 10
+
+_OLD: Final = """
+    SELECT key FROM jobs WHERE world_id = :world AND kind = :kind AND parent IS NULL
+      AND state NOT IN ('queued', 'running') AND key < (
+        SELECT key FROM jobs WHERE world_id = :world AND kind = :kind AND parent IS NULL
+        ORDER BY key DESC LIMIT 1 OFFSET :kept - 1)
+"""
+
+
+class Jobs(Part):
+    """The part of the store that knows jobs and their shares. Only a job's own row has to be agreed
+    on, so no method waits for writers of the world."""
+
+    def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Add a job that runs now, and remove the oldest jobs of its kind that are over."""
+        return self._add_job(scope, kind, request, process, JobState.RUNNING)
+
+    def queue_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Add a job that is to be done in the background; otherwise as `begin_job`."""
+        return self._add_job(scope, kind, request, process, JobState.QUEUED)
+
+    def queue_job_once(
+        self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
+    ) -> Job:
+        """Add a job as `queue_job` does, unless an equal job is queued; then return that job. With
+        `since`, a job of the kind that was added then or later will do, in any state."""
+        return self._add_job(scope, kind, request, process, JobState.QUEUED, once=True, since=since)
+
+    @retry_on_conflict
+    def _add_job(
+        self,
+        scope: Scope,
+        kind: str,
+        request: str,
+        process: str,
+        state: JobState,
+        *,
+        once: bool = False,
+        since: float | None = None,
+    ) -> Job:
+        now = self._clock.now()
+        values: dict[str, Any] = {
+            "id": uuid4().hex[:12],
+            "kind": kind,
+            "request": request,
+            "created_at": now,
+            "seen_at": now,
+            "process": process,
+            "background": state is JobState.QUEUED,
+        }
+        with self._db.write(scope, lock=False, kind=kind, request=request, since=since) as session:
+            if once:
+                # Of several that ask at the same time, only one may add a job.
+                session.lock_name("truespan.once", f"{scope.world} {kind}")
+                equal = session.value(
+                    """SELECT id FROM jobs WHERE world_id = :world AND kind = :kind
+                         AND ((state = 'queued' AND request = :request) OR created_at >= :since)
+                       ORDER BY key DESC LIMIT 1"""
+                )
+                if equal is not None:
+                    found = read_jobs(session.all(WITH_SHARES, job=equal))
+                    return next(read for read in found if read.id == equal)
+            session.insert("jobs", **values, state=state.value, phase=Phase.READING.value)
+            # Per kind, so that a frequent kind does not push out a rare one.
+            session.execute(
+                f"DELETE FROM jobs WHERE world_id = :world AND key IN ({_OLD})", kept=KEPT_JOBS
+            )
+            # Of older jobs the numbers are enough; their documents would outgrow the library.
+            session.execute(
+                f"DELETE FROM job_documents WHERE job IN ({_OLD})", kept=KEPT_WITH_DOCUMENTS
+            )
+        return Job(**values, state=state, phase=Phase.READING, finished_at=None)
+
+    def requeue_job(
+        self, scope: Scope, job: str, process: str, *, seen: JobState, crashes: int
+    ) -> bool:
+        """Queue a job again; False when it is no longer in the state it was seen in."""
+        return self._update(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'queued', background = true, cancel = false,
+                 process = :process, crashes = :crashes, seen_at = :now, finished_at = NULL,
+                 error = NULL
+               WHERE world_id = :world AND key = :key AND state = :seen""",
+            process=process,
+            crashes=crashes,
+            seen=seen.value,
+        )
+
+    def start_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Start a job that is queued; False when it is not. A share is not started either once its
+        job is to stop, or another share of it failed."""
+        return self._update(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'running', process = :process, seen_at = :now
+               WHERE world_id = :world AND key = :key AND state = 'queued'""",
+            only_if=may_start,
+            process=process,
+        )
+
+    def continue_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Resume a job that did not end well; False when it is done or runs elsewhere."""
+        return self._update(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'running', background = false, cancel = false,
+                 process = :process, seen_at = :now, finished_at = NULL, error = NULL
+               WHERE world_id = :world AND key = :key
+                 AND state NOT IN ('done', 'queued', 'running')""",
+            process=process,
+        )
+
+    def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Record that a job of a process is interrupted; False if the process does not have it. A
+        background job that was running counts a crash. A job that was to stop is cancelled."""
+        return self._update(
+            scope,
+            job,
+            """UPDATE jobs SET finished_at = :now,
+                 crashes = crashes + CASE WHEN background AND state = 'running' THEN 1 ELSE 0 END,
+                 state = CASE WHEN cancel THEN 'cancelled' ELSE 'interrupted' END
+               WHERE world_id = :world AND key = :key AND process = :process
+                 AND state IN ('queued', 'running')""",
+            process=process,
+        )
+
+    def take_over_job(
+        self, scope: Scope, job: str, process: str, *, owner: str, most_crashes: int
+    ) -> bool:
+        """Queue a job of a process that is gone, as a crash; False if the process has it not. A job
+        that was to stop is cancelled instead, one with too many crashes is interrupted."""
+        return self._update(
+            scope,
+            job,
+            """UPDATE jobs SET crashes = crashes + 1,
+                 state = CASE WHEN cancel THEN 'cancelled'
+                   WHEN crashes + 1 >= :most THEN 'interrupted' ELSE 'queued' END,
+                 finished_at = CASE WHEN cancel OR crashes + 1 >= :most THEN :now END,
+                 process = CASE WHEN cancel OR crashes + 1 >= :most THEN process ELSE :owner END
+               WHERE world_id = :world AND key = :key AND process = :process
+                 AND state = 'running' AND background""",
+            process=process,
+            owner=owner,
+            most=most_crashes,
+        )
+
+    def cancel_job(self, scope: Scope, job: str) -> None:
+        """Ask a job to stop. A job that no process runs is cancelled at once."""
+        self._update(
+            scope,
+            job,
+            """UPDATE jobs SET cancel = true,
+                 finished_at = CASE state WHEN 'queued' THEN :now ELSE finished_at END,
+                 state = CASE WHEN state IN ('interrupted', 'queued') THEN 'cancelled'
+                   ELSE state END
+               WHERE world_id = :world AND key = :key""",
+        )
+
+    @retry_on_conflict
+    def _update(
+        self,
+        scope: Scope,
+        job: str,
+        statement: LiteralString,
+        *,
+        only_if: Callable[[Session, str], bool] | None = None,
+        **values: Any,
+    ) -> bool:
+        """Run a statement that may name the job's `key` and `now`; return if it changed anything. A
+        job that is over, or that was over and starts anew, has no shares afterwards."""
+        with self._db.write(scope, lock=False) as session:
+            key = require_key(session, job)
+            if only_if is not None and not only_if(session, job):
+                return False
+            merge_shares(session, job)
+            changed = session.execute(statement, key=key, now=self._clock.now(), **values) > 0
+            merge_shares(session, job)
+            return changed
+
+    @retry_on_conflict
+    def record_job(
+        self,
+        scope: Scope,
+        job: str,
+        *,
+        state: JobState,
+        phase: Phase,
+        counts: JobCounts,
+        news: JobNews,
+        error: str | None = None,
+        process: str | None = None,
+    ) -> bool:
+        """Record the state of a job and its news; return whether it is asked to stop. Raises
+        `Interrupted`: a process is given, and it no longer has the job."""
+        now = self._clock.now()
+        with self._db.write(scope, lock=False, error=error, now=now, process=process) as session:
+            key = require_key(session, job)
+            found = session.one(
+                """UPDATE jobs SET state = :state, phase = :phase, counts = :counts,
+                     error = :error, seen_at = :now, finished_at = :finished,
+                     claims = CASE WHEN :running THEN claims ELSE '[]' END
+                   WHERE world_id = :world AND key = :key
+                     AND process = coalesce(CAST(:process AS TEXT), process)
+                   RETURNING cancel OR EXISTS (SELECT 1 FROM jobs p
+                     WHERE p.world_id = :world AND p.id = jobs.parent AND p.cancel)""",
+                state=state.value,
+                phase=phase.value,
+                counts=counts_text(counts),
+                finished=now if state.is_over else None,
+                running=state is JobState.RUNNING,
+                key=key,
+            )
+            if found is None:
+                raise Interrupted
+            _write_news(session, key, news)
+            if state.is_over:
+                merge_shares(session, job)
+        return bool(found[0])
+
+    def job(self, scope: Scope, job: str) -> Job | None:
+        """Return one job of the world; the numbers of its shares are added to its own."""
+        found = read_jobs(self._db.at(scope).all(WITH_SHARES, job=job))
+        return next((read for read in found if read.id == job), None)
+
+    def jobs(self, scope: Scope) -> list[Job]:
+        """Return the jobs of the world, the latest first, without their shares."""
+        found = read_jobs(
+            self._db.at(scope).all(f"{SELECT_JOBS} WHERE world_id = :world ORDER BY key DESC")
+        )
+        return [job for job in found if job.parent is None]
+
+    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
+        """Return what became of the sources of a job and of its shares."""
+        rows = self._db.at(scope, job=job).all(
+            """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
+               FROM job_documents d JOIN jobs j ON j.key = d.job
+               WHERE UNINDEXED(j.world_id) = :world AND (j.id = :job OR j.parent = :job)
+               ORDER BY d.name, d.doc_id"""
+        )
+        return [
+            JobDocument(doc_id, name, DocumentState(state), *rest)
+            if state in _DOCUMENT_STATES
+            else JobDocument(doc_id, name, DocumentState.FAILED, StoreDamaged.code, _DAMAGED)
+            for doc_id, name, state, *rest in rows
+        ]
+
+    def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
+        """Return the last lines in the log of a job and of its shares."""
+        rows = self._db.at(scope).all(LINES, job=job)
+        return [JobLine(*row) for row in rows[-KEPT_LINES:]]
+
+
+def _write_news(session: Session, key: int, news: JobNews) -> None:
+    """Write what became of sources, and lines of the log, of which the last ones are kept."""
+    session.insert_many(
+        "job_documents",
+        ("job", "doc_id", "name", "state", "code", "reason", "chunks"),
+        [
+            (key, doc_id, found.name, found.state.value, found.code, found.reason, found.chunks)
+            for doc_id, found in news.documents.items()
+        ],
+        key=("job", "doc_id"),
+    )
+    if not news.lines:
+        return
+    last = session.value("SELECT max(number) FROM job_lines WHERE job = :key", key=key) or 0
+    session.insert_many(
+        "job_lines",
+        ("job", "number", "at", "level", "line"),
+        [
+            (key, number, line.at, line.level, line.line)
+            for number, line in enumerate(news.lines, last + 1)
+        ],
+    )
+    session.execute(
+        "DELETE FROM job_lines WHERE job = :key AND number <= :number",
+        key=key,
+        number=last + len(news.lines) - KEPT_LINES,
+    )

@@ -1,0 +1,574 @@
+"""Readers: positions, tails, and the sentences, pages and figures that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from truespan.errors import DocumentNotFound, StoreDamaged
+from truespan.store.engines.session import BRIEF_WAIT, Part, Session, retry_on_conflict
+from truespan.store.integrity.checksums import (
+    CHUNK_CELLS,
+    CHUNK_TABLES,
+    REVISION_CELLS,
+    RevisionCells,
+    checksum,
+    chunk_checksum,
+    damaged_labels,
+    figure_checksum,
+    part_of,
+    position_checksum,
+    revision_checksum,
+    vector_checksum,
+    verify_places,
+)
+from truespan.store.tables.conversations import move_turns, turn_places
+from truespan.store.tables.rows import (
+    REVISION,
+    document_label,
+    figure_mark,
+    numbers_of,
+    read_chosen_sentences,
+    read_chunking,
+    read_layout,
+    read_page,
+    read_places,
+    read_sentences,
+    revision_key,
+)
+from truespan.types.chunk import Vector
+from truespan.types.document import OutlineEntry, RevisionRef, assets_token
+from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.reading import (
+    Anchor,
+    InForce,
+    Passage,
+    Position,
+    StoredFigure,
+    StoredSentence,
+    TailChunk,
+)
+from truespan.types.scope import Scope
+from truespan.types.text import PlacedSentence, name_page
+
+_TAIL_COLUMNS: Final = (
+    *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
+    *("tokens", "chapter", "section", "page", "location"),
+)
+"""In the order of the fields of a `TailChunk`, whose vector is stored in another table."""
+_TEXT: Final = 6
+_FEW: Final = 16
+"""So many sentences are read in one round trip, each with its chapter and page."""
+
+
+class Readers(Part):
+    @retry_on_conflict
+    def set_position(
+        self, scope: Scope, reader: str, revision: RevisionRef, sid: int, *, current: bool
+    ) -> None:
+        """Record the last sentence read of a revision that readers see."""
+        with self._db.write(scope) as session:
+            document = session.value(
+                """SELECT d.key FROM documents d JOIN revisions r ON r.document = d.key
+                   WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
+                     AND r.state = 'active' AND d.deleted_at IS NULL""",
+                **numbers_of(revision),
+            )
+            if document is None:
+                raise DocumentNotFound(str(revision.document))
+            session.execute(
+                """INSERT INTO readers (world_id, name) VALUES (:world, :reader)
+                   ON CONFLICT DO NOTHING""",
+                reader=reader,
+            )
+            key = session.value(
+                "SELECT key FROM readers WHERE world_id = :world AND name = :reader", reader=reader
+            )
+            now = self._clock.now()
+            session.insert(
+                "positions",
+                key=("reader", "document"),
+                reader=key,
+                document=document,
+                revision=revision.revision,
+                sid=sid,
+                updated_at=now,
+                checksum=position_checksum(scope.world, reader, revision, sid, now),
+            )
+            if current:
+                session.execute(
+                    "UPDATE readers SET current = :document WHERE world_id = :world AND key = :key",
+                    document=document,
+                    key=key,
+                )
+
+    def readers(self, scope: Scope) -> list[str]:
+        """Return the names of the readers that have a position in a document that readers see."""
+        rows = self._db.at(scope).all(
+            """SELECT DISTINCT e.name FROM readers e
+               JOIN positions p ON p.reader = e.key
+               JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
+               WHERE e.world_id = :world ORDER BY e.name"""
+        )
+        return [name for (name,) in rows]
+
+    def positions(self, scope: Scope, reader: str) -> list[Position]:
+        """Return every position of a reader in documents that readers see, by number."""
+        rows = self._db.at(scope, reader=reader).all(
+            f"""SELECT p.revision, p.sid, e.current IS NOT DISTINCT FROM p.document, p.updated_at,
+                 p.checksum, r.checksum, {REVISION_CELLS}
+               FROM readers e
+               JOIN positions p ON p.reader = e.key
+               JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               WHERE e.world_id = :world AND e.name = :reader"""
+        )
+        positions = []
+        for revision, sid, current, updated_at, recorded, recorded_labels, *values in rows:
+            cells = RevisionCells(*values)
+            number = cells.document
+            ref = RevisionRef(number, revision)
+            if recorded != position_checksum(scope.world, reader, ref, sid, updated_at):
+                raise StoreDamaged(
+                    f"The reading position of {reader!r} in document {number} is damaged.",
+                    advice="Set it again.",
+                )
+            if recorded_labels != revision_checksum(scope.world, cells):
+                raise damaged_labels(number)
+            if revision != cells.number:
+                # It names a revision that is no longer there.
+                continue
+            positions.append(_position(scope, reader, cells, sid, current=bool(current)))
+        return sorted(positions, key=lambda position: position.document)
+
+    def position_at(self, scope: Scope, reader: str, document: int, sid: int) -> list[Position]:
+        """Return the position of a reader who has read so far; none if the document is gone.
+
+        A sentence past the end stands for the last one.
+        """
+        rows = self._db.at(scope, document=document).all(
+            f"""SELECT r.checksum, {REVISION_CELLS} FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               WHERE d.world_id = :world AND d.number = :document AND d.deleted_at IS NULL"""
+        )
+        positions = []
+        for recorded, *values in rows:
+            cells = RevisionCells(*values)
+            if recorded != revision_checksum(scope.world, cells):
+                raise damaged_labels(document)
+            last = min(sid, cells.sentences - 1)
+            positions.append(_position(scope, reader, cells, last, current=True))
+        return positions
+
+    def sentences(
+        self, scope: Scope, revision: RevisionRef, first: int, last: int
+    ) -> list[StoredSentence]:
+        """Return the sentences from `first` to `last` of a revision."""
+        if last - first < _FEW:
+            return read_sentences(self._db.at(scope), scope.world, revision, first, last)
+        with self._db.read(scope) as session:
+            return read_page(session, scope.world, revision, first, last)
+
+    def sentences_of_chunks(
+        self, scope: Scope, chosen: Collection[tuple[str, int]]
+    ) -> dict[tuple[str, int], PlacedSentence]:
+        """Return sentences of chunks of the scope's generation, each by the id of its chunk and its
+        number; those that are gone are left out."""
+        return read_chosen_sentences(self._db.at(scope), scope.world, chosen)
+
+    def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
+        """Return the last sentence that begins at or before `offset`; -1 before the first."""
+        return self._db.at(scope, **numbers_of(revision), offset=offset).value(
+            f"""SELECT coalesce(max(sid), -1) FROM sentences
+                WHERE revision = {REVISION} AND start <= :offset"""
+        )
+
+    def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:
+        """Return a part of a revision's text. The caller checks it sentence by sentence."""
+        with self._db.read(scope) as session:
+            data = _read_part(session, revision_key(session, revision), start, end)
+        return "" if data is None else data.decode()
+
+    def places_until(self, scope: Scope, revision: RevisionRef, offset: int) -> list[OutlineEntry]:
+        """Return the chapters and sections of a revision that begin before `offset`."""
+        with self._db.read(scope) as session:
+            rows = read_places(session, revision_key(session, revision), offset)
+        return verify_places(scope.world, revision, rows)[0]
+
+    def anchor(
+        self, scope: Scope, revision: RevisionRef, position: int, *, at_sentence: bool
+    ) -> Anchor | None:
+        """Return the last stored chunk that nothing past `position` decided. With `at_sentence`,
+        the last one that also begins where a sentence does."""
+        row = self._db.at(scope).one(
+            f"""SELECT s.chunk_id, s.position, s.start, s.first_sid FROM states s
+                WHERE s.world_id = :world AND s.revision = {REVISION}
+                  AND s.generation = :generation AND s.reach <= :position AND s.kind = 'text'
+                  AND (:anywhere OR EXISTS (SELECT 1 FROM sentences e
+                    WHERE e.revision = s.revision AND e.sid = s.first_sid AND e.start = s.start))
+                ORDER BY s.position DESC LIMIT 1""",
+            **numbers_of(revision),
+            position=position,
+            anywhere=not at_sentence,
+        )
+        return Anchor(ChunkId(row[0]), *row[1:]) if row else None
+
+    def whole_marks(
+        self, scope: Scope, revision: RevisionRef, position: int
+    ) -> list[tuple[int, int, int, TextHash]]:
+        """Return first and last sentence, start and hash of what `whole_chunks` counts."""
+        rows = self._db.at(scope).all(
+            f"""SELECT s.checksum, {CHUNK_CELLS} FROM {CHUNK_TABLES}
+                WHERE s.world_id = :world AND s.revision = {REVISION}
+                  AND s.generation = :generation AND s.reach <= :position
+                  AND s.state = 'embedded' ORDER BY s.position""",
+            **numbers_of(revision),
+            position=position,
+        )
+        return [
+            (cells[6], cells[7], cells[4], cells[10])
+            for recorded, *cells in rows
+            if recorded == chunk_checksum(scope.world, scope.generation.number, revision, cells)
+        ]
+
+    def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
+        """Return the stored chunks of a position, with vectors where there are any; None if there
+        are none yet, or if they are damaged and have to be made again."""
+        rows = self._db.at(scope).all(
+            f"""SELECT m.checksum,
+                  (SELECT v.vector FROM vectors v WHERE v.world_id = :world
+                     AND v.profile_id = :profile AND v.text_hash = t.text_hash),
+                  (SELECT v.checksum FROM vectors v WHERE v.world_id = :world
+                     AND v.profile_id = :profile AND v.text_hash = t.text_hash),
+                  t.position, t.part, t.start, t.finish, t.first_sid, t.last_sid, BYTES(t.text),
+                  t.text_hash, t.tokens, t.chapter, t.section, t.page, t.location
+                FROM tail_marks m
+                LEFT JOIN tails t ON t.revision = m.revision AND t.generation = m.generation
+                  AND t.sid = m.sid
+                WHERE m.revision = {REVISION} AND m.generation = :generation
+                  AND m.sid = :position ORDER BY t.position""",
+            **numbers_of(revision),
+            position=sid,
+            profile=scope.profile.id,
+        )
+        if not rows:
+            return None
+        kept = [row[3:] for row in rows if row[3] is not None]
+        if rows[0][0] != _tail_checksum(scope, revision, sid, kept):
+            return None
+        world, profile = scope.world, scope.profile.id
+        tail = []
+        for _, vector, recorded, *cells in rows:
+            if cells[0] is None:
+                continue
+            if vector is not None and recorded != vector_checksum(world, profile, cells[7], vector):
+                vector = None
+            values = [*cells, vector]
+            values[_TEXT] = cells[_TEXT].decode()
+            values[-2] = name_page(cells[-1], cells[-2])
+            tail.append(TailChunk(*values))
+        return tail
+
+    @retry_on_conflict
+    def keep_tail(
+        self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
+    ) -> None:
+        """Store the chunks of a position, in place of earlier ones. Raises `StoreBusy`: other
+        writers did not let it in soon."""
+        generation = scope.generation.number
+        rows = [
+            (
+                *(chunk.index, chunk.part, chunk.start, chunk.end, chunk.first_sid, chunk.last_sid),
+                *(chunk.text.encode(), chunk.text_hash, chunk.tokens, chunk.chapter, chunk.section),
+                *(chunk.page, chunk.location),
+            )
+            for chunk in chunks
+        ]
+        with self._db.write(scope, wait=BRIEF_WAIT, sid=sid) as session:
+            key = revision_key(session, revision)
+            if key is None:
+                return
+            session.execute(
+                """DELETE FROM tails
+                   WHERE revision = :key AND generation = :generation AND sid = :sid""",
+                key=key,
+            )
+            where = ("revision", "generation", "sid")
+            session.insert(
+                "tail_marks",
+                key=where,
+                revision=key,
+                generation=generation,
+                sid=sid,
+                checksum=_tail_checksum(scope, revision, sid, rows),
+            )
+            session.insert_many(
+                "tails",
+                (*where, *_TAIL_COLUMNS),
+                [
+                    (key, generation, sid, *row[:_TEXT], session.text(chunk.text), *row[7:])
+                    for chunk, row in zip(chunks, rows, strict=True)
+                ],
+            )
+
+    def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
+        """Return the vectors of texts. One that is damaged is left out: it is embedded again."""
+        world, profile = scope.world, scope.profile.id
+        rows = self._db.at(scope, profile=profile, hashes=list(hashes)).all(
+            """SELECT text_hash, vector, checksum FROM vectors
+               WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)"""
+        )
+        return {
+            text_hash: Vector(vector)
+            for text_hash, vector, recorded in rows
+            if recorded == vector_checksum(world, profile, text_hash, vector)
+        }
+
+    def in_force(self, scope: Scope, reference: int | str) -> InForce | None:
+        """Return the revision readers see of a document, named by its number or its doc id."""
+        row = self._db.at(scope, reference=reference).one(
+            f"""SELECT r.checksum, {REVISION_CELLS}
+               FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               WHERE d.world_id = :world AND d.deleted_at IS NULL"""
+            + (" AND d.number" if isinstance(reference, int) else " AND d.doc_id")
+            + " = :reference"
+        )
+        if row is None:
+            return None
+        recorded, *values = row
+        cells = RevisionCells(*values)
+        if recorded != revision_checksum(scope.world, cells):
+            raise damaged_labels(cells.document)
+        token = assets_token(cells.source_hash, cells.recipe)
+        names = cells.doc_id, cells.name, cells.title, document_label(cells).path
+        made = cells.created_at, cells.source_hash, cells.text_hash, cells.recipe
+        sizes = cells.chunking, cells.characters
+        return InForce(cells.ref, *names, token, cells.sentences, *made, *sizes)
+
+    def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
+        """Return a part of a revision's text in one read; None when the revision is gone."""
+        with self._db.read(scope) as session:
+            key = revision_key(session, revision)
+            text = _read_part(session, key, start, end)
+            layout = read_layout(session, key, start, end)
+        return None if text is None else Passage(text, *layout)
+
+    def figures(
+        self, scope: Scope, revision: RevisionRef, *, all_of_them: bool
+    ) -> list[StoredFigure]:
+        """Return the figures of a revision, in reading order. With `all_of_them`, it is checked
+        that none is missing; for a reader, unread figures must not matter."""
+        with self._db.read(scope) as session:
+            key = revision_key(session, revision)
+            rows = session.all(
+                """SELECT f.checksum, f.number, f.figure_id, f.start, f.image_ref,
+                     BYTES(f.description), f.mark
+                   FROM figures f WHERE f.revision = :key ORDER BY f.number""",
+                key=key,
+            )
+            chunks = session.all(
+                f"""SELECT s.checksum, {CHUNK_CELLS} FROM {CHUNK_TABLES}
+                    WHERE s.world_id = :world AND s.revision = :key
+                      AND s.generation = :generation AND s.kind = 'figure'""",
+                key=key,
+            )
+            parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
+        complete = checksum("figures", *(row[0] for row in rows)) == part_of(parts, "figures")
+        if all_of_them and not complete:
+            raise StoreDamaged(
+                f"Figures of document {revision.document} are missing or damaged.",
+                advice="Run 'truespan doctor'.",
+            )
+        reaches = _figure_reaches(scope, revision, chunks)
+        figures = []
+        for recorded, *cells in rows:
+            _, figure_id, start, image_ref, description, mark = cells
+            intact = recorded == figure_checksum(scope.world, revision, cells)
+            # What decided the figure by itself; rows of an earlier version have its chunk's.
+            own = figure_mark(mark).reach if intact else None
+            reach = reaches.get(figure_id) if own is None else own
+            figures.append(
+                StoredFigure(start, figure_id, image_ref, description, reach, bool(chunks), intact)
+            )
+        return figures
+
+
+def _figure_reaches(
+    scope: Scope, revision: RevisionRef, rows: Sequence[Sequence[Any]]
+) -> dict[str, int]:
+    """Return the reach of the chunks of figures by figure, of those that match their checksum."""
+    return {
+        figure_mark(cells[17]).figure_id: cells[8]
+        for recorded, *cells in rows
+        if recorded == chunk_checksum(scope.world, scope.generation.number, revision, cells)
+    }
+
+
+def _tail_checksum(
+    scope: Scope, revision: RevisionRef, sid: int, rows: Sequence[Sequence[object]]
+) -> bytes:
+    # Rows of earlier versions have no location, and were written without that cell.
+    covered = [row if row[-1] is not None else row[:-1] for row in rows]
+    return checksum("tails", scope.world, scope.generation.number, revision, sid, *covered)
+
+
+class RevisedBook(Struct, frozen=True):
+    """The positions in a document, and its sentences before and after a change."""
+
+    positions: Sequence[tuple[int, int, int]]
+    """The earlier revision, the position in it, and how far it is the same in the new one."""
+    turns: Sequence[tuple[int, int, int]]
+    """The same for the turns of conversations."""
+    earlier: Mapping[int, Sequence[str] | None]
+    new: Sequence[str] | None
+
+    def moves(self) -> Moves:
+        """Return where each earlier revision and position in it goes."""
+        from truespan.text.alignment import Alignment
+
+        aligned = {
+            key: Alignment(sentences, self.new)
+            for key, sentences in self.earlier.items()
+            if sentences is not None and self.new is not None
+        }
+        positions = {
+            (key, sid): aligned[key].move(sid) if same < sid and key in aligned else same
+            for key, sid, same in self.positions
+        }
+        turns = {
+            (key, sid): sid
+            if same >= sid
+            else (aligned[key].move_all(sid) if key in aligned else None)
+            for key, sid, same in self.turns
+        }
+        return Moves(positions, turns)
+
+
+class Moves(Struct, frozen=True):
+    """New positions by the earlier revision and the position in it."""
+
+    positions: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    turns: Mapping[tuple[int, int], int | None] = field(default_factory=dict)
+    """None where no new position has all that a turn may tell of."""
+
+
+def read_revised(session: Session, key: int) -> RevisedBook:
+    """Return what decides where the positions in a document go when a revision becomes visible."""
+    rows = session.all(
+        """SELECT DISTINCT old.key, p.sid FROM revisions new
+           JOIN positions p ON p.document = new.document
+           JOIN revisions old ON old.document = new.document AND old.number = p.revision
+           WHERE new.key = :key ORDER BY 1, 2""",
+        key=key,
+    )
+    turns = turn_places(session, key)
+    same = dict[tuple[int, int], int]()
+    for old, sid in dict.fromkeys([*((old, sid) for old, sid in rows), *turns]):
+        changed = session.value(
+            """SELECT min(o.sid) FROM sentences o
+               LEFT JOIN sentences n ON n.revision = :new AND n.sid = o.sid
+               WHERE o.revision = :old AND o.sid <= :sid
+                 AND (n.text_hash IS NULL OR n.text_hash <> o.text_hash)""",
+            new=key,
+            old=old,
+            sid=sid,
+        )
+        same[old, sid] = sid if changed is None else changed - 1
+    changed_in = {old for (old, sid), last in same.items() if last < sid}
+    return RevisedBook(
+        [(old, sid, same[old, sid]) for old, sid in rows],
+        [(old, sid, same[old, sid]) for old, sid in turns],
+        {old: _read_sentences(session, old) for old in changed_in},
+        _read_sentences(session, key) if changed_in else None,
+    )
+
+
+def move_positions(session: Session, world: WorldId, key: int, moves: Moves) -> None:
+    """Move every position in a document to the revision that is about to be seen, and the turns
+    about it. `moves` was computed before the transaction, which it would hold up; a position set
+    since is computed here, and a turn asked since."""
+    rows = session.all(
+        """SELECT e.name, d.number, p.updated_at, p.checksum, old.number, new.number, p.reader,
+             p.document, old.key, p.sid
+           FROM revisions new
+           JOIN positions p ON p.document = new.document
+           JOIN readers e ON e.key = p.reader
+           JOIN documents d ON d.key = p.document AND d.world_id = :world
+           JOIN revisions old ON old.document = new.document AND old.number = p.revision
+           WHERE new.key = :key""",
+        key=key,
+    )
+    known = all(tuple(row[-2:]) in moves.positions for row in rows)
+    if not known or not moves.turns.keys() >= set(turn_places(session, key)):
+        moves = read_revised(session, key).moves()
+    move_turns(session, world, key, moves.turns)
+    for name, book, updated_at, recorded, before, number, reader, document, old, sid in rows:
+        ref = RevisionRef(book, before)
+        if recorded != position_checksum(world, name, ref, sid, updated_at):
+            # A damaged position stays one, until it is set again.
+            continue
+        moved = moves.positions[old, sid]
+        ref = RevisionRef(book, number)
+        session.execute(
+            """UPDATE positions SET revision = :number, sid = :sid, checksum = :checksum
+               WHERE reader = :reader AND document = :document""",
+            number=number,
+            sid=moved,
+            checksum=position_checksum(world, name, ref, moved, updated_at),
+            reader=reader,
+            document=document,
+        )
+
+
+def _read_sentences(session: Session, revision: int) -> list[str] | None:
+    """Return the sentences of a revision; None if one is missing or does not match its hash."""
+    data = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
+    whole = (data or b"").decode(errors="replace")
+    rows = session.all(
+        "SELECT start, finish, text_hash, sid FROM sentences WHERE revision = :key ORDER BY sid",
+        key=revision,
+    )
+    count = session.value("SELECT sentences FROM revisions WHERE key = :key", key=revision)
+    sentences = [whole[start:end] for start, end, *_ in rows]
+    pairs = zip(sentences, rows, strict=True)
+    sound = all(sha256(sentence.encode()).digest() == row[2] for sentence, row in pairs)
+    complete = [row[3] for row in rows] == list(range(count or 0))
+    return sentences if sound and complete else None
+
+
+def _read_part(session: Session, revision: int | None, start: int, end: int) -> bytes | None:
+    """Return a part of a revision's text; None when there is no such text. Only that part is sent,
+    unless the bytes are damaged or hold what the engine cannot read."""
+    rows = session.all(
+        "SELECT PART(text, :start, :length) FROM texts WHERE revision = :revision",
+        start=start,
+        length=end - start,
+        revision=revision,
+    )
+    if not rows or rows[0][0] is not None:
+        return rows[0][0] if rows else None
+    whole = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
+    return whole.decode(errors="replace")[start:end].encode()
+
+
+def _position(
+    scope: Scope, reader: str, cells: RevisionCells, sid: int, *, current: bool
+) -> Position:
+    own = scope.generation.chunking or read_chunking(cells.chunking, cells.chunking_profile)
+    return Position(
+        reader=reader,
+        document=cells.document,
+        doc_id=cells.doc_id,
+        name=cells.name,
+        declared_title=cells.declared_title,
+        chunking=own,
+        revision=cells.number,
+        sid=sid,
+        current=current,
+        language=cells.language,
+        language_declared=bool(cells.language_declared),
+        label=document_label(cells),
+    )

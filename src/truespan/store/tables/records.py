@@ -1,0 +1,457 @@
+"""Small records: calibrations, cached queries, idempotency keys, provider limits, usage, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from truespan.errors import NotAllowed, RecordNotFound, StoreDamaged, WorldNotFound
+from truespan.store.engines.session import BRIEF_WAIT, MissingRow, Part, Row, retry_on_conflict
+from truespan.store.integrity.checksums import checksum
+from truespan.store.integrity.erasure import QUERIES_ERASED
+from truespan.store.tables.catalog import StateCache
+from truespan.types.answer import Usage, UsageRecord
+from truespan.types.chunk import QueryEntry, Vector
+from truespan.types.decision import AnswerMode
+from truespan.types.ids import WorldId
+from truespan.types.profile import Calibration
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Unlimited, Verb, World
+from truespan.types.token import KEPT_SECONDS, Claim, TokenRecord
+
+_CACHE_SECONDS = 48 * 3600
+"""Twice the longest use of a cached query: older ones are removed when a new one is written."""
+_RATE_WINDOW_SECONDS = 60
+_HTTP = "truespan.http"
+"""Stands for the callers of the HTTP server where others have the name of a provider."""
+_DAY = 24 * 3600.0
+_USAGE = """
+    SELECT id, created_at, mode, milliseconds, primary_model, fallback_model, evidence,
+      decision_explain
+    FROM usage WHERE world_id = :world
+"""
+_TOKENS = """
+    SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader, t.readers, t.created_at,
+      t.expires_at, t.revoked_at, WORLD_TEXT(d)
+    FROM tokens t LEFT JOIN token_worlds w ON w.token = t.key
+    LEFT JOIN directory d ON d.world_id = w.world_id
+"""
+"""Gives a row for each world of a token, and one for a token without worlds."""
+
+
+class Records(Part):
+    """The part of the store that holds small records: calibrations, cached queries, idempotency
+    keys, the limits of providers, the usage log, and access tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calibrations = StateCache[tuple[Calibration | None]](64)
+
+    def kept_calibration(self, scope: Scope, world: World | None = None) -> Calibration | None:
+        """Return the calibration of the scope's profile; None without one. If the state of the
+        world is given, it is read once for that state."""
+        if world is None:
+            return self._read_calibration(scope)[0]
+        return self._calibrations.get(scope, world, self._read_calibration)[0]
+
+    def _read_calibration(self, scope: Scope) -> tuple[Calibration | None]:
+        found = self._db.at(scope).one(
+            """SELECT measured, kept_at, checksum FROM calibrations
+               WHERE world_id = :world AND profile_id = :profile""",
+            profile=scope.profile.id,
+        )
+        if found is None:
+            return (None,)
+        *cells, recorded = found
+        if recorded != checksum("calibrations", scope.world, scope.profile.id, *cells):
+            raise StoreDamaged(
+                "The calibration kept for this world is damaged.",
+                advice="Measure it again with 'truespan calibrate --keep'.",
+            )
+        return (msgspec.json.decode(cells[0], type=Calibration),)
+
+    @retry_on_conflict
+    def keep_calibration(self, scope: Scope, calibration: Calibration) -> None:
+        cells = msgspec.json.encode(calibration).decode(), self._clock.now()
+        profile = scope.profile.id
+        with self._db.write(scope) as session:
+            session.insert(
+                "calibrations",
+                key=("profile_id",),
+                profile_id=profile,
+                measured=cells[0],
+                kept_at=cells[1],
+                checksum=checksum("calibrations", scope.world, profile, *cells),
+            )
+            # Answers depend on it, so that a request that is running must look again.
+            session.touch_world()
+
+    @retry_on_conflict
+    def forget_calibration(self, scope: Scope) -> bool:
+        """Remove the calibration of the scope's profile; return whether there was one."""
+        with self._db.write(scope) as session:
+            removed = session.execute(
+                "DELETE FROM calibrations WHERE world_id = :world AND profile_id = :profile",
+                profile=scope.profile.id,
+            )
+            if removed:
+                session.touch_world()
+        return removed > 0
+
+    def cached_query(self, scope: Scope, key: str, *, now: float, ttl: float) -> Vector | None:
+        """Return a vector that is strictly younger than `ttl`. An entry dated in the future counts
+        as expired: the clock was wrong then or is wrong now."""
+        found = self._db.at(scope).one(
+            """SELECT vector, created_at, checksum FROM query_cache
+               WHERE world_id = :world AND key = :key""",
+            key=key,
+        )
+        if found is None or not 0 <= now - found[1] < ttl:
+            return None
+        *cells, recorded = found
+        # A damaged one counts as none: the query is embedded again.
+        intact = recorded == checksum("query_cache", scope.world, key, *cells)
+        return Vector(found[0]) if intact else None
+
+    @retry_on_conflict
+    def cache_queries(self, scope: Scope, entries: Sequence[QueryEntry], *, now: float) -> None:
+        """Cache the vectors of queries, except those from before an erasure, and remove those that
+        are too old. Raises `StoreBusy`: another writer is at work; nothing waits for a cache."""
+        with self._db.write(scope, lock=False, wait=0.0, now=now) as session:
+            erased = session.value(
+                "SELECT created_at FROM query_cache WHERE world_id = :world AND key = :key",
+                key=QUERIES_ERASED,
+            )
+            session.insert_many(
+                "query_cache",
+                ("key", "vector", "created_at", "checksum"),
+                [
+                    (*entry, checksum("query_cache", scope.world, *entry))
+                    for entry in entries
+                    if erased is None or entry.embedded_at > erased
+                ],
+                key=("key",),
+            )
+            # In every world of a file, also in idle ones; row security keeps to this world.
+            session.execute(
+                "DELETE FROM query_cache WHERE created_at < :oldest OR created_at > :now",
+                oldest=now - _CACHE_SECONDS,
+            )
+
+    @retry_on_conflict
+    def claim_key(self, digest: bytes, fingerprint: bytes, process: str) -> Claim | None:
+        """Claim a key for a request of a process; return the claim of another, if there is one. Of
+        two that claim it at the same time, one waits here and then finds the other's claim."""
+        now = self._clock.now()
+        with self._db.write_shared() as session:
+            # Entries that a wrong clock dated far ahead would otherwise stay for as long.
+            session.execute(
+                "DELETE FROM replays WHERE created_at NOT BETWEEN :oldest AND :latest",
+                oldest=now - KEPT_SECONDS,
+                latest=now + KEPT_SECONDS,
+            )
+            claimed = session.execute(
+                """INSERT INTO replays (digest, fingerprint, process, created_at)
+                   VALUES (:digest, :fingerprint, :process, :now) ON CONFLICT DO NOTHING""",
+                digest=digest,
+                fingerprint=fingerprint,
+                process=process,
+                now=now,
+            )
+            if claimed:
+                return None
+            found = session.one(
+                "SELECT fingerprint, process, reply FROM replays WHERE digest = :digest",
+                digest=digest,
+            )
+        # It may have been released between the two statements; then the next attempt may get it.
+        return Claim(*found) if found else self.claim_key(digest, fingerprint, process)
+
+    def take_over_key(self, digest: bytes, gone: str, process: str) -> bool:
+        """Take over the claim of a process that is gone; False if another process did."""
+        taken = self._db.shared.execute(
+            """UPDATE replays SET process = :process
+               WHERE digest = :digest AND process = :gone AND reply IS NULL""",
+            process=process,
+            digest=digest,
+            gone=gone,
+        )
+        return taken > 0
+
+    def keep_reply(self, digest: bytes, process: str, reply: bytes) -> None:
+        """Store the sealed reply to a claimed request."""
+        self._db.shared.execute(
+            "UPDATE replays SET reply = :reply WHERE digest = :digest AND process = :process",
+            reply=reply,
+            digest=digest,
+            process=process,
+        )
+
+    def release_key(self, digest: bytes, process: str) -> None:
+        """Remove the claim of a request that failed, so that it can be tried again."""
+        self._db.shared.execute(
+            """DELETE FROM replays
+               WHERE digest = :digest AND process = :process AND reply IS NULL""",
+            digest=digest,
+            process=process,
+        )
+
+    def probes(self, scope: Scope) -> dict[str, Vector]:
+        """Return the vectors of known texts that were stored for the generation."""
+        number = scope.generation.number
+        rows = self._db.at(scope).all(
+            """SELECT probe, vector, checksum FROM probes
+               WHERE world_id = :world AND generation = :generation"""
+        )
+        return {
+            probe: Vector(vector)
+            for probe, vector, recorded in rows
+            if recorded == checksum("probes", scope.world, number, probe, vector)
+        }
+
+    @retry_on_conflict
+    def keep_probes(self, scope: Scope, probes: Mapping[str, Vector]) -> None:
+        number = scope.generation.number
+        with self._db.write(scope) as session:
+            session.insert_many(
+                "probes",
+                ("generation", "probe", "vector", "checksum"),
+                [
+                    (number, probe, vector, checksum("probes", scope.world, number, probe, vector))
+                    for probe, vector in probes.items()
+                ],
+                key=("generation", "probe"),
+            )
+
+    def cooling_until(self, provider: str, key: str) -> float:
+        """Return the time until which a key is not to be used; 0 for one that can be used."""
+        until = self._db.shared.value(
+            "SELECT until FROM cooldowns WHERE provider = :provider AND key = :key",
+            provider=provider,
+            key=key,
+        )
+        return until or 0.0
+
+    @retry_on_conflict
+    def cool_down(self, provider: str, key: str, until: float) -> None:
+        with self._db.write_shared() as session:
+            where = ("provider", "key")
+            session.insert_many("cooldowns", (*where, "until"), [(provider, key, until)], key=where)
+
+    @retry_on_conflict
+    def reserve(self, provider: str, per_minute: int) -> float:
+        """Reserve the moment of the next request and return the seconds until then. Only a store on
+        a server has the table: its processes share one limit, by its clock."""
+        with self._db.write_shared() as session:
+            # One reservation at a time, so that no minute has more than it may.
+            session.lock_name("truespan.paces", provider)
+            now: float = session.value(
+                "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+            )
+            # Requests that began before this window limit nothing any more.
+            session.execute(
+                "DELETE FROM paces WHERE provider = :provider AND begins_at < :oldest",
+                provider=provider,
+                oldest=now - _RATE_WINDOW_SECONDS,
+            )
+            earlier = session.value(
+                """SELECT begins_at FROM paces WHERE provider = :provider
+                   ORDER BY begins_at DESC LIMIT 1 OFFSET :before""",
+                provider=provider,
+                before=per_minute - 1,
+            )
+            begins_at = max(now, _RATE_WINDOW_SECONDS + (earlier or 0.0))
+            session.insert("paces", provider=provider, begins_at=begins_at)
+            return begins_at - now
+
+    @retry_on_conflict
+    def count_request(self, caller: str, per_minute: int) -> float:
+        """Count a request of a caller; return 0, or the seconds until the caller may send one.
+
+        All processes on one store share the limit. It allows its full number at once, and then one
+        more whenever a minute divided by that number has passed. One moment is stored for each
+        caller: when all requests so far would have been sent at that pace.
+        """
+        interval = _RATE_WINDOW_SECONDS / per_minute
+        with self._db.write_shared() as session:
+            session.lock_name("truespan.requests", caller)
+            now = self._clock.now()
+            until = session.value(
+                "SELECT until FROM cooldowns WHERE provider = :provider AND key = :caller",
+                provider=_HTTP,
+                caller=caller,
+            )
+            paced = max(until or 0.0, now) + interval
+            wait = paced - now - _RATE_WINDOW_SECONDS
+            if wait > 0:
+                return wait
+            where = ("provider", "key")
+            session.insert_many("cooldowns", (*where, "until"), [(_HTTP, caller, paced)], key=where)
+            return 0.0
+
+    # The usage log: what was asked and how it was decided, without any text of documents.
+
+    @retry_on_conflict
+    def record_usage(
+        self, authority: Authority, world: WorldId, usage: Usage, *, days: int, most: int
+    ) -> str:
+        """Log one answered request and return its id. In the same commit, records that are older
+        than `days` are removed, and those of the world beyond the `most` latest ones. Raises
+        `StoreBusy`: other writers did not let it in soon."""
+        if not authority.sees(world):
+            raise WorldNotFound(world)
+        now, record = self._clock.now(), uuid4().hex[:12]
+        with self._db.write(world, lock=False, wait=BRIEF_WAIT, most=most) as session:
+            session.insert(
+                "usage",
+                id=record,
+                created_at=now,
+                milliseconds=usage.milliseconds,
+                mode=usage.mode.value,
+                primary_model=usage.primary_model,
+                fallback_model=usage.fallback_model,
+                evidence=msgspec.json.encode(usage.evidence).decode(),
+                decision_explain=msgspec.json.encode(usage.decision_explain).decode(),
+            )
+            # In every world of a file, also in idle ones; row security keeps to this world.
+            session.execute(
+                "DELETE FROM usage WHERE created_at < :oldest", oldest=now - days * _DAY
+            )
+            session.execute(
+                """DELETE FROM usage WHERE world_id = :world AND key <= (SELECT key FROM usage
+                     WHERE world_id = :world ORDER BY key DESC LIMIT 1 OFFSET :most)"""
+            )
+        return record
+
+    def usage(self, authority: Authority, world: WorldId, *, limit: int) -> list[UsageRecord]:
+        """Return the latest records of a world, the newest first."""
+        if not authority.sees(world):
+            raise WorldNotFound(world)
+        rows = self._db.at(world).all(f"{_USAGE} ORDER BY key DESC LIMIT :limit", limit=limit)
+        return [_read_usage(row, damaged=True) for row in rows]
+
+    def usage_record(self, authority: Authority, world: WorldId, reference: str) -> UsageRecord:
+        """Return one record of a world. Raises `RecordNotFound`: it does not exist, or no
+        longer."""
+        row = self._db.at(world).one(f"{_USAGE} AND id = :id", id=reference)
+        if row is None or not authority.sees(world):
+            raise RecordNotFound(reference)
+        try:
+            return _read_usage(row)
+        except (ValueError, RecursionError):
+            raise StoreDamaged(
+                f"The record {reference!r} of the usage log is damaged.",
+                advice="Nothing but this record depends on it.",
+            ) from None
+
+    # Access tokens. Only the owner of the library may list them, or change them.
+
+    @retry_on_conflict
+    def create_token(self, authority: Authority, record: TokenRecord, digest: bytes) -> None:
+        """Add a token. Raises `WorldNotFound`: one of its worlds does not exist; then nothing is
+        added."""
+        _require_owner(authority)
+        worlds = [] if isinstance(record.worlds, Unlimited) else sorted(record.worlds)
+        world = ""
+        try:
+            with self._db.write_shared() as session:
+                key = session.insert_returning(
+                    "key",
+                    "tokens",
+                    id=record.id,
+                    digest=digest,
+                    name=record.name,
+                    every_world=isinstance(record.worlds, Unlimited),
+                    verbs=_names_text(record.verbs),
+                    every_reader=isinstance(record.readers, Unlimited),
+                    readers=_names_text(record.readers),
+                    created_at=record.created_at,
+                    expires_at=record.expires_at,
+                    revoked_at=record.revoked_at,
+                )
+                for world in worlds:
+                    added = session.execute(
+                        """INSERT INTO token_worlds (token, world_id)
+                           SELECT :token, d.world_id FROM directory d WHERE IS_WORLD(d, :id)""",
+                        token=key,
+                        id=world,
+                    )
+                    if not added:
+                        raise WorldNotFound(world)
+        except MissingRow:
+            raise WorldNotFound(world) from None
+
+    def tokens(self, authority: Authority) -> list[TokenRecord]:
+        _require_owner(authority)
+        found = _read_tokens(self._db.shared.all(f"{_TOKENS} ORDER BY t.key"))
+        return [record for record, _ in found]
+
+    def revoke_token(self, authority: Authority, token: str, *, now: float) -> bool:
+        """Make a token invalid from now on; False if there is none. The first time stays."""
+        _require_owner(authority)
+        found = self._db.shared.execute(
+            "UPDATE tokens SET revoked_at = coalesce(revoked_at, :now) WHERE id = :token",
+            now=now,
+            token=token,
+        )
+        return found > 0
+
+    def find_token(self, token: str) -> tuple[TokenRecord, bytes] | None:
+        """Return a token with the digest of its secret. It is read anew each time, so that a token
+        that another process revoked is seen as revoked."""
+        found = _read_tokens(self._db.shared.all(f"{_TOKENS} WHERE t.id = :token", token=token))
+        return found[0] if found else None
+
+
+def _read_usage(row: Row, *, damaged: bool = False) -> UsageRecord:
+    """Return a row as a record; a ValueError or RecursionError says that it is damaged. With
+    `damaged`, what can be read of such a record, so that the rest is listed."""
+    record, created_at, mode, *models, evidence, explained = row
+    try:
+        details = [msgspec.json.decode(part, type=dict[str, Any]) for part in (evidence, explained)]
+        return UsageRecord(record, created_at, AnswerMode(mode), *models, *details)
+    except (ValueError, RecursionError):
+        if not damaged:
+            raise
+        known = AnswerMode(mode) if mode in set(AnswerMode) else AnswerMode.FALLBACK
+        return UsageRecord(record, created_at, known, *models, evidence={}, decision_explain={})
+
+
+def _require_owner(authority: Authority) -> None:
+    if authority != OWNER:
+        raise NotAllowed("use tokens")
+
+
+def _names_text(names: frozenset[Any] | Unlimited) -> str:
+    """Return names as the text that is stored; another column says that there is no limit."""
+    return msgspec.json.encode([] if isinstance(names, Unlimited) else sorted(names)).decode()
+
+
+def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
+    """Return tokens with their digests; a damaged one is an error, and gives no rights."""
+    worlds: dict[Row, list[WorldId]] = {}
+    for *own, world in rows:
+        worlds.setdefault(tuple(own), []).extend([WorldId(world)] if world else [])
+    found: list[tuple[TokenRecord, bytes]] = []
+    for row, named in worlds.items():
+        digest, token, name, every_world, verbs, every_reader, readers, *times = row
+        try:
+            record = TokenRecord(
+                token,
+                name,
+                UNLIMITED if every_world else frozenset(named),
+                frozenset(map(Verb, msgspec.json.decode(verbs, type=list[str]))),
+                UNLIMITED
+                if every_reader
+                else frozenset(msgspec.json.decode(readers, type=list[str])),
+                *times,
+            )
+        except ValueError:
+            raise StoreDamaged(
+                "A token of the library is damaged.",
+                advice="Restore a backup, or revoke the tokens and create new ones.",
+            ) from None
+        found.append((record, digest))
+    return found

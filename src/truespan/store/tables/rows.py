@@ -1,0 +1,430 @@
+"""What several parts share: finding a revision, counting its chunks, and records as rows."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from itertools import accumulate, groupby
+from typing import Any, Final, LiteralString, NamedTuple
+
+import msgspec
+
+from truespan.errors import StoreDamaged
+from truespan.store.engines.session import Row, Session, Statements
+from truespan.store.integrity.checksums import (
+    RevisionCells,
+    part_of,
+    sentence_checksum,
+    verify_places,
+)
+from truespan.types.chunk import DocumentLabel, FigureMark
+from truespan.types.document import OutlineEntry, RevisionRef
+from truespan.types.ids import WorldId, hash_bytes
+from truespan.types.metadata import read_metadata
+from truespan.types.profile import (
+    STANDARD_CHUNKING,
+    ChunkingProfile,
+    Distance,
+    EmbeddingProfile,
+    chunking_from_json,
+)
+from truespan.types.reading import StoredSentence
+from truespan.types.scope import Generation
+from truespan.types.source import short_path
+from truespan.types.text import CanonicalText, PageStart, Place, PlacedSentence
+
+_LONGEST: Final = 2**31 - 1
+
+REVISION: Final = """(
+    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+    WHERE d.world_id = :world AND d.number = :document AND r.number = :revision)"""
+"""The key of a revision, by the numbers that it is known by; as a value of `:document` and
+`:revision`."""
+
+TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
+    WHERE r.key = t.revision AND d.key = r.document AND d.world_id = :world"""
+"""The tails of the world. CROSS keeps SQLite from starting with all documents of the world."""
+
+IS_NAMED: Final = """g.number IS NOT DISTINCT FROM w.generation OR EXISTS
+    (SELECT 1 FROM aliases a WHERE a.world_id = w.world_id AND a.generation = g.number)"""
+"""Whether the world `w` or one of its domains uses the generation `g`."""
+
+
+def numbers_of(ref: RevisionRef) -> dict[str, int]:
+    """Return the values of `:document` and `:revision` for a revision."""
+    return {"document": ref.document, "revision": ref.revision}
+
+
+def revision_key(session: Session, ref: RevisionRef, *, state: str | None = None) -> int | None:
+    """Return the key that a revision's rows carry; None when it is gone or in another state."""
+    return session.value(
+        """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+           WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
+             AND r.state = coalesce(CAST(:state AS TEXT), r.state)""",
+        **numbers_of(ref),
+        state=state,
+    )
+
+
+def has_text(session: Session, key: int) -> bool:
+    """Say whether the text of a revision has its recorded hash."""
+    row = session.one(
+        """SELECT BYTES(t.text), r.text_hash FROM revisions r JOIN texts t ON t.revision = r.key
+           WHERE r.key = :key""",
+        key=key,
+    )
+    return row is not None and hash_bytes(row[0]) == row[1]
+
+
+def has_generation(session: Session) -> bool:
+    """Say whether the scope's generation exists and is not being removed."""
+    found = session.one(
+        """SELECT 1 FROM generations
+           WHERE world_id = :world AND number = :generation AND removed_at IS NULL"""
+    )
+    return found is not None
+
+
+def tally_each(session: Session, changed: Iterable[Row]) -> None:
+    """Count the states again of each revision and generation that occurs among changed rows, in
+    the transaction that changed them."""
+    by_generation: dict[int, set[int]] = {}
+    for revision, generation, *_ in changed:
+        by_generation.setdefault(generation, set()).add(revision)
+    for generation, revisions in sorted(by_generation.items()):
+        counts = session.all(
+            """SELECT revision, count(*), count(*) FILTER (WHERE state = 'embedded'),
+                 count(*) FILTER (WHERE state = 'quarantined')
+               FROM states WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:revisions)
+                 AND generation = :generation GROUP BY revision""",
+            revisions=sorted(revisions),
+            generation=generation,
+        )
+        without = revisions - {row[0] for row in counts}
+        rows = [(key, generation, *others) for key, *others in counts]
+        rows += [(key, generation, 0, 0, 0) for key in without]
+        session.insert_many(
+            "tallies",
+            ("revision", "generation", "chunks", "embedded", "quarantined"),
+            sorted(rows),
+            key=("revision", "generation"),
+        )
+
+
+class Layout(NamedTuple):
+    """Where the chapters, sections and pages of a text begin."""
+
+    starts: tuple[int, ...]
+    places: tuple[Place, ...]
+    pages: tuple[PageStart, ...]
+
+
+_LAYOUT: Final[tuple[tuple[LiteralString, LiteralString], ...]] = (
+    ("places", "chapter, section"),
+    ("pages", "page, unit"),
+)
+
+
+def read_layout(session: Session, key: int | None, start: int = 0, end: int = _LONGEST) -> Layout:
+    """Return the places and pages that the text of a revision from `start` to `end` lies in."""
+    places, pages = (
+        session.all(
+            f"""SELECT start, {columns} FROM {table}
+                WHERE revision = :key AND start < :end AND start >= coalesce((SELECT max(start)
+                  FROM {table} WHERE revision = :key AND start <= :start), 0) ORDER BY start""",
+            key=key,
+            start=start,
+            end=end,
+        )
+        for table, columns in _LAYOUT
+    )
+    return Layout(
+        tuple(row[0] for row in places),
+        tuple(Place(*row[1:]) for row in places),
+        tuple(PageStart(*row) for row in pages),
+    )
+
+
+def read_layouts(statements: Statements, keys: Iterable[int]) -> dict[int, CanonicalText]:
+    """Return where the chapters and sections of revisions begin, not yet believed, and no text."""
+    layouts = dict.fromkeys(keys, CanonicalText(""))
+    rows = statements.all(
+        """SELECT revision, start, chapter, section FROM places
+           WHERE revision IN LIST(:keys) ORDER BY revision, start""",
+        keys=list(layouts),
+    )
+    for key, group in groupby(rows, key=lambda row: row[0]):
+        found = list(group)
+        layouts[key] = CanonicalText(
+            "", tuple(row[1] for row in found), tuple(Place(*row[2:]) for row in found)
+        )
+    return layouts
+
+
+_SENTENCE: Final = """
+    e.sid, e.start, e.finish, e.tokens, e.text_hash, e.checksum,
+      (SELECT p.chapter FROM places p WHERE p.revision = e.revision AND p.start <= e.start
+        ORDER BY p.start DESC LIMIT 1),
+      (SELECT p.section FROM places p WHERE p.revision = e.revision AND p.start <= e.start
+        ORDER BY p.start DESC LIMIT 1),
+      (SELECT CAST(p.page AS TEXT) || ' ' || p.unit FROM pages p
+        WHERE p.revision = e.revision AND p.start <= e.start ORDER BY p.start DESC LIMIT 1)"""
+_SENTENCES: Final = f"SELECT {_SENTENCE} FROM sentences e"
+
+
+def read_sentences_of(
+    statements: Statements, world: WorldId, ids: Sequence[str]
+) -> dict[str, tuple[PlacedSentence, ...]]:
+    """Return the sentences that chunks have at least a part of, by the ids of the chunks.
+
+    A chunk of which a sentence is missing or does not match its checksum is left out.
+    """
+    rows = statements.all(
+        f"""WITH s AS MATERIALIZED (
+              SELECT chunk_id, revision, first_sid, last_sid FROM states
+              WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+                AND generation + 0 = :generation
+            )
+            SELECT s.chunk_id, s.first_sid, s.last_sid, d.number, r.number, {_SENTENCE}
+            FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
+            JOIN sentences e ON e.revision = s.revision
+              AND e.sid BETWEEN s.first_sid AND s.last_sid
+            ORDER BY s.chunk_id, e.sid""",
+        ids=[*ids],
+    )
+    found: dict[str, tuple[PlacedSentence, ...]] = {}
+    for (chunk, first, last), group in groupby(rows, key=lambda row: row[:3]):
+        sentences: list[PlacedSentence] = []
+        for _, _, _, document, revision, *cells, recorded, chapter, section, page in group:
+            place, ref = Place(chapter, section), RevisionRef(document, revision)
+            sid, start, end, tokens, _ = cells
+            page_start = _read_page_start(start, page)
+            if recorded == sentence_checksum(world, ref, cells, place, page_start):
+                sentences.append(PlacedSentence(sid, start, end, tokens, place, page_start))
+        if [sentence.sid for sentence in sentences] == list(range(first, last + 1)):
+            found[chunk] = tuple(sentences)
+    return found
+
+
+def read_chosen_sentences(
+    statements: Statements, world: WorldId, chosen: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], PlacedSentence]:
+    """Return single sentences of chunks, by the id of the chunk and the number of the sentence.
+
+    Raises StoreDamaged if one does not match its checksum.
+    """
+    rows = statements.all(
+        f"""WITH s AS MATERIALIZED (
+              SELECT chunk_id, revision, first_sid, last_sid FROM states
+              WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+                AND generation + 0 = :generation
+            )
+            SELECT s.chunk_id, d.number, r.number, {_SENTENCE}
+            FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
+            JOIN sentences e ON e.revision = s.revision
+              AND e.sid BETWEEN s.first_sid AND s.last_sid AND e.sid + 0 IN LIST(:sids)""",
+        ids=[*{chunk for chunk, _ in chosen}],
+        sids=[*{sid for _, sid in chosen}],
+    )
+    found: dict[tuple[str, int], PlacedSentence] = {}
+    for chunk, document, revision, *row in rows:
+        if (chunk, row[0]) in chosen:
+            ref = RevisionRef(document, revision)
+            [found[chunk, row[0]]] = _verify_sentences(world, ref, [row])
+    return found
+
+
+def read_sentences(
+    statements: Statements, world: WorldId, ref: RevisionRef, first: int, last: int
+) -> list[StoredSentence]:
+    """Return sentences of a revision, each checked with the chapter, section and page it is in."""
+    rows = statements.all(
+        f"""{_SENTENCES} WHERE e.revision = {REVISION} AND e.sid BETWEEN :first AND :last
+            ORDER BY e.sid""",
+        **numbers_of(ref),
+        first=first,
+        last=last,
+    )
+    return _verify_sentences(world, ref, rows)
+
+
+def _verify_sentences(
+    world: WorldId, ref: RevisionRef, rows: Iterable[Sequence[Any]]
+) -> list[StoredSentence]:
+    return [
+        _verify_sentence(
+            *(world, ref, cells, recorded, Place(chapter, section)),
+            _read_page_start(cells[1], page),
+        )
+        for *cells, recorded, chapter, section, page in rows
+    ]
+
+
+def _read_page_start(offset: int, stored: str | None) -> PageStart | None:
+    """Return the page that a sentence begins on, given its number and unit in one text."""
+    if stored is None:
+        return None
+    page, _, unit = stored.partition(" ")
+    return PageStart(offset, int(page), unit)
+
+
+def read_page(
+    session: Session, world: WorldId, ref: RevisionRef, first: int, last: int
+) -> list[StoredSentence]:
+    """Return the same for many sentences, for which chapters and pages are read only once."""
+    key = revision_key(session, ref)
+    rows = session.all(
+        """SELECT sid, start, finish, tokens, text_hash, checksum FROM sentences
+           WHERE revision = :key AND sid BETWEEN :first AND :last ORDER BY sid""",
+        key=key,
+        first=first,
+        last=last,
+    )
+    layout = read_layout(session, key, rows[0][1], rows[-1][2]) if rows else Layout((), (), ())
+    text = CanonicalText("", layout.starts, layout.places, pages=layout.pages)
+    return [
+        _verify_sentence(
+            world, ref, cells, recorded, text.place_at(cells[1]), text.page_start(cells[1])
+        )
+        for *cells, recorded in rows
+    ]
+
+
+def _verify_sentence(
+    world: WorldId,
+    ref: RevisionRef,
+    cells: Row | list[Any],
+    recorded: bytes | None,
+    place: Place,
+    page: PageStart | None,
+) -> StoredSentence:
+    if recorded != sentence_checksum(world, ref, cells, place, page):
+        raise StoreDamaged(
+            f"A sentence of document {ref.document} does not match its checksum.",
+            advice="Run 'truespan doctor'.",
+        )
+    sid, start, end, tokens, digest = cells
+    return StoredSentence(sid, start, end, tokens, place, page, digest)
+
+
+def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] | None:
+    """Return the key and the number of the revision of a document that readers see."""
+    row = session.one(
+        """SELECT r.key, r.number FROM revisions r JOIN documents d ON d.key = r.document
+           WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'""",
+        document=document,
+    )
+    return (row[0], RevisionRef(document, row[1])) if row else None
+
+
+def read_places(session: Session, key: int | None, end: int = _LONGEST) -> list[Row]:
+    """Return the chapters and sections of a revision that begin before `end`, not yet believed:
+    the first sentence, or 0 without any, the offset, the names, the checksum."""
+    places = session.all(
+        """SELECT start, chapter, section, checksum FROM places
+           WHERE revision = :key AND start < :end ORDER BY start""",
+        key=key,
+        end=end,
+    )
+    if not places:
+        return []
+    # All sentences at once: to look for the first one of each place would be quadratic.
+    sentences = session.all(
+        "SELECT start, sid FROM sentences WHERE revision = :key ORDER BY start", key=key
+    )
+    starts = [start for start, _ in sentences]
+    lowest = [*accumulate((sid for _, sid in reversed(sentences)), min)]
+    lowest = [*reversed(lowest), 0]
+    return [(lowest[bisect_left(starts, row[0])], *row) for row in places]
+
+
+def read_outline(
+    session: Session, world: WorldId, key: int, ref: RevisionRef
+) -> list[OutlineEntry]:
+    """Return where the chapters and sections of a revision begin, all of them checked."""
+    entries, last = verify_places(world, ref, read_places(session, key))
+    parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
+    if part_of(parts, "places") != last:
+        raise StoreDamaged(
+            f"Chapters of document {ref.document} are missing.", advice="Run 'truespan doctor'."
+        )
+    return entries
+
+
+def read_chunking(name: str, stored: str | None) -> ChunkingProfile:
+    """Return the chunking of a revision; one of an earlier version names a standard profile."""
+    return chunking_from_json(stored) if stored else STANDARD_CHUNKING[name]
+
+
+def figure_text(mark: FigureMark) -> str:
+    return msgspec.json.encode(mark).decode()
+
+
+def figure_mark(stored: str) -> FigureMark:
+    return msgspec.json.decode(stored, type=FigureMark)
+
+
+def tags_of(stored: str) -> tuple[str, ...]:
+    return () if stored == "[]" else tuple(json.loads(stored))
+
+
+def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabel:
+    """Return the names of a document and revision. Without `intact`, only what is text as it is."""
+    covered = intact and cells.shown_path is not None
+    return DocumentLabel(
+        number=cells.document,
+        doc_id=cells.doc_id,
+        name=cells.name,
+        title=cells.title,
+        declared_title=cells.declared_title,
+        revision=cells.number,
+        tags=tags_of(cells.tags) if intact else (),
+        language=cells.language,
+        version=cells.version,
+        path=cells.shown_path or short_path(cells.path),
+        source_url=cells.source_url,
+        language_declared=bool(cells.language_declared) and not cells.language_stated,
+        metadata=read_metadata(cells.metadata) or None if covered else None,
+    )
+
+
+def read_generation(number: int, profile: str, chunking: str | None) -> Generation:
+    chunks = chunking_from_json(chunking) if chunking else None
+    return Generation(number, _read_profile(profile), chunks)
+
+
+@cache
+def _read_profile(stored: str) -> EmbeddingProfile:
+    """Return a profile; its text is read every time, but equal text need not be parsed twice."""
+    fields = json.loads(stored)
+    return EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
+
+
+def drop_words(session: Session, key: int, generation: int | None = None) -> int:
+    """Delete the words of a revision, in one generation or in all, and those of the revisions that
+    share their rows: these are counted again when they are next needed. Return how many they
+    are."""
+    where = "" if generation is None else " AND generation = :generation"
+    values = {} if generation is None else {"generation": generation}
+    segments = session.all(
+        f"SELECT segment FROM word_counts WHERE revision = :key AND segment IS NOT NULL{where}",
+        key=key,
+        **values,
+    )
+    session.execute(f"DELETE FROM word_counts WHERE revision = :key{where}", key=key, **values)
+    # A segment may be named after it although its own row, if that is damaged, does not say so.
+    others = 0
+    for segment in {key, *(row[0] for row in segments)}:
+        session.execute(
+            f"DELETE FROM words WHERE world_id = :world AND revision = :key{where}",
+            key=segment,
+            **values,
+        )
+        others += session.execute(
+            f"DELETE FROM word_counts WHERE segment = :key{where}", key=segment, **values
+        )
+    if others:
+        session.touch_world()
+    return others

@@ -1,0 +1,217 @@
+"""Rows of counted words: written, packed and checked.
+
+Words are plain rows by term, so that both engines store them alike. The packed bytes are moved
+between stores as they are, so this is the one place that makes them. Revisions that are staged
+together share rows, as a segment that is known by the key of its first revision. Nothing is ever
+added to a segment: if one of its revisions goes, all its rows go, and the words of the others are
+counted again.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from truespan.store.engines.session import Row, Session
+from truespan.store.integrity.checksums import checksum, checksums_after
+from truespan.types.document import PAIR, CountedWords, RevisionRef
+from truespan.types.ids import WorldId
+from truespan.types.scope import Scope
+
+SEAL: Final = 8
+"""How many bytes of a checksum follow packed numbers."""
+
+
+def _seal(packed: bytes, *identity: object) -> bytes:
+    """Return packed numbers as they are stored, with the beginning of their checksum."""
+    return packed + checksum("packed", *identity, packed)[:SEAL]
+
+
+def seal_postings(scope: Scope, term: str, members: bytes | None, places: bytes) -> bytes:
+    """Return postings as they are stored. Those of a revision alone name no other."""
+    shared = () if members is None else (members,)
+    return _seal(places, "words", scope.world, scope.generation.number, term, *shared)
+
+
+MEMBER: Final = struct.Struct("<III")
+"""A revision in a row that several share: the numbers of document and revision, and how many chunks
+of it have the term."""
+
+
+def part_of(ref: RevisionRef, members: bytes | None, stored: bytes) -> bytes | None:
+    """Return the places of one revision in a row of words; None if it has none there."""
+    if members is None:
+        return stored[:-SEAL]
+    start = 0
+    for document, revision, count in MEMBER.iter_unpack(members):
+        end = start + PAIR.size * count
+        if (document, revision) == (ref.document, ref.revision):
+            return stored[start:end]
+        start = end
+    return None
+
+
+def covered_words(scope: Scope, ref: RevisionRef, rows: Sequence[Row]) -> Iterable[object]:
+    """Return what the checksum of a revision's words covers, of the rows under its segment's
+    key."""
+    if all(members is None for _, members, _ in rows):
+        return [(term, stored) for term, _, stored in rows]
+    terms: list[str] = []
+    counts: list[int] = []
+    packed = b""
+    for term, members, stored in rows:
+        if stored != seal_postings(scope, term, members, stored[:-SEAL]):
+            # Which revisions it belongs to is unknown.
+            return [(term, stored)]
+        part = part_of(ref, members, stored)
+        if part is not None:
+            terms.append(term)
+            counts.append(len(part) // PAIR.size)
+            packed += part
+    return terms, counts, packed
+
+
+def words_checksum(
+    world: WorldId,
+    generation: int,
+    ref: RevisionRef,
+    cells: Sequence[object],
+    words: Iterable[object],
+) -> bytes:
+    # Words that lie under the key of their own revision have no segment, as in earlier versions.
+    covered = cells if cells[-1] is not None else cells[:-2]
+    return checksum("word_counts", world, generation, ref, *covered, *words)
+
+
+def _lengths_identity(
+    scope: Scope, ref: RevisionRef, recipe: str | None, texts: bytes | None, segment: Row
+) -> tuple[object, ...]:
+    own = () if segment == (None, None) else segment
+    return "lengths", scope.world, scope.generation.number, ref, recipe, texts, *own
+
+
+class WrittenWords(NamedTuple):
+    """The words of a revision that has a row."""
+
+    ref: RevisionRef
+    key: int
+    words: CountedWords
+
+
+SEGMENT_CHUNKS: Final = 2560
+"""Revisions share rows up to so many chunks: that many are counted again if one of them is purged.
+Rows of even more revisions would not fit in the pages of SQLite, and take twice the space."""
+
+
+def write_staged_words(session: Session, scope: Scope, written: Sequence[WrittenWords]) -> None:
+    """Write the words of new revisions, in segments."""
+    segment, chunks = list[WrittenWords](), 0
+    for found in written:
+        if segment and chunks + len(found.words.hashes) > SEGMENT_CHUNKS:
+            write_words(session, scope, segment)
+            segment, chunks = [], 0
+        segment.append(found)
+        chunks += len(found.words.hashes)
+    if segment:
+        write_words(session, scope, segment)
+
+
+def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords]) -> None:
+    """Write the words of revisions that have none in the scope's generation; several of them share
+    their rows."""
+    world, generation = scope.world, scope.generation.number
+    first, key = segment[0] if len(segment) > 1 else None, segment[0].key
+    # Shared rows are read once, below; those of a single revision twice.
+    rows: Iterable[tuple[int, str, int, bytes | None, bytes]]
+    # The postings are the same as `seal_postings` makes of each.
+    if first is None:
+        finish = checksums_after("packed", "words", world, generation, more=2)
+        rows = [
+            (generation, term, key, None, packed + finish(term, packed)[:SEAL])
+            for term, packed in segment[0].words.postings()
+        ]
+    else:
+        finish = checksums_after("packed", "words", world, generation, more=3)
+        rows = (
+            (generation, term, key, members, packed + finish(term, members, packed)[:SEAL])
+            for term, members, packed in _share_rows(segment)
+        )
+    session.insert_many("words", ("generation", "term", "revision", "revisions", "postings"), rows)
+    counts: list[Row] = []
+    for ref, own, words in segment:
+        numbers = array("I", [number for pair in words.lengths.items() for number in pair])
+        texts = digest_texts(sorted(words.hashes.items()))
+        named = (None, None) if first is None else (first.ref.document, first.ref.revision)
+        identity = _lengths_identity(scope, ref, words.recipe, texts, named)
+        lengths = _seal(numbers.tobytes(), *identity)
+        covered: Iterable[object] = (list(words.terms), list(words.chunks), words.packed)
+        if first is None:
+            covered = [(term, postings) for _, term, _, _, postings in rows]
+        cells = words.recipe, texts, lengths, *named
+        whole = words_checksum(world, generation, ref, cells, covered)
+        of_segment = None if first is None else key
+        counts.append((own, generation, of_segment, *cells[:3], whole))
+    session.insert_many(
+        "word_counts",
+        ("revision", "generation", "segment", "recipe", "texts", "lengths", "checksum"),
+        counts,
+    )
+
+
+def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Give each term of several revisions, in order, with those that contain it and their packed
+    postings, one revision after another."""
+    import numpy as np
+
+    numbers: dict[str, int] = {}
+    term_of = [
+        numbers.setdefault(term, len(numbers)) for row in segment for term in row.words.terms
+    ]
+    terms = sorted(numbers)
+    place = np.empty(len(terms), np.int64)
+    place[[numbers[term] for term in terms]] = np.arange(len(terms))
+    # One element for each term of each revision, then one for each chunk of these.
+    found = place[term_of]
+    counts = np.concatenate([np.array(row.words.chunks, np.int64) for row in segment])
+    sizes = [len(row.words.terms) for row in segment]
+    refs = np.array([(row.ref.document, row.ref.revision) for row in segment], np.int64)
+    members = np.column_stack((np.repeat(refs, sizes, axis=0), counts)).astype("<u4")
+    pairs = np.frombuffer(b"".join([row.words.packed for row in segment]), f"V{PAIR.size}")
+    if len(terms) <= 1 << 16:
+        # Of numbers of 16 bits, a stable order takes a fraction of the time.
+        found = found.astype(np.uint16)
+    order = np.argsort(found, kind="stable")
+    packed_members = members[order].tobytes()
+    packed_pairs = pairs[np.argsort(np.repeat(found, counts), kind="stable")].tobytes()
+    ends = np.cumsum(np.bincount(found, minlength=len(terms))) * MEMBER.size
+    pair_ends = np.cumsum(np.bincount(found, counts, len(terms)).astype(np.int64)) * PAIR.size
+    start = pair_start = 0
+    for term, end, pair_end in zip(terms, ends.tolist(), pair_ends.tolist(), strict=True):
+        yield term, packed_members[start:end], packed_pairs[pair_start:pair_end]
+        start, pair_start = end, pair_end
+
+
+def digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
+    """Return what tells one list of chunk texts, by index and hash, from another."""
+    return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
+
+
+def read_lengths(
+    scope: Scope,
+    ref: RevisionRef,
+    recipe: str | None,
+    texts: bytes | None,
+    lengths: bytes | None,
+    *segment: int | None,
+) -> tuple[str | None, dict[int, int]]:
+    """Return the recipe of counted words, and the words of each chunk. Damaged counts, and those
+    of an earlier version, count as none."""
+    packed = (lengths or b"")[:-SEAL]
+    identity = _lengths_identity(scope, ref, recipe, texts, segment)
+    if lengths is None or lengths != _seal(packed, *identity):
+        return None, {}
+    numbers = array("I", packed)
+    return recipe, dict(zip(numbers[::2], numbers[1::2], strict=True))

@@ -1,0 +1,497 @@
+"""Worlds and their generations: names, aliases, and what each one holds."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Final
+from unicodedata import normalize
+from uuid import uuid4
+
+from msgspec.structs import asdict
+
+from truespan.errors import (
+    DomainNotFound,
+    GenerationInUse,
+    GenerationNotFound,
+    StoreDamaged,
+    WorldExists,
+    WorldNotFound,
+)
+from truespan.store.engines.session import (
+    DuplicateRow,
+    Part,
+    Row,
+    Session,
+    is_world_id,
+    retry_on_conflict,
+)
+from truespan.store.integrity.checksums import generation_checksum, world_checksum
+from truespan.store.integrity.erasure import queue_files
+from truespan.store.integrity.seal import seal_name, seal_world
+from truespan.store.tables.rows import IS_NAMED, TAILS, read_generation
+from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
+from truespan.types.ids import WorldId
+from truespan.types.profile import ChunkingProfile, EmbeddingProfile, chunking_to_json
+from truespan.types.request import Defaults
+from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb, World
+
+_NAMED: Final = "WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum"
+_CELLS: Final = "w.changes, g.number, g.profile, g.chunking, g.profile_id, g.created_at, g.checksum"
+_DEFAULT: Final = """
+    LEFT JOIN generations g ON g.world_id = w.world_id AND g.number = w.generation
+    WHERE w.world_id = :world
+"""
+_NUMBERED: Final = """
+    JOIN generations g ON g.world_id = w.world_id AND g.number = :number
+    WHERE w.world_id = :world AND (g.removed_at IS NULL OR :aliased)
+"""
+_DEFAULT_GENERATION: Final = f"SELECT {_CELLS} FROM worlds w {_DEFAULT}"
+_NUMBERED_GENERATION: Final = f"SELECT {_CELLS} FROM worlds w {_NUMBERED}"
+_WHOLE: Final = (
+    f"SELECT {_NAMED}, {_CELLS} FROM directory d JOIN worlds w ON w.world_id = d.world_id"
+)
+_WITH_DEFAULT: Final = f"{_WHOLE} {_DEFAULT}"
+_WITH_NUMBERED: Final = f"{_WHOLE} {_NUMBERED}"
+
+_MOST_IDS: Final = 10_000
+"""Names whose ids are remembered."""
+
+_WORLD_ALIAS: Final = ""
+"""How the default of a world is named among the aliases that were moved."""
+
+_OF_WORLD: Final = ("states", "repairs", "probes", "words")
+_OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts")
+"""The tables with rows of a generation: of a world, or of a revision of it."""
+
+
+class Worlds(Part):
+    _ids_by_name: dict[str, str]
+    """The ids that worlds were last found to have."""
+
+    def library_id(self) -> str:
+        """Return the random id of this library; it is created when it is first needed."""
+        wanted = "SELECT id FROM identity WHERE name = 'library'"
+        found = self._db.shared.value(wanted)
+        if found is None:
+            with self._db.write_shared() as session:
+                session.execute(
+                    """INSERT INTO identity (name, id) VALUES ('library', :id)
+                       ON CONFLICT DO NOTHING""",
+                    id=str(uuid4()),
+                )
+                found = session.value(wanted)
+        return found
+
+    def create_world(
+        self, authority: Authority, name: str, defaults: Defaults = Defaults.CONTRACT
+    ) -> World:
+        """Make an empty world; it gets its first generation with its first document."""
+        world = WorldId(str(uuid4()))
+        if not authority.may(Verb.ADMINISTER, world):
+            raise WorldNotFound(name)
+        try:
+            with self._db.write_every_world() as session:
+                session.create_world(world, name, self._clock.now(), defaults)
+                session.enter(world)
+                seal_world(session, world)
+        except DuplicateRow as error:
+            raise WorldExists(name) from error
+        return World(world, name, None, 0, defaults=defaults)
+
+    @retry_on_conflict
+    def set_defaults(self, authority: Authority, world: WorldId, defaults: Defaults) -> None:
+        """Change what the requests of a world do by default. Raises `WorldNotFound`: it does not
+        exist, or not for this authority."""
+        # Gives a checksum to a row that has none, and refuses one that does not match its own.
+        if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
+            raise WorldNotFound(world)
+        with self._db.write(world, shared=True) as session:
+            session.execute(
+                "UPDATE directory SET defaults = :defaults WHERE world_id = :world",
+                defaults=str(defaults),
+            )
+            seal_name(session, world)
+            session.touch_world()
+
+    def worlds(self, authority: Authority) -> list[World]:
+        """Return the worlds that this authority may read, by name."""
+        with self._db.read_every_world() as session:
+            named = session.all(
+                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum
+                   FROM directory d ORDER BY d.name"""
+            )
+            named = [row for row in named if authority.sees(WorldId(row[0]))]
+            found = session.in_each([world for world, *_ in named], _DEFAULT_GENERATION)
+        for *own, recorded in named:
+            if recorded is None:
+                self._seal(own[0])
+            elif recorded != world_checksum(*own):
+                raise _damaged_name(own[0])
+        return [
+            _read_world(tuple(own), row, verify=recorded is not None)
+            for (*own, recorded), rows in zip(named, found, strict=True)
+            for row in rows
+        ]
+
+    def find_world(
+        self, authority: Authority, reference: str, selector: GenerationSelector = None
+    ) -> World | None:
+        """Return the world with this id or name, with the generation that is selected. The
+        authority is checked before anything of the world is read. A name with accents is found in
+        either form of Unicode."""
+        is_id = is_world_id(reference)
+        known = reference if is_id else self._ids_by_name.get(reference)
+        if known is not None and not isinstance(selector, str):
+            found = self._find_by_id(authority, WorldId(known), selector)
+            # A known id only saves a statement: by now the name may belong to another world.
+            if found is not None and reference in (found.id, found.name):
+                return found
+        with self._db.read_every_world() as session:
+            named = session.one(
+                # An id wins over a name, and the name as it is written over its normal form.
+                f"""SELECT {_NAMED}
+                   FROM directory d
+                   WHERE IS_WORLD(d, :id) OR d.name IN (:reference, :normal)
+                   ORDER BY coalesce(IS_WORLD(d, :id), false) DESC, d.name = :reference DESC
+                   LIMIT 1""",
+                id=reference if is_id else None,
+                reference=reference,
+                normal=normalize("NFC", reference),
+            )
+            if named is None or not authority.sees(WorldId(named[0])):
+                return None
+            *named, recorded = named
+            if len(self._ids_by_name) >= _MOST_IDS:
+                self._ids_by_name.clear()
+            self._ids_by_name[named[1]] = named[0]
+            if recorded == world_checksum(*named):
+                if isinstance(selector, str):
+                    return _find_aliased(session, tuple(named), selector)
+                statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
+                [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
+                return _read_world(tuple(named), rows[0], selector) if rows else None
+        if recorded is not None:
+            raise _damaged_name(named[0])
+        self._seal(named[0])
+        return self.find_world(authority, reference, selector)
+
+    def _find_by_id(self, authority: Authority, world: WorldId, number: int | None) -> World | None:
+        """Return a world with one statement; None if that is not enough to find or trust it."""
+        if not authority.sees(world):
+            return None
+        statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
+        found = self._db.at_both(world, number=number, aliased=False).one(statement)
+        if found is None or found[4] != world_checksum(*found[:4]):
+            return None
+        return _read_world(found[:4], found[5:], number)
+
+    def is_unchanged(self, world: World) -> bool:
+        """Say whether a world still exists and nothing in it changed since it was read."""
+        changes = self._db.at(world.id).value("SELECT changes FROM worlds WHERE world_id = :world")
+        return changes == world.changes
+
+    @retry_on_conflict
+    def _seal(self, world: str) -> None:
+        """Give checksums to rows that were written by an earlier version, which had none."""
+        with suppress(WorldNotFound), self._db.write(world, shared=True, bulk=True) as session:
+            session.disable_timeout()
+            if session.value("SELECT checksum FROM directory WHERE world_id = :world") is None:
+                seal_world(session, WorldId(world))
+
+    def find_domain(self, authority: Authority, key: str) -> World | None:
+        """Return the world of a domain, with the generation that its alias names."""
+        world = self._db.shared.value(
+            """SELECT WORLD_TEXT(d) FROM aliases a JOIN directory d ON d.world_id = a.world_id
+               WHERE a.key = :key""",
+            key=key,
+        )
+        return None if world is None else self.find_world(authority, world, key)
+
+    @retry_on_conflict
+    def begin_generation(
+        self, authority: Authority, world: WorldId, profile: EmbeddingProfile
+    ) -> World:
+        """Lock `profile` to the world's first generation, unless it has one already."""
+        if not authority.may(Verb.WRITE, world):
+            raise WorldNotFound(world)
+        with self._db.write(world) as session:
+            if session.value("SELECT generation FROM worlds WHERE world_id = :world") is None:
+                self._add_generation(session, world, 1, profile)
+                session.execute("UPDATE worlds SET generation = 1 WHERE world_id = :world")
+                session.touch_world()
+        found = self.find_world(authority, world)
+        if found is None:
+            raise WorldNotFound(world)
+        return found
+
+    def _add_generation(
+        self,
+        session: Session,
+        world: WorldId,
+        number: int,
+        profile: EmbeddingProfile,
+        chunking: ChunkingProfile | None = None,
+    ) -> None:
+        cells = {
+            "number": number,
+            "profile": json.dumps(asdict(profile)),
+            "chunking": chunking_to_json(chunking) if chunking else None,
+            "profile_id": profile.id,
+            "created_at": self._clock.now(),
+        }
+        own = generation_checksum(world, *cells.values())
+        session.insert("generations", **cells, checksum=own)
+
+    def status(self, scope: Scope) -> WorldStatus:
+        with self._db.read(scope) as session:
+            [(documents, chunks, embedded, quarantined)] = session.all(
+                """SELECT count(*), coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0),
+                     coalesce(sum(t.quarantined), 0)
+                   FROM documents d
+                   JOIN revisions r ON r.document = d.key AND r.state = 'active'
+                   LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+                   WHERE d.world_id = :world AND d.deleted_at IS NULL"""
+            )
+            repairs = session.value(
+                "SELECT count(*) FROM repairs WHERE world_id = :world AND generation = :generation"
+            )
+            vectors = session.value("SELECT count(*) FROM vectors WHERE world_id = :world")
+        pending = chunks - embedded - quarantined
+        return WorldStatus(documents, chunks, embedded, pending, quarantined, repairs, vectors)
+
+    def generations(self, scope: Scope) -> list[GenerationRecord]:
+        """Return every generation of the world, by number, with what it holds."""
+        with self._db.read(scope, shared=True) as session:
+            return _read_records(session)
+
+    def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
+        """Return every generation of the world that is not being removed, by number."""
+        with self._db.read(scope, shared=True) as session:
+            rows = session.all(
+                f"""SELECT g.number, g.profile, g.chunking, {IS_NAMED}
+                   FROM worlds w JOIN generations g ON g.world_id = w.world_id
+                   WHERE w.world_id = :world AND g.removed_at IS NULL ORDER BY g.number"""
+            )
+        return [KeptGeneration(read_generation(*row[:3]), bool(row[3])) for row in rows]
+
+    @retry_on_conflict
+    def add_generation(
+        self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
+    ) -> Generation:
+        """Begin another generation, which no alias names yet."""
+        with self._db.write(scope) as session:
+            number = session.value(
+                """UPDATE worlds SET next_generation = next_generation + 1
+                   WHERE world_id = :world RETURNING next_generation - 1"""
+            )
+            self._add_generation(session, scope.world, number, profile, chunking)
+        return Generation(number, profile, chunking)
+
+    @retry_on_conflict
+    def move_alias(self, scope: Scope, domain: str | None) -> bool:
+        """Let an alias name the scope's generation, if that is complete at this moment."""
+        to = scope.generation.number
+        with self._db.write(scope, shared=True) as session:
+            if domain is None:
+                current = session.value("SELECT generation FROM worlds WHERE world_id = :world")
+            else:
+                alias = session.one(
+                    "SELECT generation, world_id = :world FROM aliases WHERE key = :key", key=domain
+                )
+                current, own = alias or (None, True)
+                if not own:
+                    raise DomainNotFound(domain)
+            complete = {
+                record.generation.number: record.complete for record in _read_records(session)
+            }
+            if not complete.get(to):
+                return False
+            if current == to:
+                # No move: the generation before must stay the one to go back to.
+                return True
+            if domain is None:
+                session.execute(
+                    "UPDATE worlds SET generation = :number WHERE world_id = :world", number=to
+                )
+            else:
+                # An alias that another world has taken meanwhile stays what it is.
+                written = session.execute(
+                    """INSERT INTO aliases (key, world_id, generation, moved_at)
+                       VALUES (:key, :world, :generation, :now)
+                       ON CONFLICT (key) DO UPDATE SET generation = excluded.generation,
+                         moved_at = excluded.moved_at WHERE aliases.world_id = excluded.world_id""",
+                    key=domain,
+                    generation=to,
+                    now=self._clock.now(),
+                )
+                if not written:
+                    raise DomainNotFound(domain)
+            session.insert(
+                "alias_moves",
+                alias=domain or _WORLD_ALIAS,
+                came_from=current,
+                went_to=to,
+                moved_at=self._clock.now(),
+            )
+            session.touch_world()
+        return True
+
+    def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
+        """Return what an alias named before its last move, if that still exists."""
+        row = self._db.at(scope, alias=domain or _WORLD_ALIAS).one(
+            """SELECT m.came_from, EXISTS (SELECT 1 FROM generations g WHERE g.world_id = :world
+                 AND g.number = m.came_from AND g.removed_at IS NULL)
+               FROM alias_moves m WHERE m.world_id = :world AND m.alias = :alias
+               ORDER BY m.number DESC LIMIT 1"""
+        )
+        return row[0] if row and row[1] else None
+
+    def domains(self, authority: Authority) -> list[DomainRecord]:
+        """Return the domains of the worlds an authority sees, by key."""
+        rows = self._db.shared.all(
+            """SELECT a.key, WORLD_TEXT(d), d.name, a.generation
+               FROM aliases a JOIN directory d ON d.world_id = a.world_id ORDER BY a.key"""
+        )
+        return [DomainRecord(*row) for row in rows if authority.sees(WorldId(row[1]))]
+
+    @retry_on_conflict
+    def remove_domain(self, scope: Scope, key: str) -> None:
+        """Remove the name of a domain; the generation stays."""
+        with self._db.write(scope, shared=True) as session:
+            removed = session.execute(
+                "DELETE FROM aliases WHERE world_id = :world AND key = :key", key=key
+            )
+            if not removed:
+                raise DomainNotFound(key)
+            # A domain of that name that is made later has no past.
+            session.execute(
+                "DELETE FROM alias_moves WHERE world_id = :world AND alias = :key", key=key
+            )
+            session.touch_world()
+
+    @retry_on_conflict
+    def retire_generation(self, scope: Scope) -> None:
+        """Let nothing name the scope's generation any more."""
+        number = scope.generation.number
+        with self._db.write(scope, shared=True) as session:
+            default = session.value("SELECT generation FROM worlds WHERE world_id = :world")
+            rows = session.all(
+                """SELECT key FROM aliases
+                   WHERE world_id = :world AND generation = :generation ORDER BY key"""
+            )
+            names = ["the world itself"] if default == number else []
+            if names := [*names, *(f"domain {key!r}" for (key,) in rows)]:
+                raise GenerationInUse(number, ", ".join(names))
+            found = session.execute(
+                """UPDATE generations SET removed_at = coalesce(removed_at, :now)
+                   WHERE world_id = :world AND number = :generation""",
+                now=self._clock.now(),
+            )
+            if not found:
+                raise GenerationNotFound(number)
+            session.touch_world()
+
+    def retired_generations(self, scope: Scope) -> list[Generation]:
+        """Return generations that were retired and whose rows remain."""
+        rows = self._db.at(scope).all(
+            """SELECT number, profile, chunking FROM generations
+               WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number"""
+        )
+        return [read_generation(*row) for row in rows]
+
+    @retry_on_conflict
+    def remove_generation(self, scope: Scope) -> None:
+        """Remove the rows of a retired generation, and the vectors that nothing else needs."""
+        with self._db.write(scope, shared=True) as session:
+            session.disable_timeout()
+            profile = session.value(
+                """DELETE FROM generations
+                   WHERE world_id = :world AND number = :generation AND removed_at IS NOT NULL
+                   RETURNING profile"""
+            )
+            if profile is None:
+                return
+            for table in _OF_REVISIONS:
+                session.execute(
+                    f"""DELETE FROM {table} WHERE generation = :generation AND revision IN
+                          (SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+                            WHERE d.world_id = :world)"""
+                )
+            for table in _OF_WORLD:
+                session.execute(
+                    f"DELETE FROM {table} WHERE world_id = :world AND generation = :generation"
+                )
+            # What only this generation needed: vectors of its texts, and of its profile.
+            session.execute(
+                f"""DELETE FROM vectors WHERE world_id = :world AND (
+                      profile_id NOT IN
+                        (SELECT profile_id FROM generations WHERE world_id = :world)
+                      OR (NOT EXISTS (SELECT 1 FROM states s WHERE s.world_id = :world
+                            AND s.text_hash = vectors.text_hash)
+                        AND NOT EXISTS (SELECT 1 FROM {TAILS}
+                          AND t.text_hash = vectors.text_hash)))"""
+            )
+            queue_files(session, [profile], self._clock.now(), urgent=False)
+            session.touch_world()
+
+
+def _damaged_name(world: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"The name or the defaults of the world {world} do not match their checksum."
+    )
+
+
+def _find_aliased(session: Session, named: Row, key: str) -> World | None:
+    """Return a world with the generation that one of its domains names."""
+    world = named[0]
+    number = session.value(
+        """SELECT a.generation FROM aliases a JOIN directory d ON d.world_id = a.world_id
+           WHERE a.key = :key AND IS_WORLD(d, :id)""",
+        key=key,
+        id=world,
+    )
+    if number is None:
+        return None
+    [rows] = session.in_each([world], _NUMBERED_GENERATION, number=number, aliased=True)
+    return _read_world(named, rows[0], key) if rows else None
+
+
+def _read_world(
+    named: Row, row: Row, selector: GenerationSelector = None, *, verify: bool = True
+) -> World:
+    world, name, _, defaults = named
+    changes, *cells, recorded = row
+    number, profile, chunking = cells[:3]
+    if number is not None and verify and recorded != generation_checksum(world, *cells):
+        raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
+    generation = read_generation(number, profile, chunking) if number is not None else None
+    return World(WorldId(world), name, generation, changes, selector, Defaults(defaults))
+
+
+def _read_records(session: Session) -> list[GenerationRecord]:
+    rows = session.all(
+        """SELECT g.number, g.profile, g.chunking, g.created_at, count(t.revision),
+             coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0),
+             coalesce(sum(t.chunks - t.embedded - t.quarantined), 0),
+             coalesce(sum(t.quarantined), 0), count(r.key) - count(t.revision),
+             g.number IS NOT DISTINCT FROM w.generation
+           FROM worlds w
+           JOIN generations g ON g.world_id = w.world_id
+           LEFT JOIN documents d ON d.world_id = w.world_id AND d.deleted_at IS NULL
+           LEFT JOIN revisions r ON r.document = d.key AND r.state = 'active'
+           LEFT JOIN tallies t ON t.revision = r.key AND t.generation = g.number
+           WHERE w.world_id = :world AND g.removed_at IS NULL
+           GROUP BY w.world_id, w.generation, g.number, g.profile, g.chunking, g.created_at
+           ORDER BY g.number"""
+    )
+    names = session.all("SELECT generation, key FROM aliases WHERE world_id = :world ORDER BY key")
+    return [
+        GenerationRecord(
+            read_generation(*row[:3]),
+            *row[3:10],
+            is_default=bool(row[10]),
+            domains=tuple(key for named, key in names if named == row[0]),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""Transfer: copying one store into another, and the snapshot in a backup."""

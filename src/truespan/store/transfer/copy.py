@@ -1,0 +1,458 @@
+"""Copying everything in one store into another, and proving that it arrived.
+
+Rows are copied in a form that does not depend on the engine: instead of the key of another row they
+have what that row is known by in every store, and texts of documents are bytes, so that damage is
+copied unchanged. Each table of each world is one commit, so that a copy that was stopped continues
+after the last of them. The source is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache
+from graphlib import TopologicalSorter
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, LiteralString, TypeAlias, cast
+
+from msgspec import Struct
+
+from truespan.errors import MigrationRefused, StoreDamaged, WorldNotFound
+from truespan.store.engines.session import (
+    SHARED_TABLES,
+    Database,
+    DuplicateRow,
+    InvalidRow,
+    MissingRow,
+    Session,
+)
+from truespan.store.engines.sqlite import SqliteDatabase
+
+NOT_COPIED: Final = frozenset({"erasures", "paces", "cooldowns", "schema_steps"})
+"""Work on the files of the one library, and what is over in a minute."""
+
+_CREATED_LATER: Final = frozenset({"identity"})
+"""Tables that a copy may have filled by itself, if the source had nothing in them."""
+_PAGE: Final = 500
+_LARGE_ROWS: Final = {"texts": 8}
+"""Tables with rows as large as a book, and how many of them are in memory at a time."""
+_MODULUS: Final = 1 << 256
+
+_NAMES: Final = {
+    "documents": ("number",),
+    "revisions": ("document", "number"),
+    "jobs": ("id",),
+    "readers": ("name",),
+    "tokens": ("id",),
+    "conversations": ("id",),
+}
+"""Tables whose rows others refer to by key, and the columns that name a row in every store."""
+_TEXTS: Final = frozenset({"text", "overlap_text", "description", "content"})
+"""Columns of document text and of answers from it, which are copied as bytes."""
+_FLAGS: Final = frozenset(
+    {
+        "erase", "language_declared", "language_stated", "redacted", "cancel", "background",
+        "every_world", "every_reader",
+    }
+)  # fmt: skip
+_CHANGED: Final = {
+    # No index has the points of the copy yet: every chunk is yet to be written to one.
+    ("states", "state"): "CASE WHEN t.state = 'embedded' THEN 'pending' ELSE t.state END",
+    ("tallies", "embedded"): "0",
+    # No process runs the jobs of the copy, and files uploaded for them are not copied.
+    ("jobs", "state"): """CASE WHEN t.state IN ('queued', 'running') THEN 'interrupted'
+        ELSE t.state END""",
+    ("jobs", "finished_at"): """CASE WHEN t.state IN ('queued', 'running') THEN t.seen_at
+        ELSE t.finished_at END""",
+    ("jobs", "background"): "0",
+    ("jobs", "claims"): "'[]'",
+}
+"""Columns that the copy has with another value."""
+_NOT_COMPARED: Final = {"worlds": {"changes"}}
+"""Columns that need not stay the same: this one counts changes, also the filling of the index."""
+
+Cell: TypeAlias = int | float | str | bytes | None
+NeutralRow: TypeAlias = tuple[Cell, ...]
+"""One row in a form that every store has: the names of other rows first, then its own columns."""
+
+
+class Table(Struct, frozen=True):
+    """A table as it is copied."""
+
+    name: str
+    columns: tuple[str, ...]
+    references: tuple[tuple[str, str], ...]
+    """Columns with the key of a row in another table, and that table."""
+    in_world: bool
+    """Whether each row belongs to one world."""
+    has_world: bool
+    """Whether it has a column for that world; otherwise the row it refers to first tells."""
+    own_key: str
+    """The column of a key that the store gives; rows are copied in its order, and get new ones."""
+
+    @property
+    def page(self) -> int:
+        return _LARGE_ROWS.get(self.name, _PAGE)
+
+    def compared(self, row: NeutralRow) -> NeutralRow:
+        """Return the part of a row that must be the same in the copy."""
+        ignored = _NOT_COMPARED.get(self.name)
+        if ignored is None:
+            return row
+        own = row[len(row) - len(self.columns) :]
+        cells = zip(self.columns, own, strict=True)
+        return tuple(cell for name, cell in cells if name not in ignored)
+
+
+@cache
+def load_tables() -> tuple[Table, ...]:
+    """Return every table that is copied, those first that others refer to. They are read from the
+    schema of a new SQLite store, so that no later column is forgotten. The same tables and columns
+    exist in PostgreSQL."""
+    with closing(SqliteDatabase(Path(":memory:"), reserve=0)) as database:
+        schema = database.shared.all(
+            """SELECT t.name, c.name, c.pk > 0, c.type FROM sqlite_schema t
+               JOIN pragma_table_info(t.name) c
+               WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'
+               ORDER BY t.rowid, c.cid"""
+        )
+        keys = database.shared.all(
+            """SELECT t.name, f."from", f."table" FROM sqlite_schema t
+               JOIN pragma_foreign_key_list(t.name) f
+               WHERE t.type = 'table' AND f."to" IN ('key', 'world_id')
+               ORDER BY t.rowid, f.id DESC"""
+        )
+    # A state outlives its revision, so that the schema does not refer to it.
+    keys.append(("states", "revision", "revisions"))
+    tables: dict[str, Table] = {}
+    for name in {row[0]: None for row in schema if row[0] not in NOT_COPIED}:
+        columns = [column for owner, column, *_ in schema if owner == name]
+        primary = [(column, kind) for owner, column, key, kind in schema if owner == name and key]
+        references = {column: target for owner, column, target in keys if owner == name}
+        has_world = references.pop("world_id", None) is not None
+        own_key = ""
+        if len(primary) == 1 and primary[0][1] == "INTEGER" and primary[0][0] not in references:
+            own_key = primary[0][0]
+        left_out = {"world_id", own_key, *references, *(["id"] if name == "worlds" else [])}
+        tables[name] = Table(
+            name,
+            tuple(column for column in columns if column not in left_out),
+            tuple(references.items()),
+            in_world=name not in SHARED_TABLES or name == "aliases",
+            has_world=has_world,
+            own_key="" if name == "worlds" else own_key,
+        )
+    needs = {
+        name: [target for _, target in table.references] + ["worlds"] * (name != "worlds")
+        for name, table in tables.items()
+    }
+    order = [tables[name] for name in TopologicalSorter(needs).static_order()]
+    return tuple(sorted(order, key=lambda table: not table.in_world))
+
+
+class StoreRows:
+    """All rows of one store, to be read or written table by table."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._session: Session | None = None
+        self._writable = False
+
+    def identity(self) -> str:
+        return self._db.identity()
+
+    def size(self) -> int:
+        return self._db.size()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let everything that is read inside see one state of the store."""
+        if self._writable:
+            yield
+            return
+        with self._db.read_every_world() as session, self._use(session):
+            yield
+
+    @contextmanager
+    def single_commit(self) -> Iterator[None]:
+        """Make everything that is written inside one commit; no other process adds a world."""
+        with self._db.write_every_world() as session, self._use(session, writable=True):
+            session.lock_directory()
+            yield
+
+    @contextmanager
+    def _use(self, session: Session, *, writable: bool = False) -> Iterator[None]:
+        session.disable_timeout(idle=True)
+        self._session, self._writable = session, writable
+        try:
+            yield
+        finally:
+            self._session, self._writable = None, False
+
+    def _read(self) -> AbstractContextManager[Session]:
+        return nullcontext(self._session) if self._session else self._db.read_every_world()
+
+    def world_ids(self) -> list[str]:
+        """Return the ids of all worlds, in the order in which they were made."""
+        with self._read() as session:
+            rows = session.all(
+                "SELECT WORLD_TEXT(d) FROM directory d ORDER BY d.created_at, d.world_id"
+            )
+        return [world for (world,) in rows]
+
+    def rows(self, table: Table, world: str | None) -> Iterator[NeutralRow]:
+        """Give the rows of a table, those of one world if it is a table of worlds."""
+        with self._db.map_errors(), self._read() as session:
+            if world is not None:
+                try:
+                    session.enter(world)
+                except WorldNotFound:
+                    return
+            yield from session.stream(_select(table), page=table.page)
+
+    def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
+        """Write all the rows or, if anything fails, none of them."""
+        try:
+            if self._session is not None and self._writable:
+                with self._db.map_errors():
+                    write_rows(self._session, table, world, rows)
+            else:
+                with self._db.write_every_world() as session:
+                    session.disable_timeout(idle=True)
+                    write_rows(session, table, world, rows)
+        except DuplicateRow:
+            raise MigrationRefused(
+                f"The table {table.name} of the target was written to by another process.",
+                advice="Let one run end before you start another.",
+            ) from None
+        except (MissingRow, InvalidRow):
+            raise MigrationRefused(
+                f"The table {table.name} of the source has rows that this store does not accept.",
+                advice="Run 'truespan doctor' on the source.",
+            ) from None
+
+
+def write_rows(
+    session: Session, table: Table, world: str | None, rows: Iterable[NeutralRow]
+) -> None:
+    """Write rows in the caller's transaction, a page at a time."""
+    remaining = iter(rows)
+    if table.name == "worlds":
+        for row in remaining:
+            record: dict[str, Any] = dict(zip(table.columns, row, strict=True))
+            named = (record.pop(name) for name in ("name", "created_at", "defaults"))
+            session.create_world(world or "", *named)
+            session.enter(world or "")
+            session.execute(
+                "UPDATE directory SET checksum = :checksum WHERE world_id = :world",
+                checksum=record.pop("checksum"),
+            )
+            session.execute(
+                """UPDATE worlds SET generation = :generation, next_document = :next_document,
+                     changes = :changes, next_generation = :next_generation
+                   WHERE world_id = :world""",
+                **record,
+            )
+        return
+    if world is not None:
+        session.enter(world)
+    keys = {target: _load_keys(session, target) for _, target in table.references}
+    if table.name == "token_worlds":
+        statement: LiteralString = """INSERT INTO token_worlds (token, world_id)
+            SELECT :token, d.world_id FROM directory d WHERE IS_WORLD(d, :id)"""
+    else:
+        names = [*(column for column, _ in table.references), *table.columns]
+        values = [f"FROM_BYTES(:{name})" if name in _TEXTS else f":{name}" for name in names]
+        if table.has_world:
+            names, values = ["world_id", *names], [":world", *values]
+        statement = _as_sql(
+            f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(values)})"
+        )
+    while page := list(islice(remaining, table.page)):
+        session.execute_many(statement, [_bind(table, row, keys) for row in page])
+
+
+def _bind(table: Table, row: NeutralRow, keys: dict[str, dict[NeutralRow, int]]) -> dict[str, Cell]:
+    """Return the values of a row by column, with this store's keys of the rows it refers to."""
+    cells = iter(row)
+    values: dict[str, Cell] = {}
+    for column, target in table.references:
+        names = tuple(next(cells) for _ in _NAMES[target])
+        key = keys[target].get(names)
+        if key is None and any(name is not None for name in names):
+            raise StoreDamaged(f"A row refers to a row of {target} that does not exist.")
+        values[column] = key
+    if table.name == "token_worlds":
+        return {**values, "id": next(cells)}
+    for column in table.columns:
+        value = next(cells)
+        values[column] = bool(value) if column in _FLAGS else value
+    return values
+
+
+def _load_keys(session: Session, table: str) -> dict[NeutralRow, int]:
+    """Return the keys of the rows of a table, by the names that they have in every store."""
+    if table == "revisions":
+        rows = session.all(
+            """SELECT r.key, d.number, r.number FROM revisions r
+               JOIN documents d ON d.key = r.document WHERE d.world_id = :world"""
+        )
+    else:
+        where = "" if table == "tokens" else " WHERE world_id = :world"
+        rows = session.all(_as_sql(f"SELECT key, {_NAMES[table][0]} FROM {table}{where}"))
+    return {tuple(names): key for key, *names in rows}
+
+
+@cache
+def _select(table: Table) -> LiteralString:
+    """Return the statement that gives the rows of a table in neutral form. Where a row has two ways
+    to a world, both must lead to the same one: the number of a document is the number of another
+    document in another world."""
+    if table.name == "worlds":
+        return """SELECT d.name, t.generation, t.next_document, t.changes, d.created_at,
+                    t.next_generation, d.checksum, d.defaults
+                  FROM worlds t JOIN directory d ON d.world_id = t.world_id
+                  WHERE t.world_id = :world"""
+    if table.name == "token_worlds":
+        return """SELECT t.id, WORLD_TEXT(d) FROM token_worlds w JOIN tokens t ON t.key = w.token
+                  JOIN directory d ON d.world_id = w.world_id"""
+    names: list[str] = []
+    joins: list[str] = []
+    world = "t.world_id" if table.has_world else ""
+    for column, target in table.references:
+        joins.append(f"LEFT JOIN {target} x_{column} ON x_{column}.key = t.{column}")
+        owner = f"x_{column}"
+        if target == "revisions":
+            owner = f"d_{column}"
+            joins.append(f"LEFT JOIN documents {owner} ON {owner}.key = x_{column}.document")
+            names.append(f"{owner}.number")
+        if world:
+            joins.append(f"AND {owner}.world_id = {world}")
+        world = world or f"{owner}.world_id"
+        names.append(f"x_{column}.{_NAMES[target][-1]}")
+    for column in table.columns:
+        value = f"t.{column}"
+        if column in _TEXTS:
+            value = f"BYTES(t.{column})"
+        elif column in _FLAGS:
+            value = f"CAST(t.{column} AS INTEGER)"
+        names.append(_CHANGED.get((table.name, column), value))
+    parts = [f"SELECT {', '.join(names)} FROM {table.name} t", *joins]
+    if table.in_world:
+        parts.append(f"WHERE {world} = :world")
+    if table.own_key:
+        parts.append(f"ORDER BY t.{table.own_key}")
+    return _as_sql(" ".join(parts))
+
+
+def _as_sql(statement: str) -> LiteralString:
+    """Vouch for a statement that is made of names of tables and columns of the schema alone."""
+    return cast("LiteralString", statement)
+
+
+@dataclass(slots=True)
+class RowDigest:
+    """How many rows there were, and a digest of them that does not depend on their order."""
+
+    rows: int = 0
+    total: int = field(default=0, repr=False)
+
+    def add(self, row: NeutralRow) -> None:
+        # The form in which Python writes a cell distinguishes numbers, texts and bytes.
+        digest = sha256(repr(row).encode("utf-8", "surrogatepass")).digest()
+        self.total = (self.total + int.from_bytes(digest, "big")) % _MODULUS
+        self.rows += 1
+
+    @property
+    def digest(self) -> str:
+        return f"{self.total:064x}"
+
+
+class CopiedRows(Struct, frozen=True):
+    """What was copied, table by table over all worlds."""
+
+    worlds: int
+    tables: dict[str, RowDigest]
+
+    @property
+    def rows(self) -> int:
+        return sum(digest.rows for digest in self.tables.values())
+
+
+def copy_rows(
+    source: StoreRows,
+    target: StoreRows,
+    on_copied: Callable[[str, int], None] | None = None,
+    *,
+    skip: Collection[str] = (),
+) -> CopiedRows:
+    """Copy every row that the target does not have yet; then read all of it back and compare.
+    Tables that are named in `skip` are neither read nor written. Raises `MigrationRefused`: the
+    target holds something else, or what arrived differs from the source."""
+    sent: dict[tuple[str, str | None], RowDigest] = {}
+    with source.snapshot():
+        worlds = source.world_ids()
+        with target.snapshot():
+            if set(target.world_ids()) - set(worlds):
+                raise MigrationRefused(
+                    "The target holds worlds that this library does not have.",
+                    advice="Use an empty one, or the one that an earlier run began to fill.",
+                )
+        tables = [table for table in load_tables() if table.name not in skip]
+        units = [(table, world) for world in worlds for table in tables if table.in_world]
+        units += [(table, None) for table in tables if not table.in_world]
+        for table, world in units:
+            digest = digest_table(target, table, world)
+            if digest.rows:
+                # An earlier run copied it.
+                copied = digest_table(source, table, world)
+                created_there = table.name in _CREATED_LATER and not copied.rows
+                if digest.total != copied.total and not created_there:
+                    raise _differs(table)
+            else:
+                rows = _count_rows(source, table, world, digest)
+                try:
+                    target.write(table, world, rows)
+                finally:
+                    # Whatever happened, nothing may read on in a transaction that is over.
+                    rows.close()
+                if on_copied is not None and digest.rows:
+                    on_copied(table.name, digest.rows)
+            sent[table.name, world] = digest
+    with target.snapshot():
+        for table, world in units:
+            if digest_table(target, table, world) != sent[table.name, world]:
+                raise _differs(table)
+    totals: dict[str, RowDigest] = {}
+    for (name, _), digest in sent.items():
+        total = totals.setdefault(name, RowDigest())
+        total.rows += digest.rows
+        total.total = (total.total + digest.total) % _MODULUS
+    return CopiedRows(len(worlds), totals)
+
+
+def digest_table(rows: StoreRows, table: Table, world: str | None) -> RowDigest:
+    """Return how many rows a table has, and their digest."""
+    digest = RowDigest()
+    for row in rows.rows(table, world):
+        digest.add(table.compared(row))
+    return digest
+
+
+def _count_rows(
+    source: StoreRows, table: Table, world: str | None, digest: RowDigest
+) -> Generator[NeutralRow, None, None]:
+    for row in source.rows(table, world):
+        digest.add(table.compared(row))
+        yield row
+
+
+def _differs(table: Table) -> MigrationRefused:
+    return MigrationRefused(
+        f"The table {table.name} of the target differs from the one in this library.",
+        advice="One of them was changed meanwhile. Start again with an empty target, while nothing "
+        "writes to this library.",
+    )

@@ -1,0 +1,301 @@
+"""Arguments of searches and retrievals for HTTP and MCP: the types validate and are the schema.
+
+Unknown names and wrong types are refused: a misspelt filter that is silently ignored would be worse
+than an error.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from truespan.core.fields import LONGEST_LABEL
+from truespan.errors import InvalidSettings
+from truespan.types.metadata import MOST_CONDITIONS, MOST_VALUES
+from truespan.types.request import (
+    DEFAULT_FLOOR,
+    DEFAULT_LANGUAGE,
+    DEFAULT_TOP_K,
+    DEFAULT_VERSION,
+    LONGEST_NAME,
+    LONGEST_QUERY,
+    LONGEST_SELECTION,
+    MOST_CONTEXT_TOKENS,
+    MOST_NEIGHBOURS,
+    MOST_TOP_K,
+    READING_TOP_K,
+    RETRIEVAL_TOP_K,
+)
+from truespan.types.source import DocumentKind
+
+LONGEST_NAME_SHOWN = 60
+
+Value = TypeVar("Value", bound="Arguments")
+
+
+def _text(description: str, longest: int = LONGEST_NAME) -> Meta:
+    return Meta(min_length=1, max_length=longest, description=description)
+
+
+# The engine itself refuses a query that is too long, with the same error everywhere.
+_LENGTH = {"maxLength": LONGEST_QUERY}
+Query = Annotated[
+    str, Meta(min_length=1, description="What to search for.", extra_json_schema=_LENGTH)
+]
+SearchMode = Annotated[
+    Literal["auto", "meaning", "words"],
+    Meta(
+        description="How to search: by words and similarity (auto), by similarity alone (meaning) "
+        "or by words alone (words); null for the default of the world."
+    ),
+]
+Rerank = Annotated[
+    bool,
+    Meta(
+        description="Whether the configured reranker orders the first candidates; null for the "
+        "default of the world."
+    ),
+]
+Book = Annotated[
+    str, _text("A book's doc_id, title or file name, as in list_books; default: current.")
+]
+
+
+class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of a tool."""
+
+
+class NoArguments(Arguments, frozen=True, kw_only=True):
+    """This tool takes no arguments."""
+
+
+class PositionArguments(Arguments, frozen=True, kw_only=True):
+    """The book whose reading position to return."""
+
+    book: Book | None = None
+
+
+class PassageFields(Arguments, frozen=True, kw_only=True):
+    """How much of what is found is returned."""
+
+    neighbours: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MOST_NEIGHBOURS,
+            description="How many sentences before and after each passage to add, if they fit.",
+        ),
+    ] = 0
+    granularity: Annotated[
+        Literal["passage", "sentence"],
+        Meta(description="Whether to return whole passages, or only their best sentences."),
+    ] = "passage"
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                description="The token budget; null for the default. The operator sets the limit.",
+                extra_json_schema={"maximum": MOST_CONTEXT_TOKENS},
+            ),
+        ]
+        | None
+    ) = None
+    include_boilerplate: (
+        Annotated[
+            bool,
+            Meta(
+                description="Whether licences, lists of chapters and page numbers rank like other "
+                "text instead of after it; null for the default of the world."
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ReadingArguments(PassageFields, frozen=True, kw_only=True):
+    """A query to the part of a book that the reader has read."""
+
+    query: Query
+    book: Book | None = None
+    top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Maximum number of passages.")] = (
+        READING_TOP_K
+    )
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
+
+
+Language = Annotated[str, _text("Only this language; null for any.")]
+Version = Annotated[str, _text("Only this version; null for any.")]
+DefaultLanguage = Annotated[
+    str,
+    _text(
+        "Only this language; null for any. Left out, any, or "
+        f"{DEFAULT_LANGUAGE!r} in a world with the contract's defaults."
+    ),
+]
+DefaultVersion = Annotated[
+    str,
+    _text(
+        "Only this version; null for any. Left out, any, or "
+        f"{DEFAULT_VERSION!r} in a world with the contract's defaults."
+    ),
+]
+
+
+_PRINTED = r"[^\u0000-\u001f\u007f-\u009f]"
+METADATA_KEY = {
+    "maxLength": LONGEST_LABEL,
+    "pattern": rf"^{_PRINTED}*[^\s\u0000-\u001f\u007f-\u009f]{_PRINTED}*$",
+}
+"""The schema of a key of metadata: one line that is not blank."""
+_COMPARABLE = {"type": ["string", "number", "boolean"]}
+_BOUND = {"type": ["string", "number"]}
+MetadataFilter = Annotated[
+    dict[str, Any],
+    Meta(
+        description="Only documents with this metadata: by key a value, or an object of conditions "
+        "on it. Dates are strings in ISO 8601.",
+        examples=[{"team": "a", "status": {"any_of": ["open", "new"]}, "year": {"gte": 2020}}],
+        extra_json_schema={
+            "maxProperties": MOST_CONDITIONS,
+            "propertyNames": METADATA_KEY,
+            "additionalProperties": {
+                "anyOf": [
+                    _COMPARABLE,
+                    {
+                        "type": "object",
+                        "minProperties": 1,
+                        "additionalProperties": False,
+                        "properties": {
+                            "any_of": {
+                                "type": "array",
+                                "items": _COMPARABLE,
+                                "maxItems": MOST_VALUES,
+                            },
+                            **dict.fromkeys(("gt", "gte", "lt", "lte"), _BOUND),
+                            "exists": {"type": "boolean"},
+                        },
+                    },
+                ]
+            },
+        },
+    ),
+]
+
+
+class PlaceFields(PassageFields, frozen=True, kw_only=True):
+    """Filters as HTTP and MCP take them. All of them must match; null means any."""
+
+    chapter_filter: Annotated[str, _text("Only this chapter, by its full title.")] | None = None
+    section_filter: Annotated[str, _text("Only this section, by its full title.")] | None = None
+    documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
+    tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
+    kinds: Annotated[
+        list[DocumentKind], Meta(description="Only documents of these kinds; none for all.")
+    ] = []
+    source_pattern: (
+        Annotated[
+            str,
+            _text(
+                "Only documents whose path or source URL matches, such as 'handbook/*'; '*' stands "
+                "for any characters."
+            ),
+        ]
+        | None
+    ) = None
+    metadata_filter: MetadataFilter | None = None
+
+
+class FilterFields(PlaceFields, frozen=True, kw_only=True):
+    """All filters. All of them must match; null means any."""
+
+    language_constraint: Language | None = None
+    version_constraint: Version | None = None
+
+
+class SearchArguments(FilterFields, frozen=True, kw_only=True):
+    """A query, the maximum number of results, their minimum similarity, and filters."""
+
+    query: Annotated[str, Meta(description="What to search for.", extra_json_schema=_LENGTH)]
+    top_k: Annotated[int, Meta(ge=0, description="Maximum number of passages.")] = DEFAULT_TOP_K
+    floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Minimum similarity.")] = DEFAULT_FLOOR
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
+
+
+class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
+    """The same filters for retrieval, which has defaults for two of them in some worlds."""
+
+    language_constraint: DefaultLanguage | UnsetType | None = UNSET
+    version_constraint: DefaultVersion | UnsetType | None = UNSET
+
+
+class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
+    """A query, a selected text, or a query within a selected text; and filters."""
+
+    query: Query | None = None
+    selected_text: (
+        Annotated[
+            str,
+            _text(
+                "A passage to rank by; with a query, the passage to search in.", LONGEST_SELECTION
+            ),
+        ]
+        | None
+    ) = None
+    top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Maximum number of chunks.")] = (
+        RETRIEVAL_TOP_K
+    )
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
+
+
+def arguments_of(values: Arguments) -> dict[str, Any]:
+    """Return what a caller gave, and the defaults of the rest, as keyword arguments."""
+    given = msgspec.structs.asdict(values)
+    return {name: value for name, value in given.items() if value is not UNSET}
+
+
+def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
+    """Return the arguments of a call as their type; raises InvalidSettings."""
+    try:
+        return msgspec.convert(values, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidSettings(explain_error(error, kind)) from None
+
+
+def explain_error(error: msgspec.ValidationError, kind: type) -> str:
+    """Return a validation error as a sentence. It has names of arguments and types, no values."""
+    text = str(error)
+    field = re.search(r"field `(.*)`", text, re.DOTALL)
+    if field and "missing" in text:
+        return f"The argument {field[1]!r} is missing."
+    if field:
+        known = ", ".join(getattr(kind, "__struct_fields__", ())) or "none"
+        name = field[1][:LONGEST_NAME_SHOWN]
+        return f"There is no argument {name!r}; known are: {known}."
+    what, _, where = text.replace("`", "").partition(" - at $.")
+    if what.startswith("Invalid enum value"):
+        hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        if choices := _choices(hints.get(where)):
+            return f"The argument {where!r} must be one of {', '.join(choices)}."
+    what = what[:1].lower() + what[1:]
+    return (
+        f"The argument {where!r} is wrong: {what}." if where else f"The request is wrong: {what}."
+    )
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    """Return the values that a type hint allows, if it lists them."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return next(filter(None, map(_choices, get_args(hint))), ())
+
+
+def arguments_schema(kind: type[Arguments]) -> dict[str, Any]:
+    schema = msgspec.json.schema(kind)
+    return schema["$defs"][schema["$ref"].rpartition("/")[2]]

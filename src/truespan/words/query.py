@@ -1,0 +1,125 @@
+"""Turn a query into the words that chunks are scored by, and the phrases that they must contain.
+
+    who lit "the old lamp"        words: lit, the, old, lamp    phrase: the old lamp
+
+- A word counts as often as the query has it.
+- A stop word of a language is left out for chunks in that language, unless it is quoted, or no
+  other word of the query occurs in any chunk that takes part.
+- A phrase in quotes must occur in a chunk: its terms one after another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.words.bm25 import WordMatches
+from truespan.words.stop_words import STOP_WORDS
+from truespan.words.terms import stem_function, terms, words
+
+_QUOTED = re.compile(
+    # Where only one character can open. Scripts without spaces have words on both sides.
+    "“([^“”]*)”|「([^「」]*)」|『([^『』]*)』"
+    # Elsewhere languages differ in what opens and what closes; a quote after a word, as in 5",
+    # opens nothing. Single quotes are apostrophes as well, so they quote nothing.
+    r"|(?<!\w)[\"“”„‟＂]([^\"“”„‟＂]*)[\"“”„‟＂](?!\w)"
+    r"|(?<!\w)[«»]([^«»]*)[«»](?!\w)"
+)
+
+
+class QueryWord(Struct, frozen=True):
+    """A word of a query, by the term that it is under each stemmer.
+
+    `count` is how often the query has it. Under the stemmers of `stops` it is a stop word.
+    """
+
+    forms: Mapping[str, str]
+    count: int
+    stops: frozenset[str]
+
+    @property
+    def content_forms(self) -> dict[str, str]:
+        """Return its terms under the stemmers where it is no stop word."""
+        return {name: term for name, term in self.forms.items() if name not in self.stops}
+
+
+class WordQuery(Struct, frozen=True):
+    """The distinct words of a query in their order, and the texts of its phrases."""
+
+    words: tuple[QueryWord, ...]
+    phrases: tuple[str, ...]
+
+    def occurs_in(self, text: str, language: str) -> bool:
+        """Return whether a text in a language contains every phrase of the query."""
+        if not self.phrases:
+            return True
+        found = terms(text, language)
+        return all(_contains(found, terms(phrase, language)) for phrase in self.phrases)
+
+
+def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
+    """Return the words and phrases of a query, for texts with any of these stemmers.
+
+    Words with the same term under every stemmer are one word.
+    """
+    names = list(stemmers)
+    stems = [stem_function(name) for name in names]
+    counts = Counter[tuple[str, ...]]()
+    stops: dict[tuple[str, ...], frozenset[str]] = {}
+    phrases = find_phrases(query)
+    quoted = {word for phrase in phrases for word in words(phrase)}
+    for word in words(query):
+        forms = tuple(stem(word) for stem in stems)
+        counts[forms] += 1
+        stop = frozenset(
+            name for name in names if word not in quoted and word in STOP_WORDS.get(name, ())
+        )
+        # A term that two words share is left out only if both are stop words.
+        stops[forms] = stops.get(forms, stop) & stop
+    return WordQuery(
+        tuple(
+            QueryWord(dict(zip(names, forms, strict=True)), count, stops[forms])
+            for forms, count in counts.items()
+        ),
+        phrases,
+    )
+
+
+def find_phrases(query: str) -> tuple[str, ...]:
+    """Return the texts in double quotes of any kind that contain a word, each once."""
+    quoted = (next(filter(None, found.groups()), "") for found in _QUOTED.finditer(query))
+    return tuple(dict.fromkeys(text.strip() for text in quoted if any(words(text))))
+
+
+def match_words(
+    query: WordQuery, find: Callable[[Mapping[str, str]], WordMatches]
+) -> list[WordMatches]:
+    """Return where the words of a query occur, with how much each counts.
+
+    `find` returns where a word occurs among the chunks that take part, given its term under each
+    stemmer; chunks with another stemmer do not contain it. A word that occurs nowhere is left out,
+    so that it changes nothing, not even whether stop words count.
+    """
+    for forms_of in (lambda word: word.content_forms), (lambda word: word.forms):
+        found: list[WordMatches] = []
+        for word in query.words:
+            if forms := forms_of(word):
+                matches = find(forms)
+                if len(matches.places):
+                    found.append(replace(matches, weight=word.count))
+        if found:
+            return found
+    return []
+
+
+def _contains(text: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Return whether the terms of a phrase follow one another in those of a text."""
+    length = len(phrase)
+    first = phrase[0]
+    return any(
+        term == first and text[place : place + length] == phrase for place, term in enumerate(text)
+    )

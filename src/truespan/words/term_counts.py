@@ -1,0 +1,204 @@
+"""Count the terms of many texts at once.
+
+This is part of every ingestion, so that words become Python strings only once each: most texts are
+split, compared and counted as arrays of bytes. Texts in other characters take the general path,
+which gives the same counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from truespan.words.terms import (
+    LONGEST,
+    FoldedBytes,
+    fold_bytes,
+    split_words,
+    stem_function,
+    stemmed_bytes,
+    stemmer_of,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MIX = 0x9E3779B97F4A7C15
+"""An odd number without a pattern, to mix the bits of a word."""
+_SHORT = 8
+"""Bytes of a word that are one number."""
+_LEAST_SHORT = 1 << 56
+"""The least number that has a byte in the first place."""
+_FEW = 2000
+"""Characters of texts for which arrays cost more than they save."""
+
+
+class TermCounts(Struct, frozen=True):
+    """How often each term is in which text.
+
+    `terms` are in order, `sizes` are the words of each text. The three arrays have one element for
+    each term of each text, by term and then by text: the numbers of both, and the count.
+    """
+
+    terms: list[str]
+    sizes: list[int]
+    term: NDArray[np.int64]
+    text: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+class _Numbered(Struct, frozen=True):
+    """The words of texts in any order: the number and the text of each, and the terms of the
+    numbers. `sizes` are the words of each text."""
+
+    terms: list[str]
+    numbers: NDArray[np.int64]
+    texts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+def count_terms(texts: Sequence[str], language: str) -> TermCounts:
+    """Return how often each term is in which of the texts, which are all in one language."""
+    import numpy as np
+
+    stemmer, total = stemmer_of(language), max(len(texts), 1)
+    if sum(map(len, texts)) < _FEW:
+        return _count_few(texts, stemmer)
+    sizes = np.zeros(len(texts), np.int64)
+    found: list[str] = []
+    numbers, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for chosen, part in _number_parts(texts, stemmer):
+        sizes[chosen] = part.sizes
+        places.append(chosen[part.texts])
+        numbers.append(part.numbers + len(found))
+        found += part.terms
+    # Sorting is fast because most of them are in order already.
+    terms = sorted(dict.fromkeys(found))
+    place_of = dict(zip(terms, range(len(terms)), strict=True))
+    term_of = np.fromiter(map(place_of.__getitem__, found), np.int64, len(found))
+    every = term_of[np.concatenate(numbers)] * total + np.concatenate(places)
+    pairs, count = np.unique(every, return_counts=True)
+    term = pairs // total
+    return TermCounts(terms, sizes.tolist(), term, pairs - term * total, count)
+
+
+def _count_few(texts: Sequence[str], stemmer: str) -> TermCounts:
+    """Count the terms of short texts, such as a document of one paragraph."""
+    import numpy as np
+
+    stem, sizes = stem_function(stemmer), list[int]()
+    found: dict[str, list[tuple[int, int]]] = {}
+    for place, text in enumerate(texts):
+        words = split_words(text)
+        sizes.append(len(words))
+        for term, count in Counter([stem(word[:LONGEST]) for word in words]).items():
+            found.setdefault(term, []).append((place, count))
+    terms = sorted(found)
+    rows = [(number, *pair) for number, term in enumerate(terms) for pair in found[term]]
+    return TermCounts(terms, sizes, *np.array(rows, np.int64).reshape(-1, 3).T)
+
+
+def _number_parts(
+    texts: Sequence[str], stemmer: str
+) -> Iterator[tuple[NDArray[np.int64], _Numbered]]:
+    """Yield which texts were numbered together, and their words."""
+    import numpy as np
+
+    if folded := _fold_all(texts):
+        yield np.arange(len(texts)), _number_bytes(texts, folded, stemmer)
+        return
+    # Few texts of a document have other characters; only those take the general path.
+    simple = np.array([fold_bytes(text) is not None for text in texts], bool)
+    chosen, others = np.flatnonzero(simple), np.flatnonzero(~simple)
+    plain = [texts[place] for place in chosen.tolist()]
+    if folded := _fold_all(plain):
+        yield chosen, _number_bytes(plain, folded, stemmer)
+    yield others, _number_words([texts[place] for place in others.tolist()], stemmer)
+
+
+def _fold_all(texts: Sequence[str]) -> FoldedBytes | None:
+    # Spaces at both ends: every word has an end, and eight bytes can be read from any place.
+    return fold_bytes("\n".join(("", *texts, "\n" * LONGEST)))
+
+
+def _number_words(texts: Sequence[str], stemmer: str) -> _Numbered:
+    """Number the words of texts in any characters."""
+    import numpy as np
+
+    found = [split_words(text) for text in texts]
+    every = [*chain.from_iterable(found)]
+    number_of = {word: number for number, word in enumerate(dict.fromkeys(every))}
+    numbers = np.fromiter(map(number_of.__getitem__, every), np.int64, len(every))
+    sizes = np.array([len(words) for words in found], np.int64)
+    stem = stem_function(stemmer)
+    terms = [stem(word[:LONGEST]) for word in number_of]
+    return _Numbered(terms, numbers, np.repeat(np.arange(len(texts)), sizes), sizes)
+
+
+def _number_bytes(texts: Sequence[str], folded: FoldedBytes, stemmer: str) -> _Numbered:
+    """Number the words of texts that have one byte for each character, given all together."""
+    import numpy as np
+
+    data = np.frombuffer(folded.data, np.uint8)
+    edges = np.flatnonzero(np.diff(data == ord(" "))) + 1
+    starts, ends = edges[::2].copy(), edges[1::2].copy()
+    lengths, count = ends - starts, len(starts)
+    longest = int(lengths.max(initial=0))
+    if not 0 < longest <= LONGEST:
+        return _number_words(texts, stemmer)
+    bytes_at = np.ndarray((len(data) - 7,), ">u8", folded.data, strides=(1,))
+    masks = np.array([(1 << 64) - (1 << 8 * (8 - kept)) for kept in range(9)], np.uint64)
+
+    def read_eight(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return eight bytes of each word as a number, zero after its end."""
+        return bytes_at[starts].astype(np.uint64) & masks.take(lengths, mode="clip")
+
+    # The key of a short word is all of it, that of a longer one is mixed of all of it: the first
+    # byte of such a key is zero, as that of no word is.
+    key = read_eight(starts, lengths)
+    longer = np.flatnonzero(lengths > _SHORT)
+    mixed = key[longer]
+    for skip in range(_SHORT, longest, _SHORT):
+        mixed = mixed * np.uint64(_MIX) ^ read_eight(starts[longer] + skip, lengths[longer] - skip)
+    key[longer] = mixed * np.uint64(_MIX) >> np.uint64(8)
+    # Equal keys are brought together by some bits of each, before the number of its word: sorting
+    # numbers is several times faster than sorting places by them. A word that comes apart because
+    # another has the same bits gets two numbers, and one term.
+    low = np.uint64((1 << count.bit_length()) - 1)
+    packed = key * np.uint64(_MIX) & ~low | np.arange(count, dtype=np.uint64)
+    packed.sort()
+    order = (packed & low).astype(np.int64)
+    keys = key[order]
+    firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    repeats = np.diff(firsts, append=count)
+    # Long words may have the same key by chance, so that each is compared with the first of it.
+    alike = np.flatnonzero(keys < _LEAST_SHORT)
+    one, other = order[alike], order[np.repeat(firsts, repeats)[alike]]
+    for skip in range(0, longest, _SHORT):
+        left = read_eight(starts[one] + skip, lengths[one] - skip)
+        if (left != read_eight(starts[other] + skip, lengths[other] - skip)).any():
+            return _number_words(texts, stemmer)
+    # Numbered in the order of the keys, which is that of the alphabet for short words.
+    ranked = np.argsort(keys[firsts])
+    numbers = np.empty(len(firsts), np.int64)
+    numbers[ranked] = np.arange(len(firsts))
+    distinct = keys[firsts[ranked]]
+    # As a number of the same type: a plain one would be compared as a float, which is rounded.
+    first_short = np.searchsorted(distinct, np.uint64(_LEAST_SHORT))
+    long = order[firsts[ranked[:first_short]]]
+    spans = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
+    words = [folded.data[start:end] for start, end in spans]
+    words += distinct[len(words) :].astype(">u8").view("S8").tolist()
+    bounds = np.cumsum([1, *(len(text) + 1 for text in texts)])
+    sizes = np.diff(np.searchsorted(starts, bounds))
+    return _Numbered(
+        list(map(stemmed_bytes(stemmer).__getitem__, words)),
+        np.repeat(numbers, repeats),
+        np.repeat(np.arange(len(texts)), sizes)[order],
+        sizes,
+    )

@@ -1,0 +1,231 @@
+"""Turn text into terms: words, case-folded and stemmed by language.
+
+Texts keep their stop words; `word_query` leaves them out of queries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from importlib import import_module
+from unicodedata import category, is_normalized, normalize
+
+from msgspec import Struct
+
+from truespan.words.english_stemmer import stem_english
+
+RECIPE = "2"
+"""Changes whenever the same text produces other terms, so that words are counted again.
+
+Version 1 shared stemmers between threads, so its counts may contain terms that the text does not.
+"""
+LONGEST = 64
+"""Longest term, in characters; longer ones are cut."""
+MOST_STEMS = 1 << 16
+"""Words of each language whose terms are kept."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+)
+"""Scripts that put no space between words: their runs are read two characters at a time."""
+
+_CODEC = "cp1252"
+"""The characters of Western European languages with their usual punctuation, one byte each."""
+
+_IRREGULAR = b"\0"
+"""Stands for a byte that becomes more than one: it is neither a letter nor a space."""
+
+_STEMMERS = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "eo": "esperanto",
+    "es": "spanish",
+    "et": "estonian",
+    "eu": "basque",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nb": "norwegian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "nn": "norwegian",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+    "yi": "yiddish",
+}
+"""Snowball's algorithm for each language that has one."""
+
+
+def terms(text: str, language: str) -> list[str]:
+    """Return the terms of a text in order, stemmed if its language has a stemmer."""
+    stem = stem_function(stemmer_of(language))
+    return [stem(word) for word in words(text)]
+
+
+def words(text: str) -> Iterator[str]:
+    """Yield the words of a text: NFKC, case-folded, diacritics and digits kept."""
+    for word in split_words(text):
+        yield word[:LONGEST]
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text, however long; most texts need no more than a table."""
+    folded = fold_bytes(text.replace("ß", "ss") if "ß" in text else text)
+    return _split_any(text) if folded is None else folded.decode(folded.data)
+
+
+class FoldedBytes(Struct, frozen=True):
+    """A text as bytes, one for each character: its words case-folded, spaces everywhere else."""
+
+    data: bytes
+
+    def decode(self, words: bytes) -> list[str]:
+        """Return words of the text, given with spaces between them."""
+        return words.decode(_CODEC).split()
+
+
+def fold_bytes(text: str) -> FoldedBytes | None:
+    """Return a text with its words folded; None if that takes more than a table of bytes."""
+    try:
+        # The codec is several times slower.
+        data = text.encode() if text.isascii() else text.encode(_CODEC)
+    except UnicodeEncodeError:
+        return None
+    folded = data.translate(_byte_table())
+    return None if _IRREGULAR in folded else FoldedBytes(folded)
+
+
+def _split_any(text: str) -> list[str]:
+    """Return the words of a text in any script."""
+    folded = text if is_normalized("NFKC", text) else normalize("NFKC", text)
+    found: list[str] = []
+    for match in _pattern().finditer(folded.casefold()):
+        run = match[0]
+        if match[1] is None or len(run) < 3:
+            found.append(run)
+        else:
+            found += (run[place : place + 2] for place in range(len(run) - 1))
+    return found
+
+
+@cache
+def _byte_table() -> bytes:
+    """Return what each byte of a text in `_CODEC` becomes.
+
+    A letter becomes its case-folded form, what needs more than that is marked, anything else
+    becomes a space. All are found with `_split_any`, one character at a time: none of these
+    characters combines with its neighbours.
+    """
+    table = bytearray(b" " * 256)
+    for code in range(256):
+        char = bytes([code]).decode(_CODEC, errors="replace")
+        found = _split_any(f"a{char}a")
+        if found == ["a", "a"]:
+            continue
+        folded = found[0][1:-1].encode(_CODEC, errors="ignore")
+        if len(found) == 1 and len(folded) == 1 == len(found[0]) - 2:
+            table[code] = folded[0]
+        else:
+            table[code] = _IRREGULAR[0]
+    return bytes(table)
+
+
+def stemmer_of(language: str) -> str:
+    """Return the name of the stemmer of a language; blank if there is none."""
+    return _STEMMERS.get(language.casefold().replace("_", "-").partition("-")[0], "")
+
+
+@cache
+def recipe_of(language: str) -> str:
+    """Return a name for the way terms of a language are produced."""
+    # Imported here because it is slow and most programs never count words.
+    from importlib.metadata import version
+
+    name = stemmer_of(language)
+    return f"{RECIPE}:{name}:{version('snowballstemmer')}" if name else RECIPE
+
+
+@cache
+def stem_function(name: str) -> Callable[[str], str]:
+    """Return a function that stems one word, safe to call from any thread.
+
+    Languages without an algorithm keep their words.
+    """
+    if not name:
+        return lambda word: word
+    return lru_cache(maxsize=MOST_STEMS)(_stem_uncached(name))
+
+
+def _stem_uncached(name: str) -> Callable[[str], str]:
+    if name == "english":
+        return stem_english
+    # The class itself: the package's own choice would depend on what else is installed.
+    module = import_module(f"snowballstemmer.{name}_stemmer")
+    make_stemmer = getattr(module, f"{name.title()}Stemmer")
+
+    def stem(word: str) -> str:
+        # A stemmer keeps the word it works on in its attributes, so it must not be shared. A new
+        # one costs a twentieth of the stemming itself.
+        return make_stemmer().stemWord(word)
+
+    return stem
+
+
+class StemmedBytes(dict[bytes, str]):
+    """The terms of words in `FoldedBytes`, each made when it is first looked up.
+
+    For thousands of words at once: a lookup that finds something calls no function. Threads may
+    share it, as all of them would make the same terms.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._stem = _stem_uncached(name) if name else None
+
+    def __missing__(self, word: bytes) -> str:
+        term = word.decode(_CODEC)[:LONGEST]
+        if self._stem:
+            term = self._stem(term)
+        if len(self) >= MOST_STEMS:
+            self.clear()
+        self[word] = term
+        return term
+
+
+@cache
+def stemmed_bytes(name: str) -> StemmedBytes:
+    """Return the terms of the stemmer of this name; they are kept, up to a number of words."""
+    return StemmedBytes(name)
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Return the pattern of words; its first group is a run of a script without spaces.
+
+    A combining mark belongs to the letter before it, unlike in Python's own `\\w`.
+    """
+    codes = (code for code in range(0x300, 0x10000) if category(chr(code))[0] == "M")
+    marks = "".join(f"\\u{code:04x}" for code in codes)
+    letter = f"[^\\W_{_UNSPACED}]"
+    return re.compile(f"([{_UNSPACED}][{_UNSPACED}{marks}]*)|{letter}+(?:[{marks}]+{letter}*)*")
