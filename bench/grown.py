@@ -56,7 +56,7 @@ WORLDS = {"one": 1, "many": 1000}
 ALONE = 7
 TWENTY = 20
 """Chunks that are read from the store, and that a reader is given."""
-QUERIES, MOST_CALLS, MOST_SECONDS = 40, 200, 15.0
+QUERIES, MAX_CALLS, MAX_SECONDS = 40, 200, 15.0
 """A call is repeated until it was made so often, or for so long."""
 ASKED = 10
 """Worlds that are asked."""
@@ -324,8 +324,8 @@ def timed(call: Callable[[], None]) -> Call:
     taken: list[float] = []
     for _ in range(QUERIES):
         call()
-    until = time.perf_counter() + MOST_SECONDS
-    while len(taken) < MOST_CALLS and (len(taken) < QUERIES or time.perf_counter() < until):
+    until = time.perf_counter() + MAX_SECONDS
+    while len(taken) < MAX_CALLS and (len(taken) < QUERIES or time.perf_counter() < until):
         began = time.perf_counter()
         call()
         taken.append((time.perf_counter() - began) * 1000)

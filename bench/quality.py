@@ -45,7 +45,7 @@ from truespan.types.request import Mode
 CUT = 10
 POOL = 100
 """So many of the best by words, and by similarity, are combined."""
-MOST_TOKENS = 10**9
+MAX_TOKENS = 10**9
 """The token budget of readers: none that matters."""
 RANK_OFFSET = 60
 """What reciprocal ranks are counted from, as usual."""
@@ -111,7 +111,7 @@ def books_found(books: Sequence[Book]) -> tuple[dict[str, Scores], list[str]]:
         assert not report.failures, report.failures
         say(f"{len(books)} books, {world.status().chunks} chunks, {report.embedded} embedded now")
         found = owner_found(world, books)
-        components = replace(world.access.components, most_tokens=MOST_TOKENS)
+        components = replace(world.access.components, most_tokens=MAX_TOKENS)
         generous = World(replace(world.access, components=components))
         with lifted_limits():
             by_readers, shown = readers_found(generous, books)
@@ -152,12 +152,12 @@ def readers_found(world: World, books: Sequence[Book]) -> tuple[dict[str, Scores
 @contextmanager
 def lifted_limits() -> Iterator[None]:
     """Let readers get as many passages as the rivals need; no order depends on these limits."""
-    before = request.MOST_TOP_K
-    request.MOST_TOP_K = 2 * POOL
+    before = request.MAX_TOP_K
+    request.MAX_TOP_K = 2 * POOL
     try:
         yield
     finally:
-        request.MOST_TOP_K = before
+        request.MAX_TOP_K = before
 
 
 def ask_owner(world: World) -> Ask:
@@ -184,7 +184,7 @@ def ask_reader(reader: Reader, book: Book) -> Ask:
 
     def ask(query: str, mode: Mode) -> list[Candidate]:
         bundle = reader.retrieve(
-            query, book=book.path.name, top_k=2 * POOL, mode=mode, max_tokens=MOST_TOKENS
+            query, book=book.path.name, top_k=2 * POOL, mode=mode, max_tokens=MAX_TOKENS
         )
         assert bundle.error is None, bundle.error
         return [

@@ -64,7 +64,7 @@ import errno
 from collections.abc import Iterable, Iterator, Sequence
 
 _WORLDS_LISTED = 10
-MOST_MATCHES = 10
+MAX_MATCHES = 10
 """So many documents of one name are listed."""
 
 
@@ -274,8 +274,8 @@ class DocumentAmbiguous(CallerError):
 
     def __init__(self, reference: str, matches: Sequence[tuple[int, str]]) -> None:
         self.matches = tuple(matches)
-        listed = [f"{path} (number {number})" for number, path in self.matches[:MOST_MATCHES]]
-        more = len(self.matches) - MOST_MATCHES
+        listed = [f"{path} (number {number})" for number, path in self.matches[:MAX_MATCHES]]
+        more = len(self.matches) - MAX_MATCHES
         listed += [f"{more} more"] if more > 0 else []
         super().__init__(f"{len(self.matches)} documents match {reference!r}: {', '.join(listed)}.")
 
@@ -898,7 +898,7 @@ class Overloaded(ServiceError):
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
-_LONGEST_CHAIN = 10
+_MAX_CHAIN_LENGTH = 10
 
 
 def resource_error_of(number: int | None) -> TruespanError | None:
@@ -915,7 +915,7 @@ def resource_error(error: BaseException) -> TruespanError | None:
     permission nor a damaged file.
     """
     found: BaseException | None = error
-    for _ in range(_LONGEST_CHAIN):
+    for _ in range(_MAX_CHAIN_LENGTH):
         if found is None:
             return None
         if isinstance(found, OSError) and (known := resource_error_of(found.errno)) is not None:

@@ -123,7 +123,7 @@ def test_numbers_in_the_text_are_those_that_hold() -> None:
     assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
     assert f"at most {server.MAX_RESTARTS} times" in text
     assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text
-    assert f"1 to {replay.LONGEST_KEY} printable" in text
+    assert f"1 to {replay.MAX_KEY_LENGTH} printable" in text
 
 
 def test_every_setting_of_the_server_is_named() -> None:

@@ -16,7 +16,7 @@ STORE = Path(__file__).parents[2] / "src" / "truespan" / "store"
 RUN = {"all", "one", "value", "execute", "execute_many", "stream", "in_each", "all_shared"}
 TABLES = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)")
 WITH_WORLD = (WORLD_TABLES | {"worlds"}) - SHARED_TABLES
-LEAST_STATEMENTS = 150
+MIN_STATEMENTS = 150
 """Fewer would mean that this test no longer finds them."""
 NOT_OF_ONE_WORLD = {"sqlite.py", "postgres.py", "snapshot.py"}
 """Drivers, which find and create worlds, and copies of a whole file."""
@@ -72,5 +72,5 @@ def test_statements_on_rows_of_a_world_name_the_world() -> None:
         if WITH_WORLD.intersection(TABLES.findall(text)) and ":world" not in text
     }
 
-    assert len(found) >= LEAST_STATEMENTS
+    assert len(found) >= MIN_STATEMENTS
     assert {place: text for place, text in wrong.items() if text not in IN_EVERY_WORLD} == {}

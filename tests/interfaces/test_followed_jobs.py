@@ -17,7 +17,7 @@ from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import fresh_database
 from tests.unit.test_workers import Works
 from truespan.cli.follow import follow_ingest, follow_maintenance
-from truespan.cli.output.reports import MOST_ROWS, show_followed, show_one_job
+from truespan.cli.output.reports import MAX_ROWS, show_followed, show_one_job
 from truespan.errors import (
     InvalidConfiguration,
     ProfileMismatch,
@@ -171,15 +171,15 @@ def test_warnings_of_a_job_are_notes_to_its_follower_and_each_failure_is_told_on
 
 
 def test_what_failed_stands_first_and_what_is_left_out_is_counted_by_what_became_of_it() -> None:
-    well = [document(number, DocumentState.EMBEDDED) for number in range(MOST_ROWS + 5)]
+    well = [document(number, DocumentState.EMBEDDED) for number in range(MAX_ROWS + 5)]
     badly = [document(number, DocumentState.FAILED) for number in range(100, 110)]
     gone = [document(number, DocumentState.REMOVED) for number in range(200, 203)]
 
     lines = show_one_job(DONE, [*well, *gone, *badly], []).splitlines()
 
     assert [line.split()[:2] for line in lines[2:12]] == [["failed", one.name] for one in badly]
-    assert lines[2 + MOST_ROWS] == "... and 15 more: 15 embedded"
-    assert lines[3 + MOST_ROWS :] == [f"removed: {one.name}" for one in gone]
+    assert lines[2 + MAX_ROWS] == "... and 15 more: 15 embedded"
+    assert lines[3 + MAX_ROWS :] == [f"removed: {one.name}" for one in gone]
     everything = show_one_job(DONE, badly * 5, []).splitlines()
     assert everything[-1] == "... and 10 more: 10 failed"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.promises import proves
-from truespan.text.alignment import LEAST_PROOF, MOST_BETWEEN, Alignment
+from truespan.text.alignment import MAX_BETWEEN, MIN_PROOF, Alignment
 
 
 def spelled(letter: str) -> str:
@@ -229,7 +229,7 @@ def test_text_without_spaces_is_compared_by_its_characters() -> None:
 
     assert Alignment(old, ["まえがき。", *old]).move(4) == 5
     assert Alignment(old, ["まえがき。", old[7], *old]).move(4) == -1
-    assert MOST_BETWEEN > LEAST_PROOF
+    assert MAX_BETWEEN > MIN_PROOF
 
 
 def steps_of(work: Callable[[], Any]) -> int:

@@ -13,7 +13,7 @@ from truespan.parsing.formats.pdf.lines import Line, sort_lines
 from truespan.parsing.formats.pdf.paragraphs import join_paragraphs, place_lines
 from truespan.parsing.formats.pdf.running_heads import remove_running_heads
 from truespan.parsing.formats.text import recognise
-from truespan.text.headings import LARGEST_ROMAN, format_roman, parse_roman
+from truespan.text.headings import MAX_ROMAN, format_roman, parse_roman
 
 MARKS = st.text("-\u2010\u2013_=*.·#| ivxlcdmIVXLCDM0123456789", min_size=1, max_size=8)
 TEXTS = (MARKS | st.text(min_size=1, max_size=12)).filter(lambda text: bool(text.strip()))
@@ -75,6 +75,6 @@ def test_arbitrary_lines_can_be_joined_and_read_as_headings(before: str, after: 
 
 
 def test_every_roman_number_reads_back() -> None:
-    wrong = [n for n in range(1, LARGEST_ROMAN + 1) if parse_roman(format_roman(n)) != n]
+    wrong = [n for n in range(1, MAX_ROMAN + 1) if parse_roman(format_roman(n)) != n]
 
     assert not wrong

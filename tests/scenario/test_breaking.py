@@ -39,7 +39,7 @@ from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.source import ParseOptions
 
 OTHER = docx(paragraph("Another text ", drawing("rId1", "new")), media={"other.gif": GIF})
-MOST_STEPS = 40
+MAX_STEPS = 40
 
 
 def stopped_at(here: Place, step: int) -> Library:
@@ -68,7 +68,7 @@ def test_a_replacement_stopped_anywhere_ends_with_the_images_of_what_is_in_force
     tmp_path: Path, content: bytes, images: dict[str, bytes]
 ) -> None:
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MAX_STEPS):
         here = library(tmp_path / str(step), ALL)
         world = filled(here)
         path = here.folder / "files" / "report.docx"
@@ -83,13 +83,13 @@ def test_a_replacement_stopped_anywhere_ends_with_the_images_of_what_is_in_force
         assert kept_files(here) == images, step
         if ended:
             break
-    assert 10 < step < MOST_STEPS - 1
+    assert 10 < step < MAX_STEPS - 1
 
 
 @proves("ingest.delete-order")
 def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MAX_STEPS):
         here = library(tmp_path / str(step), ALL)
         world = filled(here)
         ended = False
@@ -104,7 +104,7 @@ def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
         assert kept_files(here) == {}, step
         if ended:
             break
-    assert 3 < step < MOST_STEPS - 1
+    assert 3 < step < MAX_STEPS - 1
 
 
 class BeforeStaging:

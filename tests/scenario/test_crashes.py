@@ -17,7 +17,7 @@ from truespan.engine.world import World
 from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, hash_text
 
-MOST_STEPS = 40
+MAX_STEPS = 40
 
 
 def story(word: str, sentences: int = 60) -> str:
@@ -71,7 +71,7 @@ def test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_th
     opened: Library, tmp_path: Path
 ) -> None:
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MAX_STEPS):
         world, path = prepared(opened, f"replace-{step}", tmp_path)
         old = shown(world)
         path.write_text(story("garden", 25))
@@ -86,7 +86,7 @@ def test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_th
         assert_sound(opened, world, 1)
         if not killed:
             break
-    assert 6 < step < MOST_STEPS - 1
+    assert 6 < step < MAX_STEPS - 1
 
 
 @proves("ingest.delete-order")
@@ -94,7 +94,7 @@ def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
     opened: Library, tmp_path: Path
 ) -> None:
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MAX_STEPS):
         world, path = prepared(opened, f"delete-{step}", tmp_path)
         killed = killed_at(opened, world, "delete", step, path)
         gone = world.documents.list() == []
@@ -106,7 +106,7 @@ def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
         assert_sound(opened, world, 0)
         if not killed:
             break
-    assert 3 < step < MOST_STEPS - 1
+    assert 3 < step < MAX_STEPS - 1
 
 
 @proves("repair.pending-resumes", "repair.conditional", "repair.idempotent")
@@ -115,7 +115,7 @@ def test_mending_killed_at_any_step_is_finished_by_the_next_one(
     opened: Library, tmp_path: Path, action: str
 ) -> None:
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MAX_STEPS):
         world, path = prepared(opened, f"{action}-{step}", tmp_path)
         whole = shown(world)
         break_it(opened, world)
@@ -128,7 +128,7 @@ def test_mending_killed_at_any_step_is_finished_by_the_next_one(
         assert_sound(opened, world, 1)
         if not killed:
             break
-    assert step < MOST_STEPS - 1
+    assert step < MAX_STEPS - 1
 
 
 def break_it(opened: Library, world: World) -> None:

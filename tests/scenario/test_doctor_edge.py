@@ -26,7 +26,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import Generation, Scope
 
-MOST_STEPS = 60
+MAX_STEPS = 60
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_a_plan_killed_at_any_step_is_finished_by_the_same_plan_and_a_new_one(
     real: Library, tmp_path: Path
 ) -> None:
     step = 0
-    for step in range(1, MOST_STEPS, in_test_or_prove(2, 1)):
+    for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         world = filled(real, f"killed-{step}")
         before = shown(world)
         break_much(real, world, step)
@@ -236,7 +236,7 @@ def test_a_plan_killed_at_any_step_is_finished_by_the_same_plan_and_a_new_one(
         assert shown(world) == before
         if not killed:
             break
-    assert 8 < step < MOST_STEPS - 1
+    assert 8 < step < MAX_STEPS - 1
 
 
 def killed_at(real: Library, world: World, step: int, plan: Path) -> bool:

@@ -29,7 +29,7 @@ from truespan.store.engines import sqlite
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 
-MOST_STEPS = 60
+MAX_STEPS = 60
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def to_compare(world: World) -> list[tuple[str, str, str]]:
 @proves("upkeep.deletion-complete")
 def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) -> None:
     step = 0
-    for step in range(1, MOST_STEPS, in_test_or_prove(2, 1)):
+    for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:
             world, text, own = two_documents(home, made, str(step))
             killed = killed_at(home, "delete", step)
@@ -112,7 +112,7 @@ def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) 
             made.delete_world("world")
         if not killed:
             break
-    assert 8 < step < MOST_STEPS - 1
+    assert 8 < step < MAX_STEPS - 1
 
 
 def killed_at(folder: Path, action: str, step: int) -> bool:
@@ -307,7 +307,7 @@ def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
 @proves("upkeep.deletion-complete")
 def test_a_world_deleted_by_a_process_that_was_killed_is_erased_without_it(home: Path) -> None:
     step = 0
-    for step in range(1, MOST_STEPS, in_test_or_prove(2, 1)):
+    for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:
             world, text, own = two_documents(home, made, str(step))
             killed = killed_at(home, "delete world", step)
@@ -318,4 +318,4 @@ def test_a_world_deleted_by_a_process_that_was_killed_is_erased_without_it(home:
             assert made._components.store.erasures() == []
         if not killed:
             break
-    assert 4 < step < MOST_STEPS - 1
+    assert 4 < step < MAX_STEPS - 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.promises import proves
 from tests.support.worlds import place
-from truespan.engine.components import MOST_CRASHES
+from truespan.engine.components import MAX_CRASHES
 from truespan.types.job import JobState
 
 RUN = """
@@ -41,10 +41,10 @@ def test_a_job_that_ends_its_process_is_not_taken_up_for_ever(tmp_path: Path) ->
         return done.returncode, done.stdout.strip()
 
     assert run("submit") == (9, "")
-    restarts = [run("resume") for _ in range(MOST_CRASHES)]
+    restarts = [run("resume") for _ in range(MAX_CRASHES)]
 
-    taken = [(9, "1")] * (MOST_CRASHES - 1)
+    taken = [(9, "1")] * (MAX_CRASHES - 1)
     assert restarts == [*taken, (0, "0")]
     with place(tmp_path, store="sqlite").library as library:
         [job] = library.world("world").jobs.list()
-        assert (job.state, job.crashes) == (JobState.INTERRUPTED, MOST_CRASHES)
+        assert (job.state, job.crashes) == (JobState.INTERRUPTED, MAX_CRASHES)

@@ -18,7 +18,7 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
 
-MOST_STEPS = 40
+MAX_STEPS = 40
 ROTATIONS = 12
 
 
@@ -70,7 +70,7 @@ def test_a_build_killed_at_any_step_is_not_seen_and_is_completed_by_its_number(
     world = prepared(opened, "built", tmp_path)
     before = shown(world)
     step = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MAX_STEPS):
         if not killed_at(opened, world, "reindex", step):
             break
         assert shown(world) == before
@@ -99,7 +99,7 @@ def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
     assert old[1] != new[1]
     outcomes = []
     for action, arguments in (("promote", ("2",)), ("rollback", ())):
-        for step in range(1, MOST_STEPS):
+        for step in range(1, MAX_STEPS):
             killed = killed_at(opened, world, action, step, *arguments)
             outcomes.append(shown(world))
             if not killed:
@@ -121,7 +121,7 @@ def test_removing_a_generation_killed_at_any_step_leaves_the_other_whole(
     world.generations.reindex(chunking="sentences")
     scope = world.generations._scope_of(2)
     steps = 0
-    for step in range(1, MOST_STEPS):
+    for step in range(1, MAX_STEPS):
         steps = step
         if not killed_at(opened, world, "remove", step, "2"):
             break

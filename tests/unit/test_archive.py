@@ -154,7 +154,7 @@ def test_a_member_packed_in_another_way_is_refused_when_it_is_read() -> None:
 
 
 def test_too_many_members_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(limits, "MAX_MEMBERS", 3)
 
     assert len(opened(packed({str(n): "" for n in range(3)})).names) == 3
     with pytest.raises(SourceTooLarge):
@@ -163,7 +163,7 @@ def test_too_many_members_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_records_without_number_are_refused_before_they_are_read() -> None:
     with pytest.raises(SourceTooLarge):
-        opened(b"PK\x03\x04" + DIRECTORY * (20 * limits.MOST_MEMBERS + 1))
+        opened(b"PK\x03\x04" + DIRECTORY * (20 * limits.MAX_MEMBERS + 1))
 
 
 def test_far_more_coming_out_than_went_in_is_refused() -> None:
@@ -181,7 +181,7 @@ def test_a_short_text_that_repeats_itself_is_no_bomb() -> None:
 def test_a_member_that_hides_its_size_is_stopped_at_the_limit(
     method: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "LARGEST_MEMBER", 1000)
+    monkeypatch.setattr(limits, "MAX_MEMBER_SIZE", 1000)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as made:
         made.writestr("a", b"x" * 1001)
@@ -192,7 +192,7 @@ def test_a_member_that_hides_its_size_is_stopped_at_the_limit(
 
 
 def test_a_member_that_says_it_is_too_large_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LARGEST_MEMBER", 1000)
+    monkeypatch.setattr(limits, "MAX_MEMBER_SIZE", 1000)
 
     with pytest.raises(SourceTooLarge):
         opened(packed({"a": "x" * 1001}))
@@ -201,7 +201,7 @@ def test_a_member_that_says_it_is_too_large_is_believed(monkeypatch: pytest.Monk
 def test_members_that_say_they_are_too_large_together_are_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "LARGEST_TOTAL", 1000)
+    monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
 
     with pytest.raises(SourceTooLarge):
         opened(packed({"a": "x" * 600, "b": "y" * 600}))
@@ -210,7 +210,7 @@ def test_members_that_say_they_are_too_large_together_are_believed(
 def test_members_that_hide_their_sizes_are_stopped_at_the_limit_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "LARGEST_TOTAL", 1000)
+    monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
     data = packed({"a": "x" * 600, "b": "y" * 600})
     second = data.rindex(DIRECTORY)
     archive = opened(data[: second + 24] + struct.pack("<L", 9) + data[second + 28 :])

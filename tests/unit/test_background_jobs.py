@@ -31,7 +31,7 @@ from truespan.errors import (
 )
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import WorldId
-from truespan.types.job import MOST_CRASHES, Job, JobState
+from truespan.types.job import MAX_CRASHES, Job, JobState
 from truespan.types.scope import Authority, Verb
 from truespan.types.source import IngestOptions, Upload
 
@@ -396,11 +396,11 @@ def test_what_somebody_stopped_on_purpose_is_left_alone(here: Place) -> None:
 
 def test_one_that_takes_its_process_with_it_is_not_taken_up_for_ever(here: Place) -> None:
     world = here.world(a__txt=STORY)
-    job = left_by(here, world, state="running", crashes=MOST_CRASHES - 2)
+    job = left_by(here, world, state="running", crashes=MAX_CRASHES - 2)
 
     with held_up(here):
         [taken] = here.library.resume_waiting()
-        assert taken.crashes == MOST_CRASHES - 1
+        assert taken.crashes == MAX_CRASHES - 1
         here.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
         assert here.library.resume_waiting() == []
         assert world.jobs.get(job.id).state is JobState.INTERRUPTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sources import source
-from truespan.answers.citations import MOST_SHOWN, MOST_UNKNOWN, find_citations
+from truespan.answers.citations import MAX_SHOWN, MAX_UNKNOWN, find_citations
 
 FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
 
@@ -63,7 +63,7 @@ def test_a_citation_says_where_its_source_stands() -> None:
         ("In [2019].", [2019]),
         ("So [-1].", [-1]),
         ("So [1234567890123].", [1234567890123]),
-        (f"So [{'9' * 5000}].", [MOST_SHOWN]),
+        (f"So [{'9' * 5000}].", [MAX_SHOWN]),
         ("Up to [4-999999999].", [999999999]),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_number_without_a_source_is_kept_as_one_and_reported(
 def test_any_number_of_made_up_citations_is_cut_short() -> None:
     answer = " ".join(f"[{number}]" for number in range(100, 1000))
 
-    assert len(find_citations(answer, FIVE).found) == MOST_UNKNOWN
+    assert len(find_citations(answer, FIVE).found) == MAX_UNKNOWN
 
 
 def test_a_number_inside_words_of_a_source_is_no_citation() -> None:

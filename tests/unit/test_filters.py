@@ -11,7 +11,7 @@ import qdrant_edge
 from tests.promises import proves
 from truespan.errors import IndexRefused
 from truespan.index.filters import (
-    MOST_LISTED,
+    MAX_LISTED,
     AnyOf,
     AtMost,
     Condition,
@@ -168,7 +168,7 @@ def test_the_client_of_a_server_gets_every_condition_in_its_own_classes():
 
 
 def test_many_values_are_compared_with_instead_of_looked_up():
-    many = tuple(range(MOST_LISTED + 1))
+    many = tuple(range(MAX_LISTED + 1))
 
     chosen = build((TENANT, AnyOf(Field.DOCUMENT, many), NoneOf(Field.DOCUMENT, (7,))), qdrant_edge)
 

@@ -15,11 +15,11 @@ from truespan.core.fields import FieldError
 from truespan.errors import GoldenInvalid, Interrupted, InvalidSettings
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.golden import (
+    MAX_GRADE,
     MAX_LINE_LENGTH,
     MAX_LIST,
     MAX_QUERIES,
-    MOST_GRADE,
-    MOST_TOP_K,
+    MAX_TOP_K,
     Expected,
     GoldenQuery,
     golden_entry,
@@ -150,12 +150,12 @@ def test_a_query_that_expects_nothing_is_refused() -> None:
         ({"phrases": [" "]}, "is blank"),
         ({"phrases": [7]}, "put it in quotes"),
         ({"relevance": {"a": 0}}, "which is expected, is irrelevant"),
-        ({"relevance": {"a": -1}}, f"from 0 to {MOST_GRADE}"),
+        ({"relevance": {"a": -1}}, f"from 0 to {MAX_GRADE}"),
         ({"relevance": {"a": 1.5}}, "must be a whole number"),
         ({"relevance": {"a": True}}, "must be a whole number"),
         ({"relevance": ["a"]}, "must be a mapping"),
-        ({"top_k": 0}, f"from 1 to {MOST_TOP_K}"),
-        ({"top_k": MOST_TOP_K + 1}, f"from 1 to {MOST_TOP_K}"),
+        ({"top_k": 0}, f"from 1 to {MAX_TOP_K}"),
+        ({"top_k": MAX_TOP_K + 1}, f"from 1 to {MAX_TOP_K}"),
         ({"top_k": "5"}, "must be a whole number"),
         ({"top_k": True}, "must be a whole number"),
         ({"id": "two words"}, "letters, digits"),
@@ -258,7 +258,7 @@ queries = st.builds(
         unique_by=lambda one: one.document,
     ).map(tuple),
     phrases=references.map(tuple),
-    top_k=st.integers(1, MOST_TOP_K),
+    top_k=st.integers(1, MAX_TOP_K),
     filters=st.builds(
         Filters,
         language=st.none() | words,

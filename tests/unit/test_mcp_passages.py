@@ -8,7 +8,7 @@ from itertools import permutations
 from tests.interfaces.mcp_clients import passages_of
 from tests.promises import proves
 from truespan.mcp.passages import (
-    LONGEST_LABEL,
+    MAX_LABEL_LENGTH,
     TextPassage,
     describe_passage,
     join_overlapping,
@@ -72,7 +72,7 @@ def test_a_header_is_one_line_and_names_what_there_is() -> None:
     for given, header in rows:
         assert describe_passage(given, name_source=False) == header
     long = describe_passage(passage("x", title="t" * 999), name_source=False)
-    assert long.startswith("t" * (LONGEST_LABEL - 1) + "… ›")
+    assert long.startswith("t" * (MAX_LABEL_LENGTH - 1) + "… ›")
 
 
 def test_documents_that_share_a_title_are_told_apart_by_their_source() -> None:

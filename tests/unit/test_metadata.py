@@ -10,8 +10,8 @@ import pytest
 
 from truespan.core.fields import FieldError
 from truespan.types.metadata import (
-    MOST_CONDITIONS,
-    MOST_VALUES,
+    MAX_CONDITIONS,
+    MAX_VALUES,
     Condition,
     ValueKind,
     check_metadata,
@@ -239,13 +239,13 @@ def test_faulty_conditions_say_what_is_wrong() -> None:
         ({"a": {"exists": False, "gt": 1}}, "no value matches both"),
         ({"a": {"any_of": "x"}}, "any_of that is not a list"),
         ({"a": {"any_of": [{}]}}, "cannot be compared"),
-        ({"a": {"any_of": [1] * (MOST_VALUES + 1)}}, "more than 1000 values"),
+        ({"a": {"any_of": [1] * (MAX_VALUES + 1)}}, "more than 1000 values"),
         ({"a": {"gt": True}}, "have no order"),
         ({"a": day}, "not mixed"),
         ({"a": {"gt": float("nan")}}, "not a JSON number"),
         ({"a": "\ud800"}, "half a character"),
         ({COMPOSED: 1, ACCENTED: 2}, "twice"),
-        ({str(key): 1 for key in range(MOST_CONDITIONS + 1)}, "more than 20 keys"),
+        ({str(key): 1 for key in range(MAX_CONDITIONS + 1)}, "more than 20 keys"),
     ):
         with pytest.raises(FieldError) as refused:
             read_conditions(wanted)

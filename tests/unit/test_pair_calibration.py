@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.promises import proves
-from truespan.evaluation.calibrate import LEAST_PAIRS, calibrate_from_pairs
+from truespan.evaluation.calibrate import MIN_PAIRS, calibrate_from_pairs
 from truespan.types.decision import DecisionSettings
 from truespan.types.profile import Calibration, CalibrationOrigin, Distance, shipped
 
@@ -56,7 +56,7 @@ def test_dot_products_are_on_the_scale_of_similarities() -> None:
 
 
 def test_nothing_is_proposed_from_few_pairs_or_a_model_that_tells_nothing_apart() -> None:
-    few = pairs(0.3, count=LEAST_PAIRS - 1)
+    few = pairs(0.3, count=MIN_PAIRS - 1)
 
     assert calibrate_from_pairs(few, pairs(0.1), 500) is None
     assert calibrate_from_pairs(pairs(0.3), few, 500) is None

@@ -19,7 +19,7 @@ from truespan.errors import (
     ProviderRefused,
     ProviderUnavailable,
 )
-from truespan.ingest.embed import ATTEMPTS, LONGEST_PAUSE, RateLimiter, call_with_retries
+from truespan.ingest.embed import ATTEMPTS, MAX_PAUSE, RateLimiter, call_with_retries
 
 
 @proves("embedding.rate-limit")
@@ -103,7 +103,7 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
 
 
 @proves("embedding.retries-transient-only")
-@each_row("asked", [7.0, LONGEST_PAUSE])
+@each_row("asked", [7.0, MAX_PAUSE])
 @each_row("kind", [ProviderUnavailable, ProviderCoolingDown])
 def test_a_pause_that_is_asked_for_is_given(asked: float, kind: type[ProviderUnavailable]) -> None:
     clock = PassingClock()

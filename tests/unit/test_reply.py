@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tests.support.rows import each_row
 from truespan.answers.reply import (
-    MOST_HELD,
-    MOST_UNCERTAIN,
+    MAX_HELD,
+    MAX_UNCERTAIN,
     Reply,
     mentions_marker,
     outcome_of,
@@ -215,7 +215,7 @@ def test_a_reply_without_citations_is_held_back_for_its_first_words_only() -> No
     reply = Reply(iter(source))
 
     assert reply.outcome == "answered"
-    assert source.fetched == MOST_UNCERTAIN // len("word ") + 1
+    assert source.fetched == MAX_UNCERTAIN // len("word ") + 1
     assert "".join(reply.pieces()) == ("word " * 40).strip()
 
 
@@ -268,7 +268,7 @@ def test_white_space_without_end_is_blank() -> None:
     source = Source(*([" " * 100] * 1000))
 
     assert Reply(iter(source)).outcome == "blank"
-    assert source.fetched <= MOST_HELD // 100 + 1
+    assert source.fetched <= MAX_HELD // 100 + 1
 
 
 def test_white_space_around_a_reply_is_not_part_of_it() -> None:

@@ -13,9 +13,9 @@ from truespan.evaluation.compare import Comparison, Verdict, compare, compare_mo
 from truespan.evaluation.evaluate import Evaluation, Found, ScoredHit, evaluate, scored_hits
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.evaluation.report import (
-    MOST_BARS,
-    MOST_POINTS,
-    MOST_ROWS,
+    MAX_BARS,
+    MAX_POINTS,
+    MAX_ROWS,
     element,
     modes_page,
     report_page,
@@ -190,19 +190,19 @@ def test_one_query_with_one_hit_or_none_has_a_page(found: list[Found]) -> None:
 
 
 def test_a_large_evaluation_keeps_the_page_within_bounds() -> None:
-    large = evaluation(count=MOST_ROWS + 5)
+    large = evaluation(count=MAX_ROWS + 5)
     hits = [ScoredHit(place / 5000, place % 2 == 0) for place in range(5000)]
 
     page = report_page(
         large,
-        comparison=compare(evaluation("old", MOST_ROWS + 5, 1), large),
+        comparison=compare(evaluation("old", MAX_ROWS + 5, 1), large),
         calibration=calibrate(hits),
     )
 
     assert "5 more queries are in the JSON form." in page
-    assert len(re.findall(r'<rect class="(?:better|worse|same)"', page)) == MOST_BARS
+    assert len(re.findall(r'<rect class="(?:better|worse|same)"', page)) == MAX_BARS
     [points, _] = re.findall(r'points="([^"]*)"', page)
-    assert len(points.split()) <= MOST_POINTS + 1
+    assert len(points.split()) <= MAX_POINTS + 1
 
 
 def test_modes_have_a_page_with_means_changes_and_every_query() -> None:

@@ -35,7 +35,7 @@ from truespan.types.source import Upload
 
 @pytest.fixture
 def works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Works]:
-    monkeypatch.setattr(pipeline, "LEAST_SHARES", SHARES)
+    monkeypatch.setattr(pipeline, "MIN_SHARES", SHARES)
     made = Works(tmp_path / "library")
     yield made
     for one in made.opened:
@@ -335,7 +335,7 @@ def test_orders_of_shares_that_were_lost_are_given_anew(works: Works, folder: Pa
 def test_the_shares_of_a_large_job_do_not_fill_the_queue(
     works: Works, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world_jobs, "MOST_SUBMITTED", 2)
+    monkeypatch.setattr(world_jobs, "MAX_SUBMITTED", 2)
     opened = works.open()
     world = opened.create_world("world")
     job = world.submit_ingest(folder)

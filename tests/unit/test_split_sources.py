@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from truespan.ingest.pipeline import (
-    LEAST_SHARES,
-    MOST_BYTES,
-    MOST_DOCUMENTS,
-    MOST_SHARES_OF_FILE,
+    MAX_BYTES,
+    MAX_DOCUMENTS,
+    MAX_SHARES_OF_FILE,
+    MIN_SHARES,
     split_sources,
 )
 from truespan.types.source import Source
@@ -24,16 +24,16 @@ def test_shares_are_runs_of_sources_that_are_neither_few_nor_large(count: int) -
     shares = split_sources(sources)
 
     assert [one for share in shares for one in share] == sources
-    assert all(0 < len(share) <= MOST_DOCUMENTS for share in shares)
-    assert len(shares) >= min(count, LEAST_SHARES)
-    assert len(shares) <= max(2 * LEAST_SHARES, -(-count // MOST_DOCUMENTS))
+    assert all(0 < len(share) <= MAX_DOCUMENTS for share in shares)
+    assert len(shares) >= min(count, MIN_SHARES)
+    assert len(shares) <= max(2 * MIN_SHARES, -(-count // MAX_DOCUMENTS))
 
 
 def test_a_large_document_is_a_share_of_its_own() -> None:
-    sizes = [1, MOST_BYTES, 1, 2, MOST_BYTES // 2, MOST_BYTES // 2, 1, MOST_BYTES * 3, 5] * 10
+    sizes = [1, MAX_BYTES, 1, 2, MAX_BYTES // 2, MAX_BYTES // 2, 1, MAX_BYTES * 3, 5] * 10
     shares = split_sources([source(size, number) for number, size in enumerate(sizes)])
 
-    assert all(len(share) == 1 or sum(one.size for one in share) <= MOST_BYTES for share in shares)
+    assert all(len(share) == 1 or sum(one.size for one in share) <= MAX_BYTES for share in shares)
     assert split_sources([]) == []
 
 
@@ -45,4 +45,4 @@ def test_a_file_is_split_into_a_limited_number_of_shares() -> None:
     shares = split_sources(sources)
 
     assert [source for share in shares for source in share] == sources
-    assert MOST_SHARES_OF_FILE <= len(shares) <= MOST_SHARES_OF_FILE + 1
+    assert MAX_SHARES_OF_FILE <= len(shares) <= MAX_SHARES_OF_FILE + 1

@@ -11,7 +11,7 @@ from bench.support_check import check, rates_of, read_cases
 from tests.promises import proves
 from tests.support.rows import each_row
 from truespan.answers.quotes import Quotes, check_quotes
-from truespan.answers.support.check import MOST_EMBEDDED, Comparison, check_support
+from truespan.answers.support.check import MAX_EMBEDDED, Comparison, check_support
 from truespan.answers.support.claims import split_answer
 from truespan.answers.support.names import find_name_words
 from truespan.answers.support.numbers import find_numbers, numbers_agree
@@ -275,7 +275,7 @@ def test_so_many_texts_are_embedded_for_an_answer_and_no_more() -> None:
     many = " ".join(f"Xa{n}q yb{n}q zc{n}q wd{n}q." for n in range(300))
     check_support(many, SOURCES, comparison=Comparison(embed, 0.7))
 
-    assert len(embedded) <= 2 * MOST_EMBEDDED
+    assert len(embedded) <= 2 * MAX_EMBEDDED
 
 
 @proves("support.linear")

@@ -10,7 +10,7 @@ import pytest
 from tests.promises import proves
 from tests.support.worlds import WordCounter, similarity, vector_of
 from truespan.errors import ProviderUnavailable, TextTooLong
-from truespan.ingest.embed import LEAST_PART, OnTokenLimit, Remark, embed_too_long
+from truespan.ingest.embed import MIN_PART, OnTokenLimit, Remark, embed_too_long
 from truespan.types.chunk import Vector
 from truespan.types.vectors import weighted_mean
 
@@ -103,7 +103,7 @@ def test_a_model_that_calls_everything_too_long_is_not_asked_for_ever_nor_believ
 
     assert too_long(policy, never) == (None, Remark.BAD_VECTOR)
     assert 1 < len(asked) < 10
-    assert min(len(text.split()) for text in asked) >= LEAST_PART // 2
+    assert min(len(text.split()) for text in asked) >= MIN_PART // 2
 
 
 def test_a_part_without_a_sound_vector_costs_the_text_its_own() -> None:

@@ -11,10 +11,10 @@ from truespan.types.answer import Citation
 from truespan.types.bundle import Notice
 from truespan.types.trust import Visible
 
-MOST_UNKNOWN = 20
+MAX_UNKNOWN = 20
 """Most numbers without a source that are reported; an answer could contain any number of them."""
 
-MOST_SHOWN = 10**15 - 1
+MAX_SHOWN = 10**15 - 1
 """Greater numbers are shown as this one, which every JSON reader can represent."""
 
 _DASH = "[-\u2010-\u2015]"
@@ -61,9 +61,9 @@ def find_citations(
         if group.end() > literal_end:
             order |= dict.fromkeys(citation_numbers(group[1], len(sources)))
     unknown = [number for number in order if not 1 <= number <= len(sources)]
-    dropped = set(unknown[MOST_UNKNOWN:])
+    dropped = set(unknown[MAX_UNKNOWN:])
     found = tuple(citation(number, sources) for number in order if number not in dropped)
-    shown = ", ".join(f"[{number}]" for number in unknown[:MOST_UNKNOWN])
+    shown = ", ".join(f"[{number}]" for number in unknown[:MAX_UNKNOWN])
     warning = Notice("unknown_citation", f"The answer cites {shown}; there is no such source.")
     return Citations(found, (warning,) if unknown else ())
 
@@ -102,5 +102,5 @@ def citation_numbers(group: str, known: int) -> Iterable[int]:
 
 
 def _number(digits: str) -> int:
-    """Return the number of some digits, at most `MOST_SHOWN`."""
-    return int(digits) if len(digits) <= len(str(MOST_SHOWN)) else MOST_SHOWN
+    """Return the number of some digits, at most `MAX_SHOWN`."""
+    return int(digits) if len(digits) <= len(str(MAX_SHOWN)) else MAX_SHOWN

@@ -24,13 +24,13 @@ from truespan.types.decision import ModelOutcome
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import split_words, stem_function
 
-LONGEST_QUESTION: Final = 1000
+MAX_QUESTION_LENGTH: Final = 1000
 """Characters of the longest question that is accepted from a model."""
 SHORT_QUESTION: Final = 3
 """Words of the longest question that is short; one with a name stands alone all the same."""
-MOST_CARRIED: Final = 12
+MAX_CARRIED: Final = 12
 """How many words the rule adds to a question."""
-MOST_ANSWER_NAMES: Final = 3
+MAX_ANSWER_NAMES: Final = 3
 """How many names of the answer before are among them."""
 
 _AUXILIARIES: Final = frozenset(
@@ -88,7 +88,7 @@ _BASE_FORMS: Final[dict[str, str]] = {
 }
 """English verbs by their past forms, which no stemmer knows."""
 _NAME_PART: Final = re.compile(r"[^\W\d_][\w'\u2019-]*")
-_LONGEST_ABBREVIATION: Final = 4
+_MAX_ABBREVIATION_LENGTH: Final = 4
 _SENTENCE_ENDS: Final = frozenset('.!?:;\n"\u201c\u201d\u00ab\u00bb([')
 _SENTENCE_OPENERS: Final = frozenset("\"'\u201c\u2018([")
 _LABEL: Final = re.compile(r"(?:standalone |rewritten )?question\s*:\s*", re.IGNORECASE)
@@ -150,7 +150,7 @@ def ask_for_rewrite(model: ChatModel, messages: Sequence[Message]) -> str | None
             return None
         for piece in reply.pieces():
             text += piece
-            if len(text) > 2 * LONGEST_QUESTION:
+            if len(text) > 2 * MAX_QUESTION_LENGTH:
                 return None
     finally:
         reply.close()
@@ -158,7 +158,7 @@ def ask_for_rewrite(model: ChatModel, messages: Sequence[Message]) -> str | None
     if len(line) > 1 and line[0] in _QUOTES and line[-1] in _QUOTES:
         line = line[1:-1].strip()
     single = len(line.splitlines()) == 1 and line.isprintable()
-    return line if single and len(line) <= LONGEST_QUESTION else None
+    return line if single and len(line) <= MAX_QUESTION_LENGTH else None
 
 
 def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
@@ -200,14 +200,14 @@ def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:
     answer = strip_citations(_first_passage(last.answer))
     in_answer = Counter(_full_names(answer, function_words, in_question=False))
     others = [name for name in in_answer if name not in named]
-    named += sorted(others, key=lambda name: -in_answer[name])[:MOST_ANSWER_NAMES]
+    named += sorted(others, key=lambda name: -in_answer[name])[:MAX_ANSWER_NAMES]
     content = [word for word in split_words(last.standalone) if word not in function_words]
     carried: list[str] = []
     for entry in (*named, *content):
         words = split_words(entry)
         if own.issuperset(words):
             continue
-        if sum(len(split_words(part)) for part in carried) + len(words) > MOST_CARRIED:
+        if sum(len(split_words(part)) for part in carried) + len(words) > MAX_CARRIED:
             break
         carried.append(entry)
         own.update(words)
@@ -269,7 +269,7 @@ def _full_names(text: str, function_words: frozenset[str], *, in_question: bool)
         capital = part[0][0].isupper() or part[0][0].istitle()
         gap = text[run[-1].end() : part.start()].strip(" ") if run else ""
         # A full stop after a few letters belongs to a title: Dr. Watson.
-        titled = gap == "." and len(run[-1][0]) <= _LONGEST_ABBREVIATION
+        titled = gap == "." and len(run[-1][0]) <= _MAX_ABBREVIATION_LENGTH
         if run and (not capital or (gap and not titled)):
             yield from flush()
         if capital:

@@ -130,8 +130,8 @@ class _Taken(Struct):
         return sum(last - first for first, last in new)
 
 
-_LONGEST_LABEL = 120
-_LONGEST_SOURCE = 300
+_MAX_LABEL_LENGTH = 120
+_MAX_SOURCE_LENGTH = 300
 _LEFT_OUT = "[...]"
 """Replaces words of a source that an earlier source already contains."""
 _REPEATED = "[...] All of this text is in earlier sources."
@@ -212,14 +212,14 @@ def unaided_messages(question: str) -> tuple[Message, ...]:
 def _body(source: Visible, spans: Sequence[tuple[int, int]], *, tables: bool) -> str:
     """Return the text of a source under its place; both come from the document."""
     labels = dict.fromkeys((source.title, source.chapter, source.section))
-    place = " > ".join(shorten(" ".join(label.split()), _LONGEST_LABEL) for label in labels)
+    place = " > ".join(shorten(" ".join(label.split()), _MAX_LABEL_LENGTH) for label in labels)
     place += f", {source.location}" if source.location else ""
     best = name_best(source.chapter, source.section, source.location, source.best_sentence)
-    place += shorten(best, 2 * _LONGEST_LABEL)
+    place += shorten(best, 2 * _MAX_LABEL_LENGTH)
     pieces = [source.text[start:end] for start, end in spans]
     text = f"\n{_LEFT_OUT}\n".join(map(format_tables, pieces) if tables else pieces)
-    origin = " ".join(source.labels.source_url.split())[:_LONGEST_SOURCE]
+    origin = " ".join(source.labels.source_url.split())[:_MAX_SOURCE_LENGTH]
     if source.other_places:
         others = name_sources(place.source_url for place in source.other_places)
-        origin += f"\nAlso in: {others[:_LONGEST_SOURCE]}"
+        origin += f"\nAlso in: {others[:_MAX_SOURCE_LENGTH]}"
     return f"Place: {place}\nSource: {origin}\nText:\n{text or _REPEATED}"

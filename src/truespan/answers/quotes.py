@@ -23,8 +23,8 @@ from truespan.types.chunk import ChunkKind
 from truespan.types.text import SentenceRange, name_best, name_place, name_sources
 from truespan.types.trust import Visible
 
-LEAST_SINGLE_WORDS = 3
-LEAST_SINGLE_CHARACTERS = 15
+MIN_SINGLE_WORDS = 3
+MIN_SINGLE_CHARACTERS = 15
 """Shorter texts between single marks are mostly apostrophes and names."""
 
 Span: TypeAlias = tuple[int, int, str]
@@ -66,7 +66,7 @@ def _flat(text: str) -> Iterator[Span]:
     for pattern in _SINGLE:
         for span in map(_span, pattern.finditer(text)):
             words = span[2].split()
-            if len(span[2]) >= LEAST_SINGLE_CHARACTERS and len(words) >= LEAST_SINGLE_WORDS:
+            if len(span[2]) >= MIN_SINGLE_CHARACTERS and len(words) >= MIN_SINGLE_WORDS:
                 yield span
 
 

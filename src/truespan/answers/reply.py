@@ -17,7 +17,7 @@ from truespan.answers.citations import GROUP, OPENERS
 from truespan.types.decision import ModelOutcome
 
 _NAMES = ("think", "thinking", "reasoning")
-_LONGEST_TAG = 32
+_MAX_TAG_LENGTH = 32
 
 
 def strip_reasoning(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
@@ -51,18 +51,18 @@ def _skip_reasoning(name: str, buffer: str) -> tuple[str, str, bool]:
         if name:
             end = re.search(rf"</{name}\s*>", buffer, re.IGNORECASE)
             if end is None:
-                return name, buffer[-_LONGEST_TAG:], False
+                return name, buffer[-_MAX_TAG_LENGTH:], False
             buffer = buffer[end.end() :]
         buffer = buffer[len(_unseen(buffer)) :]
-        tag, closing, rest = buffer[:_LONGEST_TAG].partition(">")
+        tag, closing, rest = buffer[:_MAX_TAG_LENGTH].partition(">")
         tag = tag.lower().rstrip()
         if not closing:
             may_follow = any(f"<{known}".startswith(tag) for known in _NAMES)
-            return "", buffer, not may_follow or len(buffer) >= _LONGEST_TAG
+            return "", buffer, not may_follow or len(buffer) >= _MAX_TAG_LENGTH
         name = tag[1:]
         if not tag.startswith("<") or name not in _NAMES:
             return "", buffer, True
-        buffer = rest + buffer[_LONGEST_TAG:]
+        buffer = rest + buffer[_MAX_TAG_LENGTH:]
 
 
 def _unseen(text: str) -> str:
@@ -76,10 +76,10 @@ def _unseen(text: str) -> str:
 NO_CONTEXT = "NO_CONTEXT"
 """What a model must reply if its sources do not answer the question."""
 
-MOST_HELD = 4096
+MAX_HELD = 4096
 """Characters without a word after which a reply counts as blank."""
 
-MOST_UNCERTAIN = 80
+MAX_UNCERTAIN = 80
 """Characters of a reply within which `NO_CONTEXT` makes it none, unless a citation comes first:
 models apologise before they say it."""
 
@@ -204,10 +204,10 @@ def outcome_of(text: str, *, whole: bool, quotable: bool = False) -> ModelOutcom
     while begin and (cited := GROUP.match(text, begin - 1)):
         following = _first_word(text, cited.end())
         if following is None:
-            return ModelOutcome.ANSWERED if whole or len(text) > MOST_HELD else None
+            return ModelOutcome.ANSWERED if whole or len(text) > MAX_HELD else None
         begin = following
     if begin is None:
-        return ModelOutcome.BLANK if whole or len(text) > MOST_HELD else None
+        return ModelOutcome.BLANK if whole or len(text) > MAX_HELD else None
     if not whole and text[begin - 1 : begin] in OPENERS and _UNCLOSED.fullmatch(text, begin):
         return None
     verdict = _verdict(text, begin, whole=whole)
@@ -219,7 +219,7 @@ def outcome_of(text: str, *, whole: bool, quotable: bool = False) -> ModelOutcom
         verdict = _verdict(text, labelled, whole=whole)
         if verdict is not ModelOutcome.ANSWERED:
             return verdict
-    elif not (whole or after is None or len(text) > MOST_HELD):
+    elif not (whole or after is None or len(text) > MAX_HELD):
         return None
     return ModelOutcome.ANSWERED if quotable else _look_further(text, begin, whole=whole)
 
@@ -227,7 +227,7 @@ def outcome_of(text: str, *, whole: bool, quotable: bool = False) -> ModelOutcom
 def _look_further(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
     """Return the outcome of a reply that begins like an answer."""
     cited = GROUP.search(text, begin)
-    certain = min(cited.start() if cited else MOST_UNCERTAIN, begin + MOST_UNCERTAIN)
+    certain = min(cited.start() if cited else MAX_UNCERTAIN, begin + MAX_UNCERTAIN)
     marker = _find_marker(text)
     if marker is not None and marker.start() < certain:
         settled = whole or marker.end() < len(text)
@@ -265,7 +265,7 @@ def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
             return None
         if _is_text(char):
             return ModelOutcome.ANSWERED
-    return ModelOutcome.NO_CONTEXT if whole or len(text) > MOST_HELD else None
+    return ModelOutcome.NO_CONTEXT if whole or len(text) > MAX_HELD else None
 
 
 def _after_label(text: str, begin: int) -> int | None:

@@ -17,7 +17,7 @@ from truespan.wire.serialize import EXIT_UNHEALTHY, members, record_data, to_jso
 if TYPE_CHECKING:
     from truespan.types.maintenance import Manifest
 
-MOST_SAMPLES = 1_000_000
+MAX_SAMPLES = 1_000_000
 
 
 def backup(
@@ -183,9 +183,9 @@ def doctor(
         Option(
             "--embed-sample",
             min=0,
-            max=MOST_SAMPLES,
+            max=MAX_SAMPLES,
             help="Number of texts per generation to embed again and compare.",
-            parser=cli.whole_number_between(0, MOST_SAMPLES),
+            parser=cli.whole_number_between(0, MAX_SAMPLES),
         ),
     ] = None,
     self_test: Annotated[

@@ -23,7 +23,7 @@ reader_app = cli.command_group("reader", "Readers and how far they have come.")
 read_app = cli.command_group("read", "Ask a book as a reader of it.")
 
 ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
-_LARGEST_RECORD = 16 << 20
+_MAX_RECORD_SIZE = 16 << 20
 
 
 @with_shared_options
@@ -190,10 +190,10 @@ def _replay_file(name: str) -> "Replay":
 
     try:
         if name == "-":
-            text = sys.stdin.read(_LARGEST_RECORD)
+            text = sys.stdin.read(_MAX_RECORD_SIZE)
         else:
             with Path(name).open(encoding="utf-8") as file:
-                text = file.read(_LARGEST_RECORD)
+                text = file.read(_MAX_RECORD_SIZE)
         record = parse_json(text)
     except (OSError, UnicodeDecodeError) as error:
         refusal = InvalidSettings(f"The file {name} of the record cannot be read.")

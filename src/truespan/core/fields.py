@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
-LONGEST_LABEL = 200
+MAX_LABEL_LENGTH = 200
 _TYPES = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
 
 

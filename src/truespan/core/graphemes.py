@@ -12,7 +12,7 @@ import unicodedata
 LONGEST = 64
 """Code points that are looked back. Longer clusters are made up, and are cut like any text."""
 
-MOST_FLAGS = 2000
+MAX_FLAGS = 2000
 """Letters of flags in a row that are looked back, to see which of them belong together."""
 
 _JOINER = "\u200d"
@@ -53,7 +53,7 @@ def _joins(text: str, place: int) -> bool:
     if _is_flag_letter(before) and _is_flag_letter(after):
         # Two of them make a flag: what counts is how many come before.
         first = place
-        while first > max(place - MOST_FLAGS, 0) and _is_flag_letter(text[first - 1]):
+        while first > max(place - MAX_FLAGS, 0) and _is_flag_letter(text[first - 1]):
             first -= 1
         return (place - first) % 2 == 1
     return False

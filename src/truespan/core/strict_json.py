@@ -12,11 +12,11 @@ import re
 from math import isfinite
 from typing import Any, NoReturn
 
-MOST_DEPTH = 32
+MAX_DEPTH = 32
 """How deep objects and lists may be nested; other readers have lower limits."""
-MOST_INTEGER = 1 << 63
-_LONGEST_SHOWN = 80
-_TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
+MAX_INTEGER = 1 << 63
+_MAX_SHOWN_LENGTH = 80
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
@@ -99,7 +99,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                shown = key if len(key) <= _LONGEST_SHOWN else f"{key[: _LONGEST_SHOWN - 3]}..."
+                shown = (
+                    key if len(key) <= _MAX_SHOWN_LENGTH else f"{key[: _MAX_SHOWN_LENGTH - 3]}..."
+                )
                 raise DuplicateKey(f"{shown!r} occurs twice")
             seen.add(key)
     return fields
@@ -118,14 +120,14 @@ def _parse_float(digits: str) -> float:
 
 def _parse_int(digits: str) -> int:
     # Counted first: converting very many digits is slow, and Python refuses it.
-    if len(digits) > 20 or not -MOST_INTEGER <= (number := int(digits)) < MOST_INTEGER:
+    if len(digits) > 20 or not -MAX_INTEGER <= (number := int(digits)) < MAX_INTEGER:
         raise JsonError("a number is too large")
     return number
 
 
 def _check_depth(value: Any) -> None:
     level: list[Any] = [value]
-    for _ in range(MOST_DEPTH + 1):
+    for _ in range(MAX_DEPTH + 1):
         level = [
             inner
             for outer in level

@@ -37,10 +37,10 @@ from truespan.types.answer import AnswerRules
 from truespan.types.chunk import Vector
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId
-from truespan.types.job import MOST_CRASHES
+from truespan.types.job import MAX_CRASHES
 from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS, Defaults
+from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, Defaults
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Components(Struct, frozen=True):
     """When models without a calibration are measured again."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
-    most_tokens: int = MOST_CONTEXT_TOKENS
+    most_tokens: int = MAX_REQUESTED_TOKENS
     """The largest token budget that a request may ask for."""
     world_defaults: Defaults = Defaults.RECOMMENDED
     """The defaults of a new world."""
@@ -157,7 +157,7 @@ class Components(Struct, frozen=True):
     """Keeps uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)
     """Runs jobs in the background."""
-    most_crashes: int = MOST_CRASHES
+    most_crashes: int = MAX_CRASHES
     """A job whose process crashed so often is not resumed automatically."""
     doctor_hours: int = 0
     """How often workers examine each world; 0: never."""

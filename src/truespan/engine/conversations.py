@@ -36,7 +36,7 @@ from truespan.store.tables.conversations import new_id
 from truespan.types.answer import Answer, AnswerEvent, ConversationNote, Finished, Retrieved
 from truespan.types.bundle import Notice
 from truespan.types.conversation import (
-    MOST_CONVERSATIONS,
+    MAX_CONVERSATIONS,
     ConversationInfo,
     ConversationRecord,
     NewTurn,
@@ -416,7 +416,7 @@ def list_conversations(
     positions: Positions | None = None,
 ) -> list[ConversationInfo]:
     """Return the conversations of a world or a reader; see `Reader.conversations`."""
-    check_whole("limit", limit, 1, MOST_CONVERSATIONS)
+    check_whole("limit", limit, 1, MAX_CONVERSATIONS)
     check_whole("offset", offset, 0, LAST_FIRST)
     if not isinstance(book, str | None):
         raise InvalidSettings("book must be a string.")

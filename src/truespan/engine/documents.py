@@ -38,7 +38,7 @@ from truespan.types.document import (
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
     LAST_FIRST,
-    MOST_PAGE_CHUNKS,
+    MAX_PAGE_CHUNKS,
     PAGE_CHUNKS,
     PAGE_SENTENCES,
     ChunkPage,
@@ -159,7 +159,7 @@ class Documents(Struct, frozen=True):
         """
         check_whole("first", first, 0, LAST_FIRST)
         if count is not None:
-            check_whole("count", count, 1, MOST_PAGE_CHUNKS)
+            check_whole("count", count, 1, MAX_PAGE_CHUNKS)
         store = self._access.components.store
 
         def read() -> ChunkPage:

@@ -53,7 +53,7 @@ from truespan.evaluation.golden import (
     normalize_text,
     parse_golden,
 )
-from truespan.evaluation.golden import MOST_TOP_K as MOST_GOLDEN_TOP_K
+from truespan.evaluation.golden import MAX_TOP_K as MAX_GOLDEN_TOP_K
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
 from truespan.retrieval.search import search_documents
@@ -62,8 +62,8 @@ from truespan.types.bundle import Notice
 from truespan.types.document import Document
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
-from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES
-from truespan.types.request import MOST_TOP_K, Filters, Mode, check_mode, check_whole
+from truespan.types.reading import LAST_FIRST, MAX_PAGE_SENTENCES
+from truespan.types.request import MAX_TOP_K, Filters, Mode, check_mode, check_whole
 from truespan.types.scope import GenerationSelector, Scope, Verb
 from truespan.types.vectors import similarity_of
 
@@ -344,7 +344,7 @@ class WorldEvaluation(Struct, frozen=True):
             GoldenInvalid: the query, or the existing file, is invalid.
             InvalidSettings: the file contains the query already, or nothing is expected.
         """
-        check_whole("top_k", top_k, 1, MOST_GOLDEN_TOP_K)
+        check_whole("top_k", top_k, 1, MAX_GOLDEN_TOP_K)
         for label, values in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
             if isinstance(values, str):
                 raise InvalidSettings(f"{label} must be a list.")
@@ -455,7 +455,7 @@ class WorldEvaluation(Struct, frozen=True):
         sentences: list[str] = []
         more = True
         while more:
-            page = reader.sentences(first=len(sentences), count=MOST_PAGE_SENTENCES)
+            page = reader.sentences(first=len(sentences), count=MAX_PAGE_SENTENCES)
             sentences += [sentence.text for sentence in page.sentences]
             more = page.more
         read = normalize_text(" ".join(sentences))
@@ -464,7 +464,7 @@ class WorldEvaluation(Struct, frozen=True):
                 query,
                 expected=(),
                 phrases=tuple(one for one in query.phrases if normalize_text(one) in read),
-                top_k=min(query.top_k, MOST_TOP_K),
+                top_k=min(query.top_k, MAX_TOP_K),
             )
             for query in queries
         ]

@@ -31,7 +31,7 @@ from truespan.types.document import GenerationRecord
 from truespan.types.job import Job, JobOrder, JobState, Urgency, read_request
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import check_whole, require_domain_key
-from truespan.types.scope import LARGEST_GENERATION, Scope
+from truespan.types.scope import MAX_GENERATION, Scope
 from truespan.types.telemetry import Request
 
 MAX_PROMOTION_ATTEMPTS = 5
@@ -66,7 +66,7 @@ class Generations(Struct, frozen=True):
         Raises:
             GenerationNotFound: the world has none of this number.
         """
-        check_whole("generation", number, 0, LARGEST_GENERATION)
+        check_whole("generation", number, 0, MAX_GENERATION)
         for record in self.list():
             if record.generation.number == number:
                 return record
@@ -304,7 +304,7 @@ class Generations(Struct, frozen=True):
         return IngestJobs(self._access.components, scope).deps
 
     def _scope_of(self, number: int) -> Scope:
-        check_whole("generation", number, 0, LARGEST_GENERATION)
+        check_whole("generation", number, 0, MAX_GENERATION)
         current = self._current()
         for kept in self._access.components.store.kept_generations(current):
             if kept.generation.number == number:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from truespan.engine.components import Components
 from truespan.errors import InvalidSettings, KeyBusy, KeyReused, TruespanError
-from truespan.types.token import LONGEST_KEY, ReplayKey
+from truespan.types.token import MAX_KEY_LENGTH, ReplayKey
 
 MAX_UNWRITTEN = 1000
 """How many results are remembered while the store fails; keys of older ones stay busy."""
@@ -30,9 +30,9 @@ class IdempotencyStore:
         request with a key.
         """
         text = key.text
-        if not 1 <= len(text) <= LONGEST_KEY or not text.isascii() or not text.isprintable():
+        if not 1 <= len(text) <= MAX_KEY_LENGTH or not text.isascii() or not text.isprintable():
             raise InvalidSettings(
-                f"An idempotency key has 1 to {LONGEST_KEY} printable ASCII characters."
+                f"An idempotency key has 1 to {MAX_KEY_LENGTH} printable ASCII characters."
             )
         self._write_remembered()
         stored = self._claim(key, fingerprint)

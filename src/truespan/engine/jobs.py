@@ -45,7 +45,7 @@ MAX_DOCTOR_JOBS_PER_TICK = 20
 """Doctor jobs that one tick queues; those of many worlds are spread over many ticks."""
 REPAIR_RETRY_SECONDS = 3600.0
 """Repairs that no worker did are queued again, at most once in this time."""
-MOST_SUBMITTED = 64
+MAX_SUBMITTED = 64
 """How many shares of a job wait in the queue at a time."""
 
 _URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
@@ -181,7 +181,7 @@ def _due_shares(shares: Sequence[Job]) -> list[Job]:
         share
         for number, share in enumerate(shares)
         if not share.state.is_over
-        and (number < MOST_SUBMITTED or shares[number - MOST_SUBMITTED].state.is_over)
+        and (number < MAX_SUBMITTED or shares[number - MAX_SUBMITTED].state.is_over)
     ]
 
 
@@ -193,7 +193,7 @@ def submit_shares(components: Components, scope: Scope, job: str) -> None:
 
 def submit_next_share(components: Components, scope: Scope, share: Job) -> None:
     """Submit the share that takes the place of one that ended."""
-    following = components.store.share_after(scope, share.id, MOST_SUBMITTED)
+    following = components.store.share_after(scope, share.id, MAX_SUBMITTED)
     if following is not None:
         components.queue.submit(JobOrder(scope.world, following, Urgency.SHARE))
 

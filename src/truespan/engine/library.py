@@ -31,7 +31,7 @@ from truespan.types.job import Job, JobState
 from truespan.types.maintenance import BackupReport
 from truespan.types.request import Defaults, check_defaults, check_whole
 from truespan.types.scope import (
-    LARGEST_GENERATION,
+    MAX_GENERATION,
     OWNER,
     Authority,
     GenerationSelector,
@@ -440,7 +440,7 @@ class Library:
         # Before the number is looked at: who may not choose learns nothing about which there are.
         if not self._authority.may(Verb.READ, world.id):
             raise NotAllowed("choose a generation")
-        check_whole("generation", number, 0, LARGEST_GENERATION)
+        check_whole("generation", number, 0, MAX_GENERATION)
         require_world(self._components.store, self._authority, world.id, number)
         return self._open(world.id, number)
 

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 1.0
 """Between the two looks that must see the same."""
-MOST_LOOKS = 10
+MAX_LOOKS = 10
 """After so many looks, what has settled is ingested without waiting for the rest."""
 LOOK_SECONDS = 60.0
 """A look at least so often: not every change on every file system is reported."""
 LOOK_SHARE = 50
 """The pause between two looks for nothing is at least so many times what a look takes."""
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 """Pauses after errors, which double."""
 FIRST_RETRY = 60.0
-LONGEST_RETRY = 3600.0
+MAX_RETRY = 3600.0
 """Pauses before a refused file is tried again, which double; a change of it ends them."""
 
 OnError = Callable[[TruespanError, float], None]
@@ -198,7 +198,7 @@ class Watch:
                 known = InternalError(type(error).__name__)
                 _log.exception("A step of a watch failed.")
             self._state.failures += 1
-            pause = min(FIRST_PAUSE * 2 ** (self._state.failures - 1), LONGEST_PAUSE)
+            pause = min(FIRST_PAUSE * 2 ** (self._state.failures - 1), MAX_PAUSE)
             pause = max(pause, getattr(known, "retry_after", None) or 0.0)
             self._tell(known, pause)
             self._watcher.pause(pause, self._stop)
@@ -244,7 +244,7 @@ class _State(Struct):
         settled = {path for path, stamp in look.changed.items() if seen.changed.get(path) == stamp}
         gone = look.missing & seen.missing
         complete = len(settled) == len(look.changed) and gone == look.missing
-        if (complete or self.looks >= MOST_LOOKS) and (settled or gone):
+        if (complete or self.looks >= MAX_LOOKS) and (settled or gone):
             return Choice(frozenset(settled), gone)
         return None
 
@@ -258,7 +258,7 @@ class _State(Struct):
             self.done[path] = stamp
             if path in choice.failed:
                 again = before if before is not None and before.stamp == stamp else None
-                pause = min(2 * again.pause, LONGEST_RETRY) if again else FIRST_RETRY
+                pause = min(2 * again.pause, MAX_RETRY) if again else FIRST_RETRY
                 self.refused[path] = _Refusal(stamp, now + pause, pause)
 
     def pause(self, now: float, longest: float) -> float:

@@ -20,8 +20,8 @@ from truespan.types.profile import Calibration, CalibrationOrigin, Distance, nor
 
 KEEP_SHARE = 0.95
 PRECISION_SHARE = 0.9
-LEAST_AUC = 0.6
-LEAST_HITS = 20
+MIN_AUC = 0.6
+MIN_HITS = 20
 FEW_HITS = 10
 QUANTILES = 100
 _ROUNDING = 1e-9
@@ -95,8 +95,8 @@ def calibrate(
     *,
     keep: float = KEEP_SHARE,
     precision: float = PRECISION_SHARE,
-    least_auc: float = LEAST_AUC,
-    least_hits: int = LEAST_HITS,
+    least_auc: float = MIN_AUC,
+    least_hits: int = MIN_HITS,
 ) -> Curve:
     """Propose a floor that keeps the share `keep` of relevant hits, and two thresholds.
 
@@ -272,7 +272,7 @@ def _round(
 
 # Without queries
 
-LEAST_PAIRS = 20
+MIN_PAIRS = 20
 _FLOOR, _LOW, _HIGH, _UNRELATED = (0.19, 0.55), (0.21, 0.55), (0.34, 0.47), (0.12, 0.58)
 """Each number is the first plus the second times the median cosine of unrelated chunks.
 
@@ -293,12 +293,12 @@ def calibrate_from_pairs(
     `neighbours` are pairs of chunks that follow one another, `strangers` pairs that are far apart.
     None if they are too few, or if the model does not tell them apart.
     """
-    if min(len(neighbours), len(strangers)) < LEAST_PAIRS:
+    if min(len(neighbours), len(strangers)) < MIN_PAIRS:
         return None
     hits = [ScoredHit(score, True) for score in neighbours]
     hits += [ScoredHit(score, False) for score in strangers]
     auc = auc_of(curve_of(hits))
-    if auc is None or auc < LEAST_AUC:
+    if auc is None or auc < MIN_AUC:
         return None
     ascending = sorted(strangers)
     middle = ascending[len(ascending) // 2]

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
-from truespan.core.strict_json import MOST_INTEGER, JsonError, parse_json_object
+from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, Refused, read_entry, split_entries
 from truespan.types.document import Document, document_references
@@ -33,20 +33,20 @@ from truespan.types.metadata import (
     read_conditions,
     spell_comparisons,
 )
-from truespan.types.request import LONGEST_QUERY, Filters
+from truespan.types.request import MAX_QUERY_LENGTH, Filters
 from truespan.types.source import DocumentKind
 
 Values = TypeVar("Values", list[Any], dict[str, Any])
 GOLDEN_TOP_K = 10
-MOST_TOP_K = 1000
-MOST_GRADE = 100
+MAX_TOP_K = 1000
+MAX_GRADE = 100
 MAX_QUERIES = 10_000
 """Maximum number of queries in a file."""
 MAX_LIST = 1000
 """Maximum number of entries of a list or of judged documents of a query."""
 MAX_LINE_LENGTH = 20_000
-LONGEST_NAME = 1000
-LONGEST_PHRASE = 1000
+MAX_NAME_LENGTH = 1000
+MAX_PHRASE_LENGTH = 1000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _TYPES = {str: "a string", int: "a whole number", list: "a list", dict: "a mapping"}
@@ -294,8 +294,8 @@ def _check_count(value: Values) -> Values:
 def _check_document(value: Any) -> str:
     """Return a reference to a document: its number, doc id or name."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(_check_integer(0, MOST_INTEGER, value))
-    return _check_text(LONGEST_NAME, value)
+        return str(_check_integer(0, MAX_INTEGER, value))
+    return _check_text(MAX_NAME_LENGTH, value)
 
 
 def _check_list(check: Callable[[Any], str], value: Any) -> tuple[str, ...]:
@@ -315,7 +315,7 @@ def _check_relevance(value: Any) -> dict[str, int]:
     grades = {}
     for document, grade in _check_count(_check_type(dict, value)).items():
         try:
-            grades[_check_document(document)] = _check_integer(0, MOST_GRADE, grade)
+            grades[_check_document(document)] = _check_integer(0, MAX_GRADE, grade)
         except FieldError as error:
             raise FieldError(f"of {document[:80]!r} {error}") from None
     return grades
@@ -343,28 +343,28 @@ def _check_kind(value: Any) -> str:
 
 def _check_where(value: Any) -> tuple[Condition, ...]:
     """Return conditions on metadata, which are written as on the command line."""
-    texts = _check_list(partial(_check_text, LONGEST_NAME), value)
+    texts = _check_list(partial(_check_text, MAX_NAME_LENGTH), value)
     return read_conditions(parse_comparisons(texts))
 
 
 _FILTER_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "language": partial(_check_text, LONGEST_NAME),
-    "version": partial(_check_text, LONGEST_NAME),
-    "tags": partial(_check_list, partial(_check_text, LONGEST_NAME)),
+    "language": partial(_check_text, MAX_NAME_LENGTH),
+    "version": partial(_check_text, MAX_NAME_LENGTH),
+    "tags": partial(_check_list, partial(_check_text, MAX_NAME_LENGTH)),
     "documents": partial(_check_list, _check_document),
-    "chapter": partial(_check_text, LONGEST_NAME),
-    "section": partial(_check_text, LONGEST_NAME),
+    "chapter": partial(_check_text, MAX_NAME_LENGTH),
+    "section": partial(_check_text, MAX_NAME_LENGTH),
     "kinds": partial(_check_list, _check_kind),
-    "source": partial(_check_text, LONGEST_NAME),
+    "source": partial(_check_text, MAX_NAME_LENGTH),
     "where": _check_where,
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "id": _check_id,
-    "query": partial(_check_text, LONGEST_QUERY),
+    "query": partial(_check_text, MAX_QUERY_LENGTH),
     "expected": partial(_check_list, _check_document),
     "relevance": _check_relevance,
-    "phrases": partial(_check_list, partial(_check_text, LONGEST_PHRASE)),
-    "top_k": partial(_check_integer, 1, MOST_TOP_K),
+    "phrases": partial(_check_list, partial(_check_text, MAX_PHRASE_LENGTH)),
+    "top_k": partial(_check_integer, 1, MAX_TOP_K),
     "filters": _check_filters,
 }
 

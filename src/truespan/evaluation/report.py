@@ -80,8 +80,8 @@ def _scrollable(label: str, content: Markup) -> Markup:
 WIDTH, HEIGHT = 720.0, 280.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 16.0, 24.0, 44.0
 BINS = 20
-MOST_POINTS = 200
-MOST_BARS = 300
+MAX_POINTS = 200
+MAX_BARS = 300
 """The changes drawn; of more, those that changed most."""
 
 
@@ -126,12 +126,12 @@ def _distribution_plot(hits: Sequence[ScoredHit]) -> Markup:
 def _threshold_plot(curve: Sequence[CurvePoint], proposal: Proposal | None) -> Markup:
     """Draw precision and recall over the threshold, with what is proposed as upright lines."""
     points = list(curve)
-    if len(curve) > MOST_POINTS:
+    if len(curve) > MAX_POINTS:
         # As many points as can be distinguished: the first of each narrow strip, and the last.
         highest, lowest = curve[0].threshold, curve[-1].threshold
         strips: dict[int, CurvePoint] = {}
         for point in curve[:-1]:
-            place = int((highest - point.threshold) / (highest - lowest) * MOST_POINTS)
+            place = int((highest - point.threshold) / (highest - lowest) * MAX_POINTS)
             strips.setdefault(place, point)
         points = [*strips.values(), curve[-1]]
     least, most = _range([point.threshold for point in points])
@@ -165,7 +165,7 @@ def _changes_plot(
     changes: Sequence[QueryChange], key: str = "changes", title: str = "Change of each query"
 ) -> Markup:
     """Draw by how much each query changed, from the worst to the best."""
-    drawn = sorted(changes, key=lambda change: (-abs(change.difference), change.id))[:MOST_BARS]
+    drawn = sorted(changes, key=lambda change: (-abs(change.difference), change.id))[:MAX_BARS]
     drawn.sort(key=lambda change: (change.difference, change.id))
     up = _up(-1.0, 1.0)
     width = (WIDTH - LEFT - RIGHT) / max(len(drawn), 1)
@@ -178,7 +178,7 @@ def _changes_plot(
         left, height = LEFT + place * width, max(bottom - top, 1.0)
         parts.append(_bar(kind, left, top, max(width * 0.9, 0.5), height, label))
     worse, better = (sum(sign * change.difference > 0 for change in changes) for sign in (-1, 1))
-    left_out = f" The {MOST_BARS} that changed most are drawn." if len(changes) > MOST_BARS else ""
+    left_out = f" The {MAX_BARS} that changed most are drawn." if len(changes) > MAX_BARS else ""
     return _figure(
         key,
         title,
@@ -258,7 +258,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return (least, most) if most > least else (least, least + 0.05)
 
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 NAMES_SHOWN = 3
 _WORDS = ("query", "state", "first found")
 _HEADS = ("id", "query", "state", *LABELS.values(), "best relevant", "best other", "first found")
@@ -305,7 +305,7 @@ def report_page(
         *(_comparison(comparison, verdict) if comparison else ()),
         *_scores(evaluation, calibration),
         element("h2", {}, text("Queries")),
-        _table("Every query", _HEADS, map(_query_row, evaluation.results[:MOST_ROWS])),
+        _table("Every query", _HEADS, map(_query_row, evaluation.results[:MAX_ROWS])),
     ]
     parts += _rest(len(evaluation.results))
     return _page(f"Evaluation of {evaluation.name}", parts)
@@ -333,7 +333,7 @@ def modes_page(found: ModeComparison) -> str:
             parts.append(_changes_plot(comparison.changes, key, title))
     rows = [
         [_isolate(query), *map(text, figures)]
-        for query, *figures in mode_query_rows(found)[:MOST_ROWS]
+        for query, *figures in mode_query_rows(found)[:MAX_ROWS]
     ]
     parts.append(element("h2", {}, text("Queries")))
     parts.append(_table("Every query, by nDCG or reciprocal rank", ("query", *found.modes), rows))
@@ -342,7 +342,7 @@ def modes_page(found: ModeComparison) -> str:
 
 
 def _rest(queries: int) -> list[Markup]:
-    left = queries - MOST_ROWS
+    left = queries - MAX_ROWS
     return [_paragraph(f"{left} more queries are in the JSON form.")] if left > 0 else []
 
 

@@ -48,8 +48,8 @@ from truespan.store.transfer.snapshot import (
     prepare_snapshot,
 )
 from truespan.types.maintenance import (
-    LARGEST_MANIFEST,
     MANIFEST,
+    MAX_MANIFEST_SIZE,
     STORE,
     BackupReport,
     Manifest,
@@ -63,7 +63,7 @@ SETTINGS_ASIDE = "truespan.toml.restored"
 
 _BLOCK = 1 << 20
 _COMPRESSION_LEVEL = 1
-_MOST_EXPANSION = 1100
+_MAX_EXPANSION = 1100
 """More than deflate can shrink anything by: an archive that claims to unpack to more is forged."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _FLAG_ENCRYPTED = 1
@@ -108,7 +108,7 @@ def read_archive(
     not as it was written."""
     with _map_errors(path), path.open("rb") as file, ZipFile(file) as archive:
         manifest = _check_entries(archive, schema)
-        if manifest.size > _MOST_EXPANSION * path.stat().st_size:
+        if manifest.size > _MAX_EXPANSION * path.stat().st_size:
             raise BackupInvalid("The backup claims to hold more than a file of its size can.")
         for member in manifest.members:
             with archive.open(archive.getinfo(member.name)) as content:
@@ -137,10 +137,10 @@ def _check_entries(archive: ZipFile, schema: int) -> Manifest:
     first = entries[0] if entries else None
     if first is None or first.filename != MANIFEST or first.header_offset != 0:
         raise BackupInvalid("The file is not a backup: it does not begin with a manifest.")
-    if first.file_size > LARGEST_MANIFEST or first.compress_type != ZIP_STORED:
+    if first.file_size > MAX_MANIFEST_SIZE or first.compress_type != ZIP_STORED:
         raise BackupInvalid("The manifest of the backup is too large.")
     with archive.open(first) as content:
-        manifest = manifest_from_json(content.read(LARGEST_MANIFEST), known_schema=schema)
+        manifest = manifest_from_json(content.read(MAX_MANIFEST_SIZE), known_schema=schema)
     found = [(entry.filename, entry.file_size) for entry in entries[1:]]
     if found != [(member.name, member.size) for member in manifest.members]:
         raise BackupInvalid("The backup does not hold what its manifest says.")

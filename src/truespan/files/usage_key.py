@@ -10,7 +10,7 @@ from pathlib import Path
 from truespan.core.disk import create_once
 from truespan.errors import InvalidConfiguration, resource_error
 
-_LEAST_BYTES = 32
+_MIN_BYTES = 32
 
 
 class UsageKey:
@@ -36,7 +36,7 @@ class UsageKey:
         except OSError as error:
             refusal = InvalidConfiguration(f"The key file {self._path.name} cannot be read.")
             raise resource_error(error) or refusal from None
-        if len(key) < _LEAST_BYTES:
+        if len(key) < _MIN_BYTES:
             raise InvalidConfiguration(
                 f"The key file {self._path.name} contains no key.",
                 advice="Remove it to create a new key; old and new hashes then differ.",

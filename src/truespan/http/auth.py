@@ -33,7 +33,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOCAL = Principal(None, OWNER)
 """A caller without a token on a server that needs none."""
 _MAX_RATED_CALLERS = 10_000
-_LONGEST_PATH = 1000
+_MAX_PATH_LENGTH = 1000
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SECRET = re.compile(r"(ts_[0-9a-f]{16}_)[A-Za-z0-9_-]+")
 """A token that was put into a path by mistake; its id is no secret."""
@@ -232,7 +232,7 @@ def _request_id(scope: Scope) -> str:
 
 def _loggable_path(raw: bytes) -> str:
     """Return a path without anything that a log must not have: control characters and secrets."""
-    path = quote(raw[:_LONGEST_PATH], safe="/%!$&'()*+,;=:@-._~")
+    path = quote(raw[:_MAX_PATH_LENGTH], safe="/%!$&'()*+,;=:@-._~")
     return _SECRET.sub(r"\1***", path)
 
 

@@ -26,8 +26,8 @@ from truespan.core.strict_json import (
     require_unique_keys,
 )
 from truespan.http.schemas import Label
-from truespan.types.source import LONGEST_URL
-from truespan.wire.arguments import LONGEST_NAME_SHOWN, Arguments, explain_error
+from truespan.types.source import MAX_URL_LENGTH
+from truespan.wire.arguments import MAX_SHOWN_NAME_LENGTH, Arguments, explain_error
 
 FORM = "multipart/form-data"
 BODY_RECEIVED = "truespan.body_received"
@@ -189,7 +189,7 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
     values = dict(pairs)
     if len(values) != len(pairs):
         seen = [name for name, _ in pairs]
-        name = next(name for name in seen if seen.count(name) > 1)[:LONGEST_NAME_SHOWN]
+        name = next(name for name in seen if seen.count(name) > 1)[:MAX_SHOWN_NAME_LENGTH]
         raise errors.InvalidSettings(f"The argument {name!r} occurs twice in the query string.")
     return _convert(kind, values)
 
@@ -244,7 +244,7 @@ class Declaration(Arguments, frozen=True, kw_only=True):
     version: Label | None = None
     chunking: Label | None = None
     tags: list[Label] | None = None
-    source_url: Annotated[str, Meta(max_length=LONGEST_URL)] | None = None
+    source_url: Annotated[str, Meta(max_length=MAX_URL_LENGTH)] | None = None
     metadata: (
         Annotated[dict[str, Any], Meta(description="A JSON object of your own keys.")] | None
     ) = None

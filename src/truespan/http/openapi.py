@@ -18,8 +18,8 @@ from truespan.http.routes import ROUTES
 from truespan.http.schemas import NOT_BLANK, JobSummary
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
-from truespan.types.scope import LARGEST_GENERATION
-from truespan.types.token import LONGEST_KEY
+from truespan.types.scope import MAX_GENERATION
+from truespan.types.token import MAX_KEY_LENGTH
 from truespan.wire.serialize import status_of
 
 Schema = dict[str, Any]
@@ -79,7 +79,7 @@ PARAMETERS = {
         "description": "The number of a generation.",
         "type": "integer",
         "minimum": 0,
-        "maximum": LARGEST_GENERATION,
+        "maximum": MAX_GENERATION,
     },
     "X-RAG-Domain": _text(
         "The key of a domain, which selects its world and generation.", None, 200
@@ -87,7 +87,7 @@ PARAMETERS = {
     "Idempotency-Key": _text(
         "A unique string. A request repeated with the same key is executed only once.",
         r"^[!-~]([ -~]*[!-~])?$",
-        LONGEST_KEY,
+        MAX_KEY_LENGTH,
     ),
 }
 """The parameters of paths and headers by name."""

@@ -19,12 +19,12 @@ from truespan.types.answer import Citation, Quote
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.conversation import (
     CONVERSATION_LIMIT,
-    MOST_CONVERSATIONS,
+    MAX_CONVERSATIONS,
     ConversationInfo,
 )
 from truespan.types.document import (
-    LONGEST_DOCUMENT_SEARCH,
-    MOST_PAGE_DOCUMENTS,
+    MAX_DOCUMENT_SEARCH_LENGTH,
+    MAX_PAGE_DOCUMENTS,
     AuditEntry,
     Document,
     DocumentStatus,
@@ -32,27 +32,27 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
-from truespan.types.facet import DEFAULT_FACET_VALUES, MOST_FACET_VALUES
+from truespan.types.facet import DEFAULT_FACET_VALUES, MAX_FACET_VALUES
 from truespan.types.job import Job, JobCounts, JobDocument, JobState, Phase
 from truespan.types.metadata import read_metadata
 from truespan.types.profile import Distance
 from truespan.types.reading import (
     LAST_FIRST,
-    MOST_PAGE_CHUNKS,
-    MOST_PAGE_SENTENCES,
+    MAX_PAGE_CHUNKS,
+    MAX_PAGE_SENTENCES,
     PAGE_CHUNKS,
     PAGE_SENTENCES,
     ReadingPosition,
     RevisionChunks,
 )
 from truespan.types.request import (
-    MOST_TOP_K,
+    MAX_TOP_K,
     RETRIEVAL_TOP_K,
     Defaults,
     Mode,
 )
-from truespan.types.scope import LARGEST_GENERATION, Generation, World
-from truespan.types.source import LONGEST_URL, UPLOAD
+from truespan.types.scope import MAX_GENERATION, Generation, World
+from truespan.types.source import MAX_URL_LENGTH, UPLOAD
 from truespan.types.support import Support
 from truespan.wire.arguments import (
     METADATA_KEY,
@@ -79,7 +79,7 @@ WorldDefaults = Annotated[
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 GenerationNumber = Annotated[
-    int, Meta(ge=0, le=LARGEST_GENERATION, description="The number of a generation.")
+    int, Meta(ge=0, le=MAX_GENERATION, description="The number of a generation.")
 ]
 DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
 LastRead = Annotated[
@@ -154,7 +154,7 @@ class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
 
     chunk_id: ChunkName
     query: Query
-    top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K)] = RETRIEVAL_TOP_K
+    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K)] = RETRIEVAL_TOP_K
     mode: SearchMode | None = None
     rerank: Rerank | None = None
 
@@ -260,7 +260,7 @@ class NewPosition(Arguments, frozen=True, kw_only=True):
 
 class PageQuery(Arguments, frozen=True, kw_only=True):
     first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MOST_PAGE_SENTENCES)] = PAGE_SENTENCES
+    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
 _LIST_AS_JSON = "A JSON array of strings."
@@ -298,7 +298,7 @@ class FacetQuery(DocumentFilterQuery, frozen=True, kw_only=True):
     """What to count, and the filters that choose the documents."""
 
     keys: Annotated[str, Meta(description=f"Labels and keys. {_LIST_AS_JSON}")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=MOST_FACET_VALUES)] = DEFAULT_FACET_VALUES
+    limit: Annotated[int, Meta(ge=1, le=MAX_FACET_VALUES)] = DEFAULT_FACET_VALUES
 
 
 class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
@@ -308,7 +308,7 @@ class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
         Annotated[
             str,
             Meta(
-                max_length=LONGEST_DOCUMENT_SEARCH,
+                max_length=MAX_DOCUMENT_SEARCH_LENGTH,
                 description="Words in title, path, tags, URL or metadata, or the whole id.",
             ),
         ]
@@ -328,12 +328,12 @@ class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
     ] = "number"
     descending: bool = False
     first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MOST_PAGE_DOCUMENTS)] | None = None
+    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_DOCUMENTS)] | None = None
 
 
 class ChunkQuery(Arguments, frozen=True, kw_only=True):
     first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MOST_PAGE_CHUNKS)] = PAGE_CHUNKS
+    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_CHUNKS)] = PAGE_CHUNKS
 
 
 class BookQuery(Arguments, frozen=True, kw_only=True):
@@ -352,7 +352,7 @@ class GenerationQuery(Arguments, frozen=True, kw_only=True):
             int,
             Meta(
                 ge=0,
-                le=LARGEST_GENERATION,
+                le=MAX_GENERATION,
                 description="The number of the generation to ask instead of the default; for "
                 "callers who may read the whole world.",
             ),
@@ -400,7 +400,7 @@ class UsageQuery(Arguments, frozen=True, kw_only=True):
 
 
 class ConversationsQuery(Arguments, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=MOST_CONVERSATIONS)] = CONVERSATION_LIMIT
+    limit: Annotated[int, Meta(ge=1, le=MAX_CONVERSATIONS)] = CONVERSATION_LIMIT
     offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
 
 
@@ -528,14 +528,14 @@ class LabelChanges(Arguments, frozen=True, kw_only=True):
     ) = UNSET
 
 
-MOST_PAGES_OF_REQUEST = 1000
-Address = Annotated[str, Meta(min_length=1, max_length=LONGEST_URL)]
+MAX_PAGES_OF_REQUEST = 1000
+Address = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
 
 
 class PagesRequest(Arguments, frozen=True, kw_only=True):
     """Web pages to ingest, by their addresses or as a sitemap lists them."""
 
-    urls: Annotated[list[Address], Meta(max_length=MOST_PAGES_OF_REQUEST)] = field(
+    urls: Annotated[list[Address], Meta(max_length=MAX_PAGES_OF_REQUEST)] = field(
         default_factory=list
     )
     sitemap: (
@@ -543,7 +543,7 @@ class PagesRequest(Arguments, frozen=True, kw_only=True):
             str,
             Meta(
                 min_length=1,
-                max_length=LONGEST_URL,
+                max_length=MAX_URL_LENGTH,
                 description="The address of a sitemap that lists the pages instead.",
             ),
         ]

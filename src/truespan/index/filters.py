@@ -165,7 +165,7 @@ class HasId(Struct, frozen=True, tag="has_id", array_like=True):
 
 
 Condition: TypeAlias = Equals | AnyOf | NoneOf | AtMost | HasId
-MOST_LISTED = 256
+MAX_LISTED = 256
 """Qdrant looks up each of the listed values. More than these are compared with instead."""
 
 
@@ -221,7 +221,7 @@ def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
         match condition:
             case Equals(field, value):
                 matched = {"match": models.MatchValue(value=value)}
-            case AnyOf(field, values) if len(values) > MOST_LISTED:
+            case AnyOf(field, values) if len(values) > MAX_LISTED:
                 others = models.MatchExcept(**{"except": list(values)})
                 must_not.append(models.FieldCondition(key=field.value, match=others))
                 continue

@@ -30,9 +30,9 @@ Marker = Callable[[int], str]
 """Returns the placeholder of a figure; figures are numbered from 1 in reading order."""
 
 
-_LONGEST_PART = 700
+_MAX_PART_LENGTH = 700
 """Characters of a part of a table, unless one row has more."""
-_LONGEST_HEADER = 300
+_MAX_HEADER_LENGTH = 300
 """A longer header is not repeated."""
 
 
@@ -203,16 +203,16 @@ def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
     So the parts of the rows that were read do not depend on any other.
     """
     text = table.text
-    if len(text) <= _LONGEST_PART:
+    if len(text) <= _MAX_PART_LENGTH:
         return table
     rows = text.split("\n")
     header = "\n".join(rows[:header_rows])
-    repeated = f"{header}\n" if 0 < len(header) <= _LONGEST_HEADER else ""
+    repeated = f"{header}\n" if 0 < len(header) <= _MAX_HEADER_LENGTH else ""
     starts: list[int] = []
     """Where parts begin, apart from the first."""
     at = length = 0
     for number, row in enumerate(rows):
-        if length + len(row) > _LONGEST_PART and number > max(header_rows, 0):
+        if length + len(row) > _MAX_PART_LENGTH and number > max(header_rows, 0):
             starts.append(at)
             length = len(repeated)
         at += len(row) + 1

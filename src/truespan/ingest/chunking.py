@@ -44,7 +44,7 @@ _SENTENCE_ENDS = ("! ", "? ", ".\n", "!\n", "?\n")
 _CUT_WORDS = 200
 """Tokens that the two words at the ends of a window can add: tokenizers do not split words of more
 than 100 characters."""
-_LONGEST_TOKEN = 16
+_MAX_TOKEN_LENGTH = 16
 """Characters that a part may have for each token of the limit. No text has longer tokens, and a
 sentence of millions of characters must not be measured whole for each of its parts."""
 _WORD = re.compile(r"\S")
@@ -525,7 +525,7 @@ class _SentenceChunker(Struct):
         """Split a sentence that is too long; where the parts end depends on nothing after it."""
         # Parts after the first follow parts of the same sentence and have no separate overlap.
         _, start, stop = self.sentences[sid]
-        size = self.profile.pack or min(stop - start, _LONGEST_TOKEN * self.limit)
+        size = self.profile.pack or min(stop - start, _MAX_TOKEN_LENGTH * self.limit)
         context = self._context(chapter, sid)
         for begin, end in windows(
             self.text, start, stop, size, 0, self.tokens, self.limit, whole=True

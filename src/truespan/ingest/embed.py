@@ -77,7 +77,7 @@ T = TypeVar("T")
 
 ATTEMPTS = 5
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 90.0
+MAX_PAUSE = 90.0
 """If a provider asks for a longer pause than this, the error is raised instead."""
 _MINUTE = 60.0
 
@@ -135,7 +135,7 @@ def call_with_retries(
 
     The pause doubles each time, and `spread` varies it, so that calls that failed together do not
     retry together. A pause that the provider asks for is respected, unless it is longer than
-    `LONGEST_PAUSE` or would end after `until` on the monotonic clock.
+    `MAX_PAUSE` or would end after `until` on the monotonic clock.
     """
     pause = FIRST_PAUSE * (1 + spread % 8 / 8)
     for attempt in range(1, ATTEMPTS + 1):
@@ -147,7 +147,7 @@ def call_with_retries(
             retry_after = error.retry_after or 0.0
             wait = max(pause, retry_after)
             late = clock.monotonic() + wait > until
-            if attempt == ATTEMPTS or retry_after > LONGEST_PAUSE or late:
+            if attempt == ATTEMPTS or retry_after > MAX_PAUSE or late:
                 raise
             clock.sleep(wait)
             pause *= 2
@@ -267,7 +267,7 @@ def canary_places(texts: Sequence[str], room: int) -> list[int]:
     return [first, second]
 
 
-LEAST_PART = 8
+MIN_PART = 8
 """A provider that refuses a part of fewer tokens does not refuse it for its length."""
 
 
@@ -305,7 +305,7 @@ def embed_too_long(
     counted = counter.count(text)
     if counted <= limit:
         limit = counted // 2
-    while limit >= LEAST_PART:
+    while limit >= MIN_PART:
         parts = split_text(text, counter, limit)
         if policy is OnTokenLimit.TRUNCATE:
             parts = parts[:1]
@@ -454,7 +454,7 @@ PROBES: Mapping[str, str] = MappingProxyType(
 )
 """Texts by which a model is recognised. Never change one: their vectors are stored under their
 names. A new text needs a new name."""
-LEAST_SIMILARITY = 0.999
+MIN_SIMILARITY = 0.999
 """Rounding and hardware change a vector less than this, another model far more."""
 
 
@@ -484,6 +484,6 @@ def check_probe(
     if not is_sound(vector, profile.dimensions):
         raise ProviderBadReply("The embedding provider did not return one sound vector.")
     known = stored.get(name, vector)
-    if cosine(known, vector) < LEAST_SIMILARITY:
+    if cosine(known, vector) < MIN_SIMILARITY:
         raise ModelDrifted(str(profile))
     return known

@@ -26,7 +26,7 @@ from truespan.types.chunk import (
 from truespan.types.ids import hash_text
 from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 
-_LONGEST_PART = 600
+_MAX_PART_LENGTH = 600
 """Characters of each part of a description."""
 _MARKERS = re.compile(r"(?<!\s)\s*\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 """With the white space before it, which is looked at once: a long run would take quadratic time."""
@@ -176,6 +176,6 @@ def parent_ref(chunk: NewChunk | None) -> ParentChunk | None:
 def _one_line(text: str) -> str:
     """Return a part of a description as one line without markers, cut between words if long."""
     line = " ".join(_MARKERS.sub("", text).split())
-    if len(line) <= _LONGEST_PART:
+    if len(line) <= _MAX_PART_LENGTH:
         return line
-    return shorten(line, _LONGEST_PART).rsplit(" ", 1)[0] + " …"
+    return shorten(line, _MAX_PART_LENGTH).rsplit(" ", 1)[0] + " …"

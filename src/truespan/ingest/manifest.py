@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from truespan.core.fields import (
-    LONGEST_LABEL,
+    MAX_LABEL_LENGTH,
     FieldError,
     check_fields,
     check_label,
@@ -104,7 +104,7 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".")
 
 
-LONGEST_PATH = 4096
+MAX_PATH_LENGTH = 4096
 _DOC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
@@ -125,7 +125,7 @@ def path_fault(path: str) -> str | None:
     leads_out = any(name.startswith("..") and not name.strip(". ") for name in path.split("/"))
     faults = (
         (not path.strip(), "is blank"),
-        (len(path) > LONGEST_PATH, f"is longer than {LONGEST_PATH} characters"),
+        (len(path) > MAX_PATH_LENGTH, f"is longer than {MAX_PATH_LENGTH} characters"),
         ("\0" in path, "contains a NUL character"),
         ("\\" in path, "contains a backslash; write / between folders"),
         (is_absolute, "is absolute; it must be relative to the manifest"),
@@ -154,7 +154,7 @@ def _check_url(value: Any) -> str:
 
 
 def _check_doc_id(value: Any) -> str:
-    doc_id = check_label(LONGEST_LABEL, value)
+    doc_id = check_label(MAX_LABEL_LENGTH, value)
     if not _DOC_ID.fullmatch(doc_id):
         raise FieldError(
             "must be 1 to 128 letters, digits, '.', '_' and '-', and begin with a letter or digit"
@@ -168,7 +168,7 @@ def _check_doc_id(value: Any) -> str:
 
 
 def _check_profile(profiles: Collection[str], value: Any) -> str:
-    name = check_label(LONGEST_LABEL, value)
+    name = check_label(MAX_LABEL_LENGTH, value)
     if name not in profiles:
         known = ", ".join(sorted(profiles))
         raise FieldError(

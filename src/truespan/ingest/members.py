@@ -34,7 +34,7 @@ from truespan.types.source import (
     to_utf8,
 )
 
-_MOST_MISSING = 8
+_MAX_MISSING = 8
 """So often a file is searched for a member that is no longer in it."""
 _STATED = frozenset({"title", "language", "version", "tags", "source_url", "metadata"})
 """What a file may say of its members."""
@@ -173,7 +173,7 @@ class MemberReader:
             return ReadSource(source.name, read(source))
         opened = self._open(source)
         member = self._members.pop(source.member, None)
-        if member is None and opened.missing < _MOST_MISSING:
+        if member is None and opened.missing < _MAX_MISSING:
             found = self._deps.parser.members(
                 opened.name, opened.content, source.declared, source.member
             )

@@ -16,14 +16,14 @@ from typing import Any
 
 from truespan.types.document import Derivable
 
-MOST_KEYWORDS = 12
-MOST_OUTLINE = 500
+MAX_KEYWORDS = 12
+MAX_OUTLINE = 500
 _PARTS = 10
 _SAMPLE = 2_000
 """Characters read from each tenth of a text to find keywords."""
 _SHORT = 400
 """Characters of a text in which words are found one by one in less time."""
-_LEAST_LENGTH = 4
+_MIN_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
 _ASCII_WORD = re.compile(_WORD.pattern, re.ASCII)
@@ -82,7 +82,7 @@ def derive_metadata(source: Derivable) -> str:
         "keywords_from": "source" if words else "text",
         "outline": [
             {"chapter": entry.chapter, "section": entry.section, "first_sid": entry.first_sid}
-            for entry in source.outline[:MOST_OUTLINE]
+            for entry in source.outline[:MAX_OUTLINE]
             if entry.chapter or entry.section
         ],
         "characters": len(source.text),
@@ -118,13 +118,13 @@ def keywords(text: str) -> list[str]:
     # A word that is used once has a lower score than all others.
     repeated = [word for word, count in counts.items() if count > 1]
     wanted = _without_common(repeated)
-    if len(wanted) < MOST_KEYWORDS:
+    if len(wanted) < MAX_KEYWORDS:
         wanted = _without_common(counts)
     scores = list(map(mul, map(counts.__getitem__, wanted), map(spread.__getitem__, wanted)))
     # Only words with the best scores are compared by their letters, too.
-    least = min(sorted(scores)[-MOST_KEYWORDS:], default=0)
+    least = min(sorted(scores)[-MAX_KEYWORDS:], default=0)
     best = [(-score, word) for score, word in zip(scores, wanted, strict=True) if score >= least]
-    ranked = [word for _, word in sorted(best)[:MOST_KEYWORDS]]
+    ranked = [word for _, word in sorted(best)[:MAX_KEYWORDS]]
     # Each in the spelling that the text uses most often.
     spelled: dict[str, list[str]] = {word: [] for word in ranked}
     spellings = Counter(compress(every, map(spelled.__contains__, every_folded)))
@@ -153,4 +153,4 @@ def _ascii_words(text: str) -> tuple[list[str], list[str]]:
 
 
 def _without_common(words: Iterable[str]) -> list[str]:
-    return [word for word in words if len(word) >= _LEAST_LENGTH and word not in _COMMON]
+    return [word for word in words if len(word) >= _MIN_LENGTH and word not in _COMMON]

@@ -25,7 +25,7 @@ from truespan.errors import (
 from truespan.parsing import supported
 from truespan.protocols import PageFetcher
 from truespan.types.source import (
-    LONGEST_URL,
+    MAX_URL_LENGTH,
     DocumentOptions,
     Entry,
     FoundSources,
@@ -55,9 +55,9 @@ _ENDINGS = {
 }
 """The ending that stands for a content type. Others leave the format to name and content."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MOST_PAGES = 10_000
-MOST_SITEMAPS = 50
-MOST_SITEMAP_BYTES = 50 << 20
+MAX_PAGES = 10_000
+MAX_SITEMAPS = 50
+MAX_SITEMAP_BYTES = 50 << 20
 _LOC = re.compile(
     r"<(?:(?!image|video|news)[A-Za-z0-9_-]{1,20}:)?loc\s{0,9}>([^<]{0,9000})"
     r"(?:<!\[CDATA\[([^\]<]{0,9000})\]\]>)?"
@@ -72,7 +72,7 @@ def check_url(url: str, base: str = "") -> str:
     """
     invalid = InvalidSettings(
         "The address of a page must be an http or https URL with a host, without user and "
-        f"password, and of at most {LONGEST_URL} characters.",
+        f"password, and of at most {MAX_URL_LENGTH} characters.",
         advice="Write it as a browser shows it, with other characters percent-encoded.",
     )
     try:
@@ -82,7 +82,7 @@ def check_url(url: str, base: str = "") -> str:
         host.encode("idna")
     except ValueError:
         raise invalid from None
-    plain = len(joined) <= LONGEST_URL and _CHARACTERS.fullmatch(joined)
+    plain = len(joined) <= MAX_URL_LENGTH and _CHARACTERS.fullmatch(joined)
     if not plain or parts.scheme not in _PORTS or not host or "@" in parts.netloc or port == 0:
         raise invalid
     spelled = f"[{host}]" if ":" in host else host
@@ -163,7 +163,7 @@ def read_sitemap(content: bytes) -> tuple[bool, list[str]]:
         address = match[2] if match[2] is not None else unescape(match[1])
         if address.strip():
             found.append(address.strip())
-        if len(found) > MOST_PAGES:
+        if len(found) > MAX_PAGES:
             break
     return is_index, found
 
@@ -252,9 +252,9 @@ def find_pages_of_sitemap(
         if is_list and not is_index:
             raise SourceUnsupported(sitemap, advice="An index of sitemaps is listed in another.")
         is_index = False
-        if len(addresses) > (MOST_SITEMAPS if is_list else MOST_PAGES) or len(pages) > MOST_PAGES:
+        if len(addresses) > (MAX_SITEMAPS if is_list else MAX_PAGES) or len(pages) > MAX_PAGES:
             raise SourceTooLarge(
-                sitemap, advice=f"At most {MOST_SITEMAPS} sitemaps and {MOST_PAGES} pages are read."
+                sitemap, advice=f"At most {MAX_SITEMAPS} sitemaps and {MAX_PAGES} pages are read."
             )
         for address in addresses:
             try:
@@ -276,9 +276,9 @@ def _unpack(url: str, content: bytes) -> bytes:
         return content
     try:
         unpacker = zlib.decompressobj(wbits=31)
-        unpacked = unpacker.decompress(content, MOST_SITEMAP_BYTES)
+        unpacked = unpacker.decompress(content, MAX_SITEMAP_BYTES)
     except zlib.error:
         raise SourceBroken(url) from None
     if not unpacker.eof:
-        raise SourceTooLarge(url, advice=f"At most {MOST_SITEMAP_BYTES >> 20} MiB are read.")
+        raise SourceTooLarge(url, advice=f"At most {MAX_SITEMAP_BYTES >> 20} MiB are read.")
     return unpacked

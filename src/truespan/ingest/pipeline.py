@@ -82,9 +82,9 @@ from truespan.types.text import PageStart, Validators
 
 GROUP_CHUNKS = 4096
 """Documents are indexed together up to this many chunks, because a flush is expensive."""
-MOST_STAGED = 2 * GROUP_CHUNKS
+MAX_STAGED = 2 * GROUP_CHUNKS
 """Up to so many chunks of a group stay in memory until they are embedded."""
-MOST_LABELS = 5
+MAX_LABELS = 5
 """So many languages and versions are listed that the defaults of a world leave out."""
 LIKENESS_REMARKS = {
     Likeness.NOVEL: "Ingested as a book, because its numbered chapters tell a story. "
@@ -477,7 +477,7 @@ class _Run:
             # Free the memory: until they are embedded, only the texts of chunks are needed, and of
             # a very long document they are read from the store as they are needed.
             group.drafts = []
-            if group.chunks > MOST_STAGED:
+            if group.chunks > MAX_STAGED:
                 staged = {}
         if not group.members:
             return
@@ -568,8 +568,8 @@ class _Run:
         if world is None or world.defaults is not Defaults.CONTRACT:
             return
         counts = sorted(self._hidden.items(), key=lambda item: (-item[1], item[0]))
-        listed = ", ".join(f"{label} ({count})" for label, count in counts[:MOST_LABELS])
-        more = f" and {len(counts) - MOST_LABELS} more" if len(counts) > MOST_LABELS else ""
+        listed = ", ".join(f"{label} ({count})" for label, count in counts[:MAX_LABELS])
+        more = f" and {len(counts) - MAX_LABELS} more" if len(counts) > MAX_LABELS else ""
         self._warn(
             f"'retrieve' leaves documents of this run out by default: {listed}{more}. Run "
             f"'truespan defaults recommended -w {quote(world.name)}', or pass --language any and "
@@ -618,13 +618,13 @@ def _in_order(remarks: Mapping[RevisionRef, Remark]) -> list[tuple[RevisionRef, 
     return sorted(remarks.items(), key=lambda item: (item[0].document, item[0].revision))
 
 
-MOST_DOCUMENTS = 16
-MOST_BYTES = 4 << 20
+MAX_DOCUMENTS = 16
+MAX_BYTES = 4 << 20
 """Limits of a share, unless it is a single document. Each share flushes the index at least once,
 which is expensive; but if its worker dies, another repeats the whole share."""
-MOST_SHARES_OF_FILE = 16
+MAX_SHARES_OF_FILE = 16
 """About so many shares work on the members of one file."""
-LEAST_SHARES = 8
+MIN_SHARES = 8
 """A request of few documents is split finer, so that several workers have something to do."""
 
 
@@ -892,7 +892,7 @@ def finish_request(deps: IngestDeps, scope: Scope, request: IngestRequest, log: 
 
 def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     """Split sources into shares, in their order; a large source is a share of its own."""
-    most = min(max(len(sources) // LEAST_SHARES, 1), MOST_DOCUMENTS)
+    most = min(max(len(sources) // MIN_SHARES, 1), MAX_DOCUMENTS)
     # Each share opens the file of its members anew, so a file is split into a limited number.
     members = Counter(source.path for source in sources if source.member)
     sizes = Counter[str]()
@@ -901,8 +901,8 @@ def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     shares: list[list[Source]] = []
     size = 0
     for source in sources:
-        count = max(most, members[source.path] // MOST_SHARES_OF_FILE)
-        room = max(MOST_BYTES, sizes[source.path] // MOST_SHARES_OF_FILE if source.member else 0)
+        count = max(most, members[source.path] // MAX_SHARES_OF_FILE)
+        room = max(MAX_BYTES, sizes[source.path] // MAX_SHARES_OF_FILE if source.member else 0)
         if not shares or len(shares[-1]) >= count or size + source.size > room:
             shares.append([])
             size = 0

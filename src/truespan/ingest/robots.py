@@ -6,10 +6,10 @@ from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-LONGEST_DELAY = 10.0
+MAX_DELAY = 10.0
 """A longer Crawl-delay is cut to this, in seconds."""
-MOST_RULES = 5000
-MOST_WILDCARDS = 20
+MAX_RULES = 5000
+MAX_WILDCARDS = 20
 """Rules with more wildcards are ignored, and so are rules past the limit."""
 
 
@@ -50,9 +50,9 @@ def parse_robots(text: str, agent: str) -> Robots:
         elif key in ("allow", "disallow"):
             in_rules = True
             # An empty rule says nothing.
-            if value and value.count("*") <= MOST_WILDCARDS:
+            if value and value.count("*") <= MAX_WILDCARDS:
                 for name in names:
-                    if len(groups[name]) < MOST_RULES:
+                    if len(groups[name]) < MAX_RULES:
                         groups[name].append((_normalize(value), key == "allow"))
         elif key == "crawl-delay":
             in_rules = True
@@ -67,7 +67,7 @@ def _delay(value: str) -> float:
         delay = float(value)
     except ValueError:
         return 0.0
-    return min(delay, LONGEST_DELAY) if delay > 0 else 0.0
+    return min(delay, MAX_DELAY) if delay > 0 else 0.0
 
 
 def _normalize(path: str) -> str:

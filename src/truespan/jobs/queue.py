@@ -38,10 +38,10 @@ QUEUE = "jobs"
 QUEUE_ID = "queue"
 TASK = "truespan.job"
 CONNECTIONS = 4
-LONGEST_PAUSE = 600
+MAX_PAUSE = 600
 LATER_SECONDS = 5
 """How long an order waits while another job has one of its documents."""
-LONGEST_REQUESTED = 3600
+MAX_REQUESTED_SECONDS = 3600
 """However long a provider asks to wait, a job is tried again after an hour."""
 TICK_SECONDS = 300.0
 """How often a worker looks for recorded jobs that are missing from the queue."""
@@ -247,8 +247,8 @@ class BackOff(BaseRetryStrategy):
         # The number of attempts is limited where `TryLater` is raised.
         if not isinstance(exception, TryLater):
             return None
-        own = min(2**job.attempts, LONGEST_PAUSE)
-        requested = min(ceil(exception.seconds), LONGEST_REQUESTED)
+        own = min(2**job.attempts, MAX_PAUSE)
+        requested = min(ceil(exception.seconds), MAX_REQUESTED_SECONDS)
         return RetryDecision(retry_in={"seconds": max(own, requested)})
 
 

@@ -20,8 +20,8 @@ from truespan.text.tables import format_tables
 from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
 from truespan.types.text import join_locations, name_best, name_sources
 
-LONGEST_LABEL = 120
-LONGEST_SENTENCE = 1000
+MAX_LABEL_LENGTH = 120
+MAX_SENTENCE_LENGTH = 1000
 """Of labels and sentences in a line of their own; the structured content has all of them."""
 SHORTEST_FENCE = 3
 _TILDES = re.compile("~+")
@@ -173,7 +173,7 @@ def _range(names: Sequence[str], separator: str) -> str:
     return first if first == last else f"{first}{separator}{last}"
 
 
-def one_line(label: str, longest: int = LONGEST_LABEL) -> str:
+def one_line(label: str, longest: int = MAX_LABEL_LENGTH) -> str:
     """Return a label without line breaks and control characters, cut to a readable length."""
     printable = "".join(char if char.isprintable() else " " for char in label)
     return shorten(" ".join(printable.split()), longest, "…")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from truespan.types.request import LONGEST_QUERY
+from truespan.types.request import MAX_QUERY_LENGTH
 from truespan.wire.arguments import Arguments, Book, PositionArguments, arguments_schema
 
 _SOURCES_ONLY = (
@@ -25,7 +25,7 @@ _FOR_READERS = (
 
 
 def _text(description: str) -> Meta:
-    return Meta(min_length=1, max_length=LONGEST_QUERY, description=description)
+    return Meta(min_length=1, max_length=MAX_QUERY_LENGTH, description=description)
 
 
 class QuestionArguments(Arguments, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from truespan.errors import CallerError, DocumentNotFound, InvalidSettings, PositionNotFound
 from truespan.types.document import Document, OutlineEntry
-from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, ReadingPosition, SentencePage
+from truespan.types.reading import LAST_FIRST, MAX_PAGE_SENTENCES, ReadingPosition, SentencePage
 from truespan.wire.serialize import members
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ TEMPLATES: dict[str, Any] = {
             "name": "sentences",
             "title": "Sentences of a document",
             "description": "The verified text of sentences by number, the last one included; "
-            f"at most {MOST_PAGE_SENTENCES} at a time.",
+            f"at most {MAX_PAGE_SENTENCES} at a time.",
             "mimeType": "text/plain",
         },
     ],
@@ -165,8 +165,8 @@ def _read_text(
     """Return exactly these sentences: a part of them would not be what the URI names."""
     if not first <= last <= LAST_FIRST:
         raise _not_found()
-    if last - first >= MOST_PAGE_SENTENCES:
-        raise InvalidSettings(f"At most {MOST_PAGE_SENTENCES} sentences can be read at a time.")
+    if last - first >= MAX_PAGE_SENTENCES:
+        raise InvalidSettings(f"At most {MAX_PAGE_SENTENCES} sentences can be read at a time.")
     sentences = provider.sentences(subject, reference, first, last - first + 1).sentences
     if [sentence.sid for sentence in sentences] != list(range(first, last + 1)):
         raise _not_found()

@@ -13,7 +13,7 @@ from msgspec import Struct
 from truespan.errors import PositionNotFound
 from truespan.mcp.caller import CallerContext, Role, Tool, WritePermissions
 from truespan.mcp.passages import (
-    LONGEST_SENTENCE,
+    MAX_SENTENCE_LENGTH,
     TextPassage,
     one_line,
     passages_of_bundle,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing is readable."
 )
-MOST_BOOKS_NAMED = 50
+MAX_BOOKS_NAMED = 50
 """So many books are named in the text of a result; the structured content has all of them."""
 _FORMAT = (
     "In the text of the result, each passage has a header line such as '[1] Title › Chapter, "
@@ -99,7 +99,7 @@ def _render_books(may_move: bool, subject: Reader | CallerContext, result: BookL
     shown = "\n\n".join(_render_position(book) for book in result.books)
     parts = [shown] if shown else []
     if result.others:
-        names = [_name_book(book) for book in result.others[:MOST_BOOKS_NAMED]]
+        names = [_name_book(book) for book in result.others[:MAX_BOOKS_NAMED]]
         parts.append("\n".join(["Other books, without a position:", *names]))
     if not result.books:
         name = subject.reader if isinstance(subject, CallerContext) else subject.name
@@ -119,7 +119,7 @@ def _explain_no_position(reader: Reader, may_move: bool) -> str:
     books = reader.books()
     lines = ["There is no reading position in this book, so nothing of it is readable."]
     if books:
-        named = [_name_book(book) for book in books[:MOST_BOOKS_NAMED]]
+        named = [_name_book(book) for book in books[:MAX_BOOKS_NAMED]]
         lines += ["The reader has a position in these books:", *named]
     else:
         lines = [NO_POSITION.message]
@@ -149,7 +149,7 @@ def _render_position(position: ReadingPosition) -> str:
         reached = [one_line(chapter) for chapter in position.chapters_reached]
         lines.append("chapters reached: " + "; ".join(reached))
     if position.last_sentence is not None:
-        lines.append(f"last sentence read: {one_line(position.last_sentence, LONGEST_SENTENCE)}")
+        lines.append(f"last sentence read: {one_line(position.last_sentence, MAX_SENTENCE_LENGTH)}")
     return "\n".join(lines)
 
 

@@ -24,23 +24,23 @@ from truespan.errors import (
     SourceOutside,
 )
 from truespan.mcp.caller import READ_ONLY, CallerContext, Tool
-from truespan.mcp.passages import LONGEST_SENTENCE, one_line
+from truespan.mcp.passages import MAX_SENTENCE_LENGTH, one_line
 from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
-from truespan.types.request import LONGEST_NAME
-from truespan.types.source import LONGEST_URL, Upload, display_path, is_page
+from truespan.types.request import MAX_NAME_LENGTH
+from truespan.types.source import MAX_URL_LENGTH, Upload, display_path, is_page
 from truespan.wire.arguments import Arguments, Book
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
     from truespan.ingest.report import IngestReport
 
-LONGEST_NOTE = 500_000
-LONGEST_NOTE_TITLE = 200
-LONGEST_NOTE_NAME = 200
+MAX_NOTE_LENGTH = 500_000
+MAX_NOTE_TITLE_LENGTH = 200
+MAX_NOTE_NAME_LENGTH = 200
 """In bytes; longer names are cut and get a digest."""
-MOST_PATHS = 100
+MAX_PATHS = 100
 NOTE_ENDING = ".note.md"
 """Of the file names of notes, so that no note has the name of another upload."""
 
@@ -100,7 +100,7 @@ class SetPositionArguments(Arguments, frozen=True, kw_only=True):
             str,
             Meta(
                 min_length=1,
-                max_length=LONGEST_NAME,
+                max_length=MAX_NAME_LENGTH,
                 description="The chapter read to its end: its printed number or its name.",
             ),
         ]
@@ -121,7 +121,7 @@ class SetPositionArguments(Arguments, frozen=True, kw_only=True):
             str,
             Meta(
                 min_length=1,
-                max_length=LONGEST_NAME,
+                max_length=MAX_NAME_LENGTH,
                 description="The last words read, as they stand in the book.",
             ),
         ]
@@ -134,10 +134,10 @@ class NoteArguments(Arguments, frozen=True, kw_only=True):
 
     title: Annotated[
         str,
-        Meta(min_length=1, max_length=LONGEST_NOTE_TITLE, description="The title of the note."),
+        Meta(min_length=1, max_length=MAX_NOTE_TITLE_LENGTH, description="The title of the note."),
     ]
     text: Annotated[
-        str, Meta(min_length=1, max_length=LONGEST_NOTE, description="The text, as Markdown.")
+        str, Meta(min_length=1, max_length=MAX_NOTE_LENGTH, description="The text, as Markdown.")
     ]
     tags: Annotated[tuple[str, ...], Meta(description="Tags to find the note by.")] = ()
     replace: Annotated[
@@ -152,7 +152,7 @@ class FilesArguments(Arguments, frozen=True, kw_only=True):
         list[str],
         Meta(
             min_length=1,
-            max_length=MOST_PATHS,
+            max_length=MAX_PATHS,
             description="Files or folders, absolute or relative to an allowed folder.",
         ),
     ]
@@ -173,10 +173,10 @@ class PagesArguments(Arguments, frozen=True, kw_only=True):
     """Web pages to add."""
 
     urls: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=LONGEST_URL)]],
+        list[Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]],
         Meta(
             min_length=1,
-            max_length=MOST_PATHS,
+            max_length=MAX_PATHS,
             description="Addresses of pages, which begin with http:// or https://.",
         ),
     ]
@@ -267,7 +267,7 @@ def _render_change(_: CallerContext, change: PositionChange) -> list[str]:
         line += f", in {one_line(position.chapter)}"
     lines = [f"{line}. Recorded, and the current book now."]
     if position.last_sentence is not None:
-        lines.append(f"Last sentence read: {one_line(position.last_sentence, LONGEST_SENTENCE)}")
+        lines.append(f"Last sentence read: {one_line(position.last_sentence, MAX_SENTENCE_LENGTH)}")
     if before is None:
         lines.append("Before, there was no position in this book.")
     else:
@@ -298,8 +298,8 @@ def _note_name(title: str) -> str:
     """Return the file name of a note, by which it is known; equal titles have equal names."""
     name = " ".join(title.replace("/", "-").replace("\\", "-").split())
     encoded = name.encode()
-    if len(encoded) > LONGEST_NOTE_NAME:
-        cut = encoded[: LONGEST_NOTE_NAME - 9].decode(errors="ignore").rstrip()
+    if len(encoded) > MAX_NOTE_NAME_LENGTH:
+        cut = encoded[: MAX_NOTE_NAME_LENGTH - 9].decode(errors="ignore").rstrip()
         name = f"{cut}-{sha256(encoded).hexdigest()[:8]}"
     return f"{name}{NOTE_ENDING}"
 

@@ -22,16 +22,16 @@ from truespan.errors import (
     SourceUnsupported,
 )
 
-MOST_MEMBERS = 10_000
-LARGEST_MEMBER = 256 << 20
-LARGEST_TOTAL = 512 << 20
+MAX_MEMBERS = 10_000
+MAX_MEMBER_SIZE = 256 << 20
+MAX_TOTAL_SIZE = 512 << 20
 HIGHEST_RATIO = 200
 """How many bytes may come out for each byte that went in."""
 FREE_SIZE = 8 << 20
 """How much a member may unpack to at any ratio: short repetitive texts are harmless."""
 
 _RECORD = b"PK\x01\x02"
-_MOST_RECORDS = 20 * MOST_MEMBERS
+_MAX_RECORDS = 20 * MAX_MEMBERS
 """Marks of directory entries may occur anywhere, as in an archive stored in this one."""
 _LOCAL_MARK = b"PK\x03\x04"
 _LOCAL = struct.Struct("<4s2xH18xHH")
@@ -58,16 +58,16 @@ class Archive:
 
     def __init__(self, name: str, data: bytes, *, lenient: bool = False) -> None:
         self._name, self._bytes = name, memoryview(data)
-        self._left = LARGEST_TOTAL
+        self._left = MAX_TOTAL_SIZE
         # Counted first, because the standard library would build an object for each of millions.
-        if data.count(_RECORD) > _MOST_RECORDS:
+        if data.count(_RECORD) > _MAX_RECORDS:
             raise SourceTooLarge(name)
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as opened:
                 entries, end = opened.infolist(), opened.start_dir
         except _ZIP_FAULTS as error:
             raise SourceBroken(name) from error
-        if len(entries) > MOST_MEMBERS:
+        if len(entries) > MAX_MEMBERS:
             raise SourceTooLarge(name)
         if not lenient:
             if len({entry.orig_filename for entry in entries}) < len(entries):
@@ -80,7 +80,7 @@ class Archive:
                 if _DRIVE.match(member) or (".." in member and ".." in member.split("/")):
                     raise SourceUnsafe(name)
                 _check_entry(name, entry)
-        if sum(entry.file_size for entry in entries) > LARGEST_TOTAL:
+        if sum(entry.file_size for entry in entries) > MAX_TOTAL_SIZE:
             raise SourceTooLarge(name)
         self._starts = _find_starts(name, data, entries, end)
         self._entries = {
@@ -113,7 +113,7 @@ class Archive:
         start = self._starts[entry.header_offset]
         packed = self._bytes[start : start + entry.compress_size]
         counted = member in self._counted
-        room = LARGEST_MEMBER if counted else min(LARGEST_MEMBER, self._left)
+        room = MAX_MEMBER_SIZE if counted else min(MAX_MEMBER_SIZE, self._left)
         if entry.compress_type == zipfile.ZIP_STORED:
             if len(packed) > room:
                 raise SourceTooLarge(self._name)
@@ -141,7 +141,7 @@ class Archive:
 def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & _ENCRYPTED:
         raise SourceEncrypted(name)
-    if entry.file_size > LARGEST_MEMBER:
+    if entry.file_size > MAX_MEMBER_SIZE:
         raise SourceTooLarge(name)
 
 

@@ -130,7 +130,7 @@ _PARTS = {
 }
 """The parts that documents of Office are known by."""
 _COMPOUND = struct.Struct("<30xH16xI24x109I")
-_MOST_SECTORS = 1024
+_MAX_SECTORS = 1024
 """How much of the directory of an old Office file is looked at."""
 
 
@@ -248,7 +248,7 @@ def _streams(data: bytes) -> set[str]:
     shift, sector, *tables = _COMPOUND.unpack_from(data)
     size = 1 << min(max(shift, 7), 12)
     names: set[str] = set()
-    for _ in range(_MOST_SECTORS):
+    for _ in range(_MAX_SECTORS):
         start = (sector + 1) * size
         for entry in range(start, min(start + size, len(data) - 127), 128):
             length = min(int.from_bytes(data[entry + 64 : entry + 66], "little"), 64)

@@ -29,7 +29,7 @@ from truespan.types.source import DocumentOptions, Member, Members, Refusal
 
 PIECE = 32 << 20
 """Bytes of members that are returned at a time, unless a single one has more."""
-LONGEST_NAME = 1024
+MAX_NAME_LENGTH = 1024
 _DRIVE = re.compile("[A-Za-z]:")
 _UNPACKED_BY_SYSTEMS = "__MACOSX"
 
@@ -95,12 +95,12 @@ def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:
             yield None
             continue
         shown = "".join(char if char.isprintable() else "?" for char in member)
-        is_usable = shown == member and "" not in folders and len(member) <= LONGEST_NAME
+        is_usable = shown == member and "" not in folders and len(member) <= MAX_NAME_LENGTH
         advice = "Two files in the archive have this name."
         if leads_out or not is_usable:
             # Its own name cannot be recorded, and must not be that of a file that can be read.
             plain = "/".join(part for part in shown.split("/") if part.strip(". "))
-            shown = f"{plain[-LONGEST_NAME:]} (unsafe path)"
+            shown = f"{plain[-MAX_NAME_LENGTH:]} (unsafe path)"
             advice = "Its path in the archive leads outside, or cannot be a path."
         seen[shown] += 1
         if leads_out or not is_usable or seen[shown] > 1:

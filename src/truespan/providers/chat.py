@@ -43,7 +43,7 @@ Messages: TypeAlias = list[dict[str, str]]
 RETRY_SECONDS = 20.0
 """No retry starts later than this after the question: a person waits for the answer."""
 _PIECE_SECONDS = 60.0
-_LEAST_CHARACTERS = 1 << 16
+_MIN_CHARACTERS = 1 << 16
 _CHARACTERS_PER_TOKEN = 32
 """More than a token ever stands for, except for runs of blanks."""
 _COMPLETE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
@@ -130,7 +130,7 @@ class HttpChat(ABC):
 
     def _pieces(self, messages: Messages, deadline: float) -> Generator[str]:
         """Yield the pieces of one reply that are not empty, up to the allowed length."""
-        left = max(_LEAST_CHARACTERS, self._dialect.max_tokens * _CHARACTERS_PER_TOKEN)
+        left = max(_MIN_CHARACTERS, self._dialect.max_tokens * _CHARACTERS_PER_TOKEN)
         with closing(self._send(messages, deadline)) as reply:
             for piece in self._read(reply):
                 if not piece:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MODEL = "BAAI/bge-small-en-v1.5"
 INSTALL = "pip install 'truespan[fastembed]'"
-_LEAST_CONTEXT = 512
+_MIN_CONTEXT = 512
 _DECIDING = (".onnx", ".onnx_data", ".safetensors", "tokenizer.json", "tokenizer_config.json")
 """Endings of the files that decide a vector."""
 
@@ -84,7 +84,7 @@ class FastembedEmbedder(BaseEmbedder):
         tokenizer = self._tokenizer = type(original).from_str(original.to_str())
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        context = int((original.truncation or {}).get("max_length") or _LEAST_CONTEXT)
+        context = int((original.truncation or {}).get("max_length") or _MIN_CONTEXT)
         limit = context - tokenizer.num_special_tokens_to_add(False)
         prefixes = prefixes_for(self._model)
         profile = self._profile(

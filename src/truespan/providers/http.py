@@ -41,11 +41,11 @@ from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Con
 
 Kind = TypeVar("Kind")
 
-_MOST_KEPT = 8
+_MAX_KEPT = 8
 """Idle connections of one client."""
 _PIECE = 1 << 16
 
-_LONGEST_COMPLAINT = 20_000
+_MAX_COMPLAINT_LENGTH = 20_000
 """Characters of an error reply that are examined; no readable message is longer."""
 
 _BATCH_TOO_LARGE = (
@@ -68,14 +68,14 @@ _PERMANENT = (
     r"|unknown model architecture|more system memory .{0,60}available"
 )
 """What servers say with a status of a temporary failure, although trying again does not help."""
-_LONGEST_QUOTE = 200
+_MAX_QUOTE_LENGTH = 200
 _HIDDEN = r"\S*[/\\]\S*|\S{25,}"
 """Paths, and words that may be keys: neither is quoted."""
 _COMMON = 12
 """Characters in a row that a quoted reply must not share with the request."""
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may be temporary."""
-LONGEST_PAUSE = 300.0
+MAX_PAUSE = 300.0
 """The longest pause, in seconds, that a provider may ask for."""
 
 
@@ -114,7 +114,9 @@ class Reply:
             return [text for part in value for text in texts(part)] if type(value) is list else []
 
         try:
-            return " ".join(texts(msgspec.json.decode(self.body[: 1 << 20])))[:_LONGEST_COMPLAINT]
+            return " ".join(texts(msgspec.json.decode(self.body[: 1 << 20])))[
+                :_MAX_COMPLAINT_LENGTH
+            ]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return ""
 
@@ -157,7 +159,7 @@ class Reply:
     @property
     def quotable(self) -> str:
         """Return the start of what the server says, if nothing of the request is in it."""
-        text = " ".join(re.sub(_HIDDEN, "...", self.words).split())[:_LONGEST_QUOTE]
+        text = " ".join(re.sub(_HIDDEN, "...", self.words).split())[:_MAX_QUOTE_LENGTH]
         text = "".join(filter(str.isprintable, text))
         parts = (text[at : at + _COMMON] for at in range(max(len(text) - _COMMON + 1, 1)))
         return "" if any(part in self.sent for part in parts) else text
@@ -339,7 +341,7 @@ class JsonClient:
             if not reply.succeeded:
                 reply = replace(reply, sent=readable(body))
             usable = connection.sock is not None and not token.cancelled
-            if usable and len(self._idle) < _MOST_KEPT:
+            if usable and len(self._idle) < _MAX_KEPT:
                 connection.kept = True
                 self._idle.append(connection)
             else:
@@ -461,19 +463,19 @@ def sendable(text: str) -> str:
 
 
 def read_pause(value: str, now: float) -> float | None:
-    """Return the seconds of a Retry-After, at most `LONGEST_PAUSE`; None if it is invalid.
+    """Return the seconds of a Retry-After, at most `MAX_PAUSE`; None if it is invalid.
 
     It is a number of seconds or a date. A date in the past means no pause.
     """
     value = value.strip()
     if value.isascii() and value.isdigit():
-        return LONGEST_PAUSE if len(value) > 4 else min(float(value), LONGEST_PAUSE)
+        return MAX_PAUSE if len(value) > 4 else min(float(value), MAX_PAUSE)
     try:
         date = parsedate_to_datetime(value)
         moment = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError, IndexError, TypeError):
         return None
-    return min(max(moment - now, 0.0), LONGEST_PAUSE)
+    return min(max(moment - now, 0.0), MAX_PAUSE)
 
 
 def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str, str]:

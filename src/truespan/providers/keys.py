@@ -18,7 +18,7 @@ from truespan.errors import (
     ProviderRefused,
 )
 from truespan.protocols import Clock, Cooldowns
-from truespan.providers.http import LONGEST_PAUSE, Reply
+from truespan.providers.http import MAX_PAUSE, Reply
 from truespan.types.token import ProviderKey, Secret
 
 AnyReply = TypeVar("AnyReply", bound=Reply)
@@ -81,7 +81,7 @@ class KeyRing:
             reply = request(key.secret)
             if reply.status == 429:
                 pause = COOLDOWN if reply.retry_after is None else reply.retry_after
-                until = self._clock.now() + min(pause, LONGEST_PAUSE)
+                until = self._clock.now() + min(pause, MAX_PAUSE)
                 self._cooldowns.cool_down(self._provider, key.name, until)
             elif reply.denied:
                 with self._lock:
@@ -119,4 +119,4 @@ class KeyRing:
         An end further ahead than any cooldown is ignored: the clock was set back since.
         """
         left = self._cooldowns.cooling_until(self._provider, key.name) - self._clock.now()
-        return left if _NEARLY < left <= LONGEST_PAUSE + _NEARLY else 0.0
+        return left if _NEARLY < left <= MAX_PAUSE + _NEARLY else 0.0

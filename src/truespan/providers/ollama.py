@@ -63,7 +63,7 @@ RECHECK_SECONDS = 60.0
 """How long the build behind a model name is taken to be unchanged."""
 _ITEMS = 32
 _SPECIAL_TOKENS = 2
-_LEAST_CONTEXT = 512
+_MIN_CONTEXT = 512
 """Tokens that a model reads when Ollama does not say."""
 _USUAL_CONTEXT = 2048
 """Older releases give a model this much, unless its file says more."""
@@ -230,7 +230,7 @@ def _context(shown: _Shown) -> int:
     ]
     configured = re.search(r"^num_ctx\s+(\d{1,9})\s*$", shown.parameters or "", re.MULTILINE)
     context = int(configured[1]) if configured else _USUAL_CONTEXT
-    return min([*lengths, context]) if lengths else _LEAST_CONTEXT
+    return min([*lengths, context]) if lengths else _MIN_CONTEXT
 
 
 class _Content(msgspec.Struct):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Encoding
 
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 """Each thread may need 40 MB for the longest text, so a machine with many cores is not filled."""
 _DEVICE_BATCH = 16
 _SENTENCE_OUTPUTS = ("sentence_embedding",)
@@ -104,7 +104,7 @@ class OnnxEmbedder(ABC):
 
     def __init__(self, files: ModelFiles, *, threads: int | None = None) -> None:
         self._files = files
-        self._threads = threads or min(os.cpu_count() or 1, _MOST_THREADS)
+        self._threads = threads or min(os.cpu_count() or 1, _MAX_THREADS)
         self._loading = Lock()
         self._loaded: _Loaded | None = None
 

@@ -38,7 +38,7 @@ INPUT_LIMITS = {
     "text-embedding-ada-002": 8191,
 }
 """The tokens that a model reads of one text. OpenAI's own server refuses longer ones."""
-_LEAST_CONTEXT = 512
+_MIN_CONTEXT = 512
 """The assumed limit of other models, including special tokens."""
 _SPECIAL_TOKENS = 2
 _ITEMS = 32
@@ -132,7 +132,7 @@ class OpenAiEmbedder(HttpEmbedder):
     def _text_limit(self) -> int:
         """Return how many tokens of a text the model reads, beside its prefix."""
         limit = self._input_limit or INPUT_LIMITS.get(self._model)
-        limit = limit or _LEAST_CONTEXT - _SPECIAL_TOKENS
+        limit = limit or _MIN_CONTEXT - _SPECIAL_TOKENS
         return max(limit - self._counter.count(prefixes_for(self._model).document), 1)
 
     def _learn(self) -> LearntModel:

@@ -269,8 +269,8 @@ class FastembedReranker:
 
 
 _USUAL_TOKENS = 512
-_MOST_TOKENS = 8192
-_MOST_THREADS = 8
+_MAX_TOKENS = 8192
+_MAX_THREADS = 8
 
 
 class OnnxReranker:
@@ -288,7 +288,7 @@ class OnnxReranker:
         self._files = FolderFiles(folder)
         self._clock = clock
         self._seconds = seconds
-        self._threads = threads or min(os.cpu_count() or 1, _MOST_THREADS)
+        self._threads = threads or min(os.cpu_count() or 1, _MAX_THREADS)
         self._loading = Lock()
         self._loaded: tuple[InferenceSession, Tokenizer, ThreadPoolExecutor] | None = None
 
@@ -347,7 +347,7 @@ class OnnxReranker:
         length = min([limit for limit in known if limit] or [_USUAL_TOKENS])
         # A copy of our own: it cuts, and the shared one must not.
         tokenizer = type(shared).from_str(shared.to_str())
-        tokenizer.enable_truncation(min(length, _MOST_TOKENS), strategy="longest_first")
+        tokenizer.enable_truncation(min(length, _MAX_TOKENS), strategy="longest_first")
         # A text must not end its own part of the input by spelling out a separator.
         tokenizer.encode_special_tokens = True
         return tokenizer

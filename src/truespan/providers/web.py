@@ -40,11 +40,11 @@ from truespan.types.source import Page
 from truespan.types.text import Validators
 
 AGENT = "truespan"
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 ROBOTS_BYTES = 512 << 10
 ROBOTS_SECONDS = 3600.0
 """How long the rules of a host are kept."""
-LONGEST_VALIDATOR = 1000
+MAX_VALIDATOR_LENGTH = 1000
 BOUNDS = Bounds(connect_seconds=10.0, read_seconds=30.0, total_seconds=120.0, piece_seconds=30.0)
 _PIECE = 1 << 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -134,7 +134,7 @@ class WebPages:
     ) -> tuple[Page, int]:
         """Request an address and follow redirects; each is checked like the first address."""
         first = url
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             obey(url, deadline)
             page, status, location = self._request(url, first, headers, deadline, limit)
             if status not in _REDIRECTS or not location:
@@ -150,7 +150,7 @@ class WebPages:
             if url.startswith("https:") and not target.startswith("https:"):
                 raise PageRefused(first, advice="It redirects from https to http.")
             url = target
-        raise PageUnavailable(first, advice=f"It redirects more than {MOST_REDIRECTS} times.")
+        raise PageUnavailable(first, advice=f"It redirects more than {MAX_REDIRECTS} times.")
 
     def _request(
         self, url: str, first: str, headers: dict[str, str], deadline: float, limit: int
@@ -264,6 +264,6 @@ class WebPages:
 
 def _validator(value: str | None) -> str | None:
     """Return what a server wants to hear again, unless it cannot be sent."""
-    if not value or len(value) > LONGEST_VALIDATOR:
+    if not value or len(value) > MAX_VALIDATOR_LENGTH:
         return None
     return value if value.isascii() and value.isprintable() else None

@@ -12,8 +12,8 @@ from msgspec import Struct
 from truespan.errors import InvalidSettings
 from truespan.retrieval.pipeline import matching_documents
 from truespan.types.document import (
-    LONGEST_DOCUMENT_SEARCH,
-    MOST_PAGE_DOCUMENTS,
+    MAX_DOCUMENT_SEARCH_LENGTH,
+    MAX_PAGE_DOCUMENTS,
     Document,
     DocumentCatalog,
     DocumentPage,
@@ -62,11 +62,13 @@ class DocumentQuery(Struct, frozen=True):
         """Return a checked query; raises InvalidSettings."""
         check_whole("first", first, 0, LAST_FIRST)
         if count is not None:
-            check_whole("count", count, 1, MOST_PAGE_DOCUMENTS)
+            check_whole("count", count, 1, MAX_PAGE_DOCUMENTS)
         if search is not None and not isinstance(search, str):
             raise InvalidSettings("search must be a string.")
-        if search is not None and len(search) > LONGEST_DOCUMENT_SEARCH:
-            raise InvalidSettings(f"search must have at most {LONGEST_DOCUMENT_SEARCH} characters.")
+        if search is not None and len(search) > MAX_DOCUMENT_SEARCH_LENGTH:
+            raise InvalidSettings(
+                f"search must have at most {MAX_DOCUMENT_SEARCH_LENGTH} characters."
+            )
         try:
             wanted = None if status is None else DocumentStatus(status)
         except ValueError:

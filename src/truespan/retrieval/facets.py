@@ -12,9 +12,9 @@ from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.facet import (
     DEFAULT_FACET_VALUES,
     LABELS,
+    MAX_FACET_VALUES,
+    MAX_FACETS,
     METADATA_PREFIX,
-    MOST_FACET_VALUES,
-    MOST_FACETS,
     Facet,
     Facets,
     FacetValue,
@@ -22,7 +22,7 @@ from truespan.types.facet import (
 from truespan.types.metadata import Scalar, Value, ValueKind, show_value, type_value
 from truespan.types.request import Filters, check_whole
 
-MOST_NAMES = 5
+MAX_NAMES = 5
 """So many damaged documents are named."""
 Key = TypeVar("Key")
 _LABEL_VALUES: dict[str, Callable[[CatalogEntry], str | list[str]]] = {
@@ -35,11 +35,11 @@ _LABEL_VALUES: dict[str, Callable[[CatalogEntry], str | list[str]]] = {
 
 def check_facets(keys: Sequence[str] | None, limit: object, filters: Filters) -> None:
     """Raise InvalidSettings unless facets can be counted."""
-    check_whole("limit", limit, 1, MOST_FACET_VALUES)
+    check_whole("limit", limit, 1, MAX_FACET_VALUES)
     if isinstance(keys, str) or not all(isinstance(key, str) for key in keys or ()):
         raise InvalidSettings("keys must be a list of strings.")
-    if keys is not None and len(keys) > MOST_FACETS:
-        raise InvalidSettings(f"keys must be at most {MOST_FACETS}.")
+    if keys is not None and len(keys) > MAX_FACETS:
+        raise InvalidSettings(f"keys must be at most {MAX_FACETS}.")
     if filters.chapter is not None or filters.section is not None:
         raise InvalidSettings(
             "Facets count whole documents, so a chapter or section filter does not apply to them."
@@ -75,8 +75,8 @@ def count_facets(
         wanted = dict.fromkeys(keys)
         labels = [key for key in wanted if key in LABELS]
         chosen = [key.removeprefix(METADATA_PREFIX) for key in wanted if key not in LABELS]
-    elif len(chosen) > MOST_FACETS:
-        chosen, more = chosen[:MOST_FACETS], len(chosen) - MOST_FACETS
+    elif len(chosen) > MAX_FACETS:
+        chosen, more = chosen[:MAX_FACETS], len(chosen) - MAX_FACETS
     facets: list[Facet] = []
     for key in labels:
         read = _LABEL_VALUES[key]
@@ -148,7 +148,7 @@ def _name_damaged(entries: Iterable[CatalogEntry]) -> tuple[Notice, ...]:
     found = {entry.number: entry.name for entry in entries}
     if not found:
         return ()
-    names = ", ".join(found[number] for number in sorted(found)[:MOST_NAMES])
-    more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
+    names = ", ".join(found[number] for number in sorted(found)[:MAX_NAMES])
+    more = f" and {len(found) - MAX_NAMES} more" if len(found) > MAX_NAMES else ""
     text = f"Labels or metadata do not match their checksum and are not counted: {names}{more}."
     return (Notice("metadata_damaged", f"{text} Run 'truespan doctor'."),)

@@ -52,7 +52,7 @@ NO_PHRASE = Notice(
     "no_phrase_matches",
     "No passage that was searched contains everything that the query has in quotes.",
 )
-MOST_BY_WORDS = 2000
+MAX_BY_WORDS = 2000
 """Most chunks that are looked at where words alone name the candidates."""
 
 
@@ -176,7 +176,7 @@ class _FusedSearch(Struct, frozen=True):
         count = max(POOL, k)
         while True:
             with self.deps.trace.stage(Stage.WORDS):
-                ids = self.words.top(min(count, MOST_BY_WORDS), SCORE_DECIMALS)
+                ids = self.words.top(min(count, MAX_BY_WORDS), SCORE_DECIMALS)
             with self.deps.trace.stage(Stage.HITS):
                 _, named = self._search(0, [id for id in ids if id not in requested])
             requested.update(ids)
@@ -184,7 +184,7 @@ class _FusedSearch(Struct, frozen=True):
             scale = self._scale([], self.words.best)
             ordered = self._rank(self._candidates(list(hits.values())), scale)
             fetched = self._verify_best(ordered, k, missing)
-            exhausted = count >= min(len(self.words), MOST_BY_WORDS)
+            exhausted = count >= min(len(self.words), MAX_BY_WORDS)
             if exhausted or fetched.missing <= 0:
                 unreturned = len(requested) - len(hits)
                 mismatch = None if ids else NO_WORD
@@ -196,7 +196,7 @@ class _FusedSearch(Struct, frozen=True):
         store, query = self.deps.store, self.words.query
         with self.deps.trace.stage(Stage.WORDS):
             words = self.words.with_phrases(store)
-            ids = words.top(MOST_BY_WORDS, SCORE_DECIMALS)
+            ids = words.top(MAX_BY_WORDS, SCORE_DECIMALS)
             self.records.update(read_chunks(self.deps, self.scope, ids))
             found = [id for id in ids if _occurs(query, self.records.get(id))]
         with self.deps.trace.stage(Stage.HITS):

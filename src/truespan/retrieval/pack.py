@@ -23,7 +23,7 @@ from truespan.retrieval.pipeline import (
 )
 from truespan.retrieval.query_vector import SCORE_DECIMALS, round_score
 from truespan.retrieval.repeats import CoveredText, EqualTexts, ShownText, add_place
-from truespan.retrieval.stages import MOST_ASIDE, boilerplate_test
+from truespan.retrieval.stages import MAX_SET_ASIDE, boilerplate_test
 from truespan.text.tables import added_tokens, format_tables
 from truespan.types.bundle import (
     BundleMetadata,
@@ -128,7 +128,7 @@ class Packer:
             packed.seen += 1
             if self._is_aside and self._is_aside(part.text):
                 aside.append(part)
-                if len(aside) == MOST_ASIDE:
+                if len(aside) == MAX_SET_ASIDE:
                     packed.last = part.score
                     break
             elif self._take(part):

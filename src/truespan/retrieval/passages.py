@@ -42,13 +42,13 @@ from truespan.types.text import (
 from truespan.types.trust import Match, Visible
 from truespan.types.vectors import similarity_of
 
-MOST_SENTENCES = 32
+MAX_SENTENCES = 32
 """How many sentences of a request are embedded to be compared with the query. Callers cannot change
 it: each costs the provider's time."""
-MOST_WORDS = 200
+MAX_WORDS = 200
 """How many words of a passage are marked."""
 _WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*")
-LEAST_PASSAGES = 10
+MIN_PASSAGES = 10
 """How many passages sentences are chosen from, if fewer sentences than that are wanted."""
 WORDS_WEIGHT = 0.7
 """What words count for in the choice of sentences, of one, where similarity counts as well; chosen
@@ -178,7 +178,7 @@ class PassageFitter(Struct, frozen=True):
                 unmatched.append(place)
         if unmatched:
             # So many of each that all passages together cost no more than a choice of sentences.
-            most = max(MOST_SENTENCES // len(unmatched), 1)
+            most = max(MAX_SENTENCES // len(unmatched), 1)
             vectors = self._vectors([one for place in unmatched for one in inside[place][:most]])
             for place in unmatched:
                 known = [one for one in inside[place][:most] if one.text_hash in vectors]
@@ -254,7 +254,7 @@ class PassageFitter(Struct, frozen=True):
         order = sorted(range(len(candidates)), key=lambda place: -by_words[place])
         if self.mode is Mode.WORDS and self.query is not None:
             return [candidates[place] for place in order]
-        order = sorted(order[:MOST_SENTENCES])
+        order = sorted(order[:MAX_SENTENCES])
         vectors = self._vectors([candidates[place] for place in order])
         distance, scored = self.scope.profile.distance, []
         for place in order:
@@ -402,7 +402,7 @@ def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: i
 def most_packed(options: PassageOptions, top_k: int) -> int:
     """Return how many passages to pack: as many as wanted, or those to choose sentences from."""
     if options.granularity is Granularity.SENTENCE and top_k:
-        return max(top_k, LEAST_PASSAGES)
+        return max(top_k, MIN_PASSAGES)
     return top_k
 
 
@@ -495,9 +495,9 @@ def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> M
     """Return what in a passage matches: a sentence of it, and words by their terms."""
     words = tuple(_find_words(part.text, wanted)) if wanted else ()
     if sentence is None:
-        return Match(words=words[:MOST_WORDS])
+        return Match(words=words[:MAX_WORDS])
     start, end = sentence.start - part.start, sentence.end - part.start
-    return Match(sentence.first_sid, start, end, words[:MOST_WORDS])
+    return Match(sentence.first_sid, start, end, words[:MAX_WORDS])
 
 
 def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:

@@ -71,13 +71,13 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 ASK_FOR_ANY = "Ask for any language and version, or run 'truespan defaults recommended'."
-MOST_NAMES = 5
+MAX_NAMES = 5
 """So many names are listed when none is the one that was asked for."""
-MOST_COMPARED = 2000
+MAX_COMPARED = 2000
 """So many names are compared letter by letter."""
-MOST_KEYS = 20
+MAX_KEYS = 20
 """So many keys of metadata are listed when a filter has one that no document has."""
-MOST_VALUES = 5
+MAX_VALUES = 5
 """So many languages or versions are listed when a default left documents out."""
 NO_DOCUMENT = Notice("no_document_matches", "No document in this world matches the filters.")
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
@@ -439,8 +439,8 @@ def closest_names(wanted: str, names: Sequence[str]) -> list[str]:
     folded = {fold_name(name): name for name in reversed(names)}
     own = fold_name(wanted)
     found = [name for name in folded if own and (own in name or (len(name) > 2 and name in own))]
-    found += get_close_matches(own, list(folded)[:MOST_COMPARED], n=MOST_NAMES)
-    return [folded[name] for name in dict.fromkeys(found)][:MOST_NAMES]
+    found += get_close_matches(own, list(folded)[:MAX_COMPARED], n=MAX_NAMES)
+    return [folded[name] for name in dict.fromkeys(found)][:MAX_NAMES]
 
 
 def follows_contract(world: World) -> bool:
@@ -532,16 +532,16 @@ def name_defaults(
         values = [getattr(entry, member) for entry in entries if not _labels_match(entry, own)]
         counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
         if counts:
-            listed = [f"{value} ({count})" for value, count in counts[:MOST_VALUES]]
-            more = [f"{len(counts) - MOST_VALUES} more"] if len(counts) > MOST_VALUES else []
+            listed = [f"{value} ({count})" for value, count in counts[:MAX_VALUES]]
+            more = [f"{len(counts) - MAX_VALUES} more"] if len(counts) > MAX_VALUES else []
             wanted = getattr(filters, member)
             reasons.append(f"the default {member} {wanted!r}: {', '.join([*listed, *more])}")
     return "; by ".join(reasons)
 
 
 def _name_unreadable(entries: Sequence[CatalogEntry]) -> Notice:
-    names = ", ".join(entry.name for entry in entries[:MOST_VALUES])
-    more = f" and {len(entries) - MOST_VALUES} more" if len(entries) > MOST_VALUES else ""
+    names = ", ".join(entry.name for entry in entries[:MAX_VALUES])
+    more = f" and {len(entries) - MAX_VALUES} more" if len(entries) > MAX_VALUES else ""
     return Notice(
         METADATA_DAMAGED,
         "Metadata do not match their checksum, so that these documents were left out: "
@@ -557,10 +557,8 @@ def _name_unknown_keys(catalog: DocumentCatalog, filters: Filters) -> list[Notic
         return []
     wanted = ", ".join(repr(key) for key in sorted(unknown))
     known = sorted(catalog.metadata)
-    more = f" and {len(known) - MOST_KEYS} more" if len(known) > MOST_KEYS else ""
-    listed = (
-        f"there are: {', '.join(known[:MOST_KEYS])}{more}" if known else "there are no metadata"
-    )
+    more = f" and {len(known) - MAX_KEYS} more" if len(known) > MAX_KEYS else ""
+    listed = f"there are: {', '.join(known[:MAX_KEYS])}{more}" if known else "there are no metadata"
     text = f"No document has metadata under {wanted}; {listed}."
     return [Notice("metadata_key_unknown", text)]
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage
 
 MAX_NEAR_MISSES = 5
-MOST_LEFT_OUT = 100
+MAX_LEFT_OUT = 100
 """So many chunks that a default filter left out are counted; beyond that it is "or more"."""
 MAX_SEARCHED_FOR_SELECTION = 50
 """Documents in which a selection is located; those with chosen chunks come first."""
@@ -262,20 +262,20 @@ class Retriever(Struct, frozen=True):
             replace(self.pipeline.deps, trace=NULL_OBSERVER),
             hidden,
             ranking,
-            k=MOST_LEFT_OUT,
+            k=MAX_LEFT_OUT,
             floor=RELEVANCE_FLOOR,
-            missing=lambda verified, _: MOST_LEFT_OUT - len(verified),
+            missing=lambda verified, _: MAX_LEFT_OUT - len(verified),
         )
         numbers = [
             chunk.document.number
-            for chunk in found.verified[:MOST_LEFT_OUT]
+            for chunk in found.verified[:MAX_LEFT_OUT]
             if reveal(chunk, hidden)
         ]
         if not numbers:
             return
         entries = (entry for number in numbers for entry in catalog.among([number]))
         reasons = name_defaults(entries, request.filters, request.by_default)
-        more = " or more" if len(numbers) == MOST_LEFT_OUT else ""
+        more = " or more" if len(numbers) == MAX_LEFT_OUT else ""
         text = f"{len(numbers)}{more} passages were left out by {reasons}. {ASK_FOR_ANY}"
         attempt.warnings.append(Notice("default_filter_left_out", text))
 

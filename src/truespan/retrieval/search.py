@@ -55,8 +55,8 @@ from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.decision import DecisionSettings
 from truespan.types.ids import ChunkId
 from truespan.types.request import (
-    LONGEST_QUERY,
     MAX_CONTEXT_TOKENS,
+    MAX_QUERY_LENGTH,
     Defaults,
     Filters,
     Mode,
@@ -82,7 +82,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     # Checked before anything is read; without `max_tokens` a search has no budget.
     budget = inf if options.max_tokens is None else options.budget(pipeline.deps.most_tokens)
     wanted = query if request.top_k else None
-    world = pipeline.admit("search without a reader", wanted, longest=LONGEST_QUERY)
+    world = pipeline.admit("search without a reader", wanted, longest=MAX_QUERY_LENGTH)
     stage, tables = pipeline.rerank_stage(world, request.rerank, query), renders_tables(world)
     attempt, best = Attempt(world, request.mode, query), Best([], 0, None)
 
@@ -300,7 +300,7 @@ def search_documents(
     order without it is not what was to be graded, and so are metadata that cannot be compared.
     """
     query = query.strip()
-    world = pipeline.admit("evaluate without a reader", query, longest=LONGEST_QUERY)
+    world = pipeline.admit("evaluate without a reader", query, longest=MAX_QUERY_LENGTH)
     stage = pipeline.rerank_stage(world, rerank, query)
     attempt = Attempt(world, mode, query)
 

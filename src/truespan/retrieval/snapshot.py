@@ -24,7 +24,7 @@ from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
+from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class RetrievalDeps(Struct, frozen=True):
     count_tokens: Callable[[str], int] = len
     """Counts the tokens of a part of a sentence, the only text that has no stored count."""
     fused_weight: float = FUSED_WEIGHT
-    most_tokens: int = MOST_CONTEXT_TOKENS
+    most_tokens: int = MAX_REQUESTED_TOKENS
     """The largest token budget that a request may ask for."""
     trace: RequestTrace = NULL_OBSERVER
     rerank: RerankOptions | None = None

@@ -24,7 +24,7 @@ from truespan.types.scope import Scope, Unlimited, admits
 from truespan.types.text import NamedPlace, PageStart, PlacedSentence, locate_sentences
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
-MOST_ASIDE = 64
+MAX_SET_ASIDE = 64
 """Candidates that may be boilerplate before the search for other text ends."""
 
 
@@ -242,8 +242,8 @@ def choose_best(
 ) -> Best:
     """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if too few are left.
 
-    The search for other text ends after `MOST_ASIDE` chunks of boilerplate. With `text_of`, chunks
-    whose visible text is equal count as one.
+    The search for other text ends after `MAX_SET_ASIDE` chunks of boilerplate. With `text_of`,
+    chunks whose visible text is equal count as one.
     """
     is_aside = boilerplate_test() if boilerplate_last else None
     others: list[Verified] = []
@@ -251,7 +251,7 @@ def choose_best(
     texts, copies = EqualTexts[ChunkId](), dict[ChunkId, list[Verified]]()
     last: float | None = None
     for part in rank(found, len(found)):
-        is_full = len(others) == k or len(aside) == MOST_ASIDE
+        is_full = len(others) == k or len(aside) == MAX_SET_ASIDE
         score, own = round(part.score, SCORE_DECIMALS), part.chunk.chunk_id
         # Copies of the last one have its score.
         if is_full and (text_of is None or score != last):
@@ -266,7 +266,7 @@ def choose_best(
             last = score
     if len(others) == k:
         return Best(others, 0, others[-1].score if others else None, copies)
-    is_over = len(aside) == MOST_ASIDE
+    is_over = len(aside) == MAX_SET_ASIDE
     missing, end = (0, aside[-1].score) if is_over else (k - len(others), None)
     return Best([*others, *aside][:k], missing, end, copies)
 

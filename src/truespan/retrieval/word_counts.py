@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 POSTING = [("index", "<u4"), ("count", "<u2")]
 """How numpy reads packed postings."""
-MOST_COUNTED = 0xFFFF
+MAX_COUNTED = 0xFFFF
 """A word that is in a chunk more often counts as often as this."""
 OUTSIDE = -1
 """In place of a length: the chunk is not in scope."""
-MOST_RECENT = 1_000_000
+MAX_RECENT = 1_000_000
 """Cached places of recent terms, sixteen bytes each."""
-MOST_EXTENTS = 16
+MAX_EXTENTS = 16
 """Cached extents of recent scopes, one byte for each chunk of the world."""
 
 
@@ -146,7 +146,7 @@ class Layout(Struct, frozen=True):
             total=int(self.lengths[inside].sum()),
             stemmers=tuple(self.stemmers[code] for code in codes),
         )
-        if len(self.extents) >= MOST_EXTENTS:
+        if len(self.extents) >= MAX_EXTENTS:
             self.extents.clear()
         self.extents[key] = extent
         return extent
@@ -185,7 +185,7 @@ class Layout(Struct, frozen=True):
         if len(self.keys):
             kept &= index < self.sizes[repeated]
         places = self.starts[repeated[kept]] + index[kept]
-        if sum(len(others) for others, _ in list(self.recent.values())) > MOST_RECENT:
+        if sum(len(others) for others, _ in list(self.recent.values())) > MAX_RECENT:
             self.recent.clear()
         self.recent[term] = found = (places, pairs["count"][kept].astype(np.int64))
         return found
@@ -313,7 +313,7 @@ def _count_texts(chunks: Sequence[tuple[int, str, TextHash]], language: str) -> 
     counts = count_terms([text for _, text, _ in chunks], language)
     postings = np.empty(len(counts.text), POSTING)
     postings["index"] = np.array(indexes, np.int64)[counts.text]
-    postings["count"] = np.minimum(counts.count, MOST_COUNTED)
+    postings["count"] = np.minimum(counts.count, MAX_COUNTED)
     return CountedWords(
         recipe=recipe_of(language),
         hashes={index: text_hash for index, _, text_hash in chunks},

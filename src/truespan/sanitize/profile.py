@@ -28,7 +28,7 @@ from truespan.errors import InvalidConfiguration
 from truespan.sanitize.findings import HIDDEN, LABELS, Finding, text_before, to_lower
 from truespan.sanitize.numbers import NAMED
 
-MOST_WAYS = 10_000
+MAX_WAYS = 10_000
 WIDEST = 512
 
 
@@ -41,9 +41,9 @@ def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
     # The parser of the engine itself: another one might parse some patterns differently.
     tree: Any = import_module("re._parser").parse(pattern)
     ways = _ways_of(tree, where)
-    if ways > MOST_WAYS:
+    if ways > MAX_WAYS:
         raise InvalidConfiguration(
-            f"{where}: the pattern could be tried in more than {MOST_WAYS} ways at one place.",
+            f"{where}: the pattern could be tried in more than {MAX_WAYS} ways at one place.",
             advice="Use fewer or smaller repetitions, and none inside another.",
         )
     narrowest, widest = tree.getwidth()
@@ -80,13 +80,13 @@ def _ways_of(items: Any, where: str) -> int:
                         advice="Give each repetition an upper bound, such as {1,64} instead of +.",
                     )
                 once = _ways_of(repeated, where)
-                ways *= sum(min(once**n, MOST_WAYS + 1) for n in range(least, most + 1))
+                ways *= sum(min(once**n, MAX_WAYS + 1) for n in range(least, most + 1))
             case _:
                 raise InvalidConfiguration(
                     f"{where}: the pattern refers back to a group, which could run for long.",
                     advice="Write the repeated part out.",
                 )
-        ways = min(ways, MOST_WAYS + 1)
+        ways = min(ways, MAX_WAYS + 1)
     return ways
 
 
@@ -94,7 +94,7 @@ _LABEL = re.compile("[A-Z][A-Z0-9_]{1,31}")
 _RESERVED = "FIGURE"
 _SEEN = re.compile(f"[^{HIDDEN}]+")
 _REACH = 48
-_MOST_RULES = 100
+_MAX_RULES = 100
 _KEYS = {"allow", "allow_domains", "without", "phone_regions", "rule"}
 _RULE_KEYS = {"label", "pattern", "validator", "context"}
 
@@ -162,8 +162,8 @@ def parse_profile(text: str, name: str = "profile") -> Profile:
         raise InvalidConfiguration(f"{name}: not valid TOML: {error}.") from None
     _refuse_unknown(name, table, _KEYS)
     rules = table.get("rule", [])
-    if not isinstance(rules, list) or len(rules) > _MOST_RULES:
-        raise InvalidConfiguration(f"{name}: give up to {_MOST_RULES} rules, each as [[rule]].")
+    if not isinstance(rules, list) or len(rules) > _MAX_RULES:
+        raise InvalidConfiguration(f"{name}: give up to {_MAX_RULES} rules, each as [[rule]].")
     without = _strings(name, table, "without")
     if unknown := set(without).difference(LABELS):
         raise InvalidConfiguration(

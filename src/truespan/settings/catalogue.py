@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from truespan.types.job import MOST_CRASHES
+from truespan.types.job import MAX_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
-from truespan.types.request import FUSED_WEIGHT, MOST_CONTEXT_TOKENS
+from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS
 from truespan.types.token import ProviderKey
 
 MEBIBYTE = 1 << 20
@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True):
     """Jobs that may wait for workers; further ones are refused."""
     worker_tries: Annotated[int, Meta(ge=1, le=50)] = 8
     """Attempts at a job that fails for a temporary reason."""
-    worker_crashes: Positive = MOST_CRASHES
+    worker_crashes: Positive = MAX_CRASHES
     """After this many crashed workers a job is not tried again."""
     worker_stalled_seconds: Annotated[int, Meta(ge=2, le=86400)] = 60
     """A worker without a heartbeat for this long counts as gone."""
@@ -207,7 +207,7 @@ class Settings(Struct, frozen=True):
     """Weight of words beside similarity in fused search: 0 for none, 1 for only words."""
     count_words: bool = True
     """Count words while ingesting; otherwise the first search by words of a world does it."""
-    retrieval_max_tokens: Positive = MOST_CONTEXT_TOKENS
+    retrieval_max_tokens: Positive = MAX_REQUESTED_TOKENS
     """The largest token budget that a request may ask for."""
 
     rerank_kind: Literal["", "http", "fastembed", "onnx"] = ""

@@ -64,7 +64,7 @@ USUAL_VARIABLES = {
     "rerank": ("RERANK_API_KEY",),
 }
 OWN_PREFIX = "TRUESPAN_"
-_LONGEST_KEY = 4096
+_MAX_KEY_LENGTH = 4096
 _URLS = "urls or blank"
 _HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
 _MEMBER = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
@@ -333,7 +333,7 @@ def _key(number: int, table: Any, folder: Path, environment: Mapping[str, str]) 
     else:
         try:
             with open(folder / table["file"], encoding="utf-8") as file:
-                value = file.read(_LONGEST_KEY)
+                value = file.read(_MAX_KEY_LENGTH)
         except (OSError, UnicodeDecodeError, ValueError) as error:
             refusal = InvalidConfiguration(f"{where}: the key file cannot be read.")
             raise resource_error(error) or refusal from None

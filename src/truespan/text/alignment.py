@@ -29,18 +29,18 @@ QUOTED: Final = 8
 """Words in a row that are a quotation."""
 FRONT: Final = 100
 """Sentences at the beginning between which a foreword of any length may be inserted."""
-MOST_ADDED: Final = 50
+MAX_ADDED: Final = 50
 """The size of what a note or a change may add anywhere. A longer addition may be story, such as a
 chapter before the last page."""
 FOLLOWING: Final = 40
 """How many times its size of read text must follow a longer addition; or half of what was read."""
-MOST_BETWEEN: Final = 500
+MAX_BETWEEN: Final = 500
 """The size of the longest new text that is passed over after the front."""
-LEAST_PROOF, PROOF_SHARE = 6, 10
+MIN_PROOF, PROOF_SHARE = 6, 10
 """The least size of the read text that must follow new text, and the share of it."""
-MOST_NEW: Final = 200_000
+MAX_NEW: Final = 200_000
 """The size of all new text that is passed over; a longer foreword costs too much to compare."""
-MOST_CORRECTED: Final = 200
+MAX_CORRECTED: Final = 200
 """How many sentences may have been corrected, so that many changes cost no more than few."""
 SAME_WORDS: Final = 0.8
 """The share of words that a corrected sentence keeps."""
@@ -124,10 +124,10 @@ class Alignment:
                 size -= matched[other.new + repeated] - matched[other.new]
                 new = unknown[max(other.new, run.new_end)] - unknown[run.new_end]
                 left_out = read[max(other.old, run.old_end)] - read[run.old_end]
-                proved = not new or size >= max(LEAST_PROOF, new // PROOF_SHARE)
-                short = new <= MOST_BETWEEN
+                proved = not new or size >= max(MIN_PROOF, new // PROOF_SHARE)
+                short = new <= MAX_BETWEEN
                 early = size >= min(read[run.old_end], new * FOLLOWING)
-                added = short and (early or new - left_out <= MOST_ADDED)
+                added = short and (early or new - left_out <= MAX_ADDED)
                 if proved and (added or (early and run.old_end < FRONT)):
                     best = max(best, (size, end))
             return best
@@ -153,7 +153,7 @@ class Alignment:
         missing = read.difference(shown)
         if not missing:
             return moved
-        if len(missing) > MOST_CORRECTED:
+        if len(missing) > MAX_CORRECTED:
             return None
         # A sentence that was corrected is there in other words.
         added = [set(key) for key in set(shown) - read]
@@ -205,7 +205,7 @@ class Alignment:
             first, words = self._first.get(key), _size(key)
             if first is None:
                 size += self._sizes[place]
-                if size > MOST_NEW:
+                if size > MAX_NEW:
                     break
                 if not stretches or stretches[-1][-1] != place - 1:
                     stretches.append([])

@@ -56,9 +56,9 @@ _VOLUME = re.compile(
     r"(?:table of )?contents (?:of|to|for) (?:the |this )?(?:\w+ )?(?:volume|book|part)(?: \w+)?"
 )
 _DECORATION = " \t_*=~#|[](){}<>.:-–—•·"
-_LONGEST_ANNOUNCEMENT = 60
-_LONGEST_LINE, _LONGEST_UNCASED = 160, 30
-_MOST_LISTED = 0.8
+_MAX_ANNOUNCEMENT_LENGTH = 60
+_MAX_LINE_LENGTH, _MAX_UNCASED_LENGTH = 160, 30
+_MAX_LISTED = 0.8
 """The share of the lines of a paragraph that must be entries for all of it to be a list."""
 _FEWEST_LINES = 3
 _LINKED_SHARE = 4
@@ -88,7 +88,7 @@ def _has_leader(line: str) -> bool:
 
 def announced_list(text: str) -> str | None:
     """Return what a heading announces: a list of "chapters" or "pictures"; None if neither."""
-    if len(text) > _LONGEST_ANNOUNCEMENT:
+    if len(text) > _MAX_ANNOUNCEMENT_LENGTH:
         return None
     name = text if text.isascii() else normalize("NFC", text)
     words = name.strip(_DECORATION).casefold().split()
@@ -214,7 +214,7 @@ def _begins_anew(line: str) -> bool:
     first = line.lstrip("_*\"'“‘«(•-– ")[:1]
     if first.lower() != first.upper() or not first.isalpha():
         return not first.islower()
-    return len(line) <= _LONGEST_UNCASED and line[-1] not in _ENDS
+    return len(line) <= _MAX_UNCASED_LENGTH and line[-1] not in _ENDS
 
 
 def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool:
@@ -226,7 +226,7 @@ def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool
     if text.count("\n") < _FEWEST_LINES - 1:
         return False
     lines = [line.strip() for line in text.strip().split("\n")]
-    if len(lines) < _FEWEST_LINES or any(len(line) > _LONGEST_LINE for line in lines):
+    if len(lines) < _FEWEST_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         return False
     entries = sum(
         _is_entry(line)
@@ -234,7 +234,7 @@ def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool
         or (first and _begins_anew(line))
         for line in lines
     )
-    return entries >= max(_FEWEST_LINES, _MOST_LISTED * len(lines))
+    return entries >= max(_FEWEST_LINES, _MAX_LISTED * len(lines))
 
 
 def is_list_of_chapters(lines: Sequence[str]) -> bool:
@@ -242,14 +242,14 @@ def is_list_of_chapters(lines: Sequence[str]) -> bool:
 
     Where nothing announces them, they must be chapters by their numbers or have dots to a page.
     """
-    if len(lines) < _FEWEST_LINES or any(len(line) > _LONGEST_LINE for line in lines):
+    if len(lines) < _FEWEST_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         return False
     announced = announced_list(lines[0]) is not None
     # Nearly all texts are prose, and their first lines show it.
     if not announced and not any(map(_is_entry, lines[:_FEWEST_LINES])):
         return False
     entries = sum(_is_entry(line) or (announced and _is_title(line)) for line in lines[announced:])
-    return entries >= max(_FEWEST_LINES, _MOST_LISTED * (len(lines) - announced))
+    return entries >= max(_FEWEST_LINES, _MAX_LISTED * (len(lines) - announced))
 
 
 class ContentsFinder(Struct):
@@ -313,7 +313,7 @@ class ContentsFinder(Struct):
             entry = text[marker.end() :].strip()
         first, _, rest = entry.partition("\n")
         found = recognise(entry)
-        is_dotted = len(entry) <= _LONGEST_LINE and _has_leader(entry) and "\n" not in entry
+        is_dotted = len(entry) <= _MAX_LINE_LENGTH and _has_leader(entry) and "\n" not in entry
         announced = None if in_list else announced_list(first)
         if announced and (not is_prose(rest) or _is_list(rest, first=True)):
             self._list = _List(True, announced == "chapters")

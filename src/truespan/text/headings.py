@@ -61,7 +61,7 @@ def letters_of(text: str) -> str:
     return _NO_LETTERS.sub("", text.casefold())
 
 
-LARGEST_ROMAN = 3999
+MAX_ROMAN = 3999
 _ROMAN_VALUES = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
     *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
@@ -69,7 +69,7 @@ _ROMAN_VALUES = (
 
 
 def format_roman(number: int) -> str:
-    """Return a number from 1 to `LARGEST_ROMAN` in lower-case Roman digits."""
+    """Return a number from 1 to `MAX_ROMAN` in lower-case Roman digits."""
     text = ""
     for value, digits in _ROMAN_VALUES:
         repeats, number = divmod(number, value)
@@ -89,8 +89,8 @@ def parse_roman(text: str) -> int | None:
     return sum(-value if value < following else value for value, following in pairs)
 
 
-_LONGEST, _MOST_LINES = 160, 3
-_LONGEST_TITLE = 120
+_LONGEST, _MAX_LINES = 160, 3
+_MAX_TITLE_LENGTH = 120
 
 _PARTS = "part|book|volume|vol\\.|teil|partie|parte|часть"
 _CHAPTERS = "chapter|letter|canto|stave|kapitel|chapitre|cap[ií]tulo|capitolo|глава"
@@ -142,7 +142,7 @@ def recognise(paragraph: str) -> Heading | None:
     In doubt it is none: a heading that was missed costs a label, a wrong one ends a chapter.
     """
     text = paragraph.strip()
-    if len(text) > _LONGEST or text.count("\n") >= _MOST_LINES:
+    if len(text) > _LONGEST or text.count("\n") >= _MAX_LINES:
         return None
     heading = None
     if (found := _NUMBERED.match(text)) and (title := _read_title(found["rest"])) is not None:
@@ -187,7 +187,7 @@ def _read_title(rest: str) -> str | None:
 def is_title_like(text: str) -> bool:
     """Return whether a paragraph could be a title and hardly anything else."""
     text = text.strip()
-    if len(text) > _LONGEST_TITLE or text.count("\n") > 1 or not text[:1].strip("([*-"):
+    if len(text) > _MAX_TITLE_LENGTH or text.count("\n") > 1 or not text[:1].strip("([*-"):
         return False
     if text[0] in _OPENING and text[-1] not in _CLOSING:
         return False
@@ -201,16 +201,16 @@ def is_title_like(text: str) -> bool:
 
 
 _FIRST_WORDS = re.compile(r"(?:[^\s.!?…。！？:;]+\s?){1,8}")
-_LONGEST_BEGINNING = 60
+_MAX_BEGINNING_LENGTH = 60
 
 
 def first_words(text: str) -> str:
     """Return how a text begins, as a name for what begins with it; at most its first sentence."""
     found = _FIRST_WORDS.search(text)
-    return " ".join(shorten(found[0] if found else text, _LONGEST_BEGINNING).split())
+    return " ".join(shorten(found[0] if found else text, _MAX_BEGINNING_LENGTH).split())
 
 
 def is_prose(text: str) -> bool:
     """Return whether a paragraph is too long for an entry of a list and does not begin like one."""
-    long = len(text) > _LONGEST or text.count("\n") >= _MOST_LINES
+    long = len(text) > _LONGEST or text.count("\n") >= _MAX_LINES
     return long and recognise(text.strip().partition("\n")[0]) is None

@@ -22,12 +22,12 @@ SAMPLE = 2000
 _LANGUAGE_RULES = 1
 """Increase it if this module gives other results with the same detector."""
 _FEWEST_LETTERS = 20
-_LEAST_SHARE = 0.3
+_MIN_SHARE = 0.3
 """The least probability that the most likely language must have."""
 _DENSE = "\u2e80"
 """The first code point of East Asian scripts, whose letters count as three."""
 
-_MOST_ROUNDS = 32
+_MAX_ROUNDS = 32
 """Rounds in which the features of a text are found; the longest have fewer bytes."""
 
 _CODES = (
@@ -60,7 +60,7 @@ def detect_language(text: str) -> str | None:
         return None
     language, share = _classifier()(sample)
     # Rounded, because the last digits of a sum of floats depend on the machine.
-    known = language != _NO_LANGUAGE and round(share, 3) >= _LEAST_SHARE
+    known = language != _NO_LANGUAGE and round(share, 3) >= _MIN_SHARE
     return language if known else None
 
 
@@ -89,7 +89,7 @@ def _classifier() -> Callable[[str], tuple[str, float]]:
             # The state after each byte, first as if it were the only one, then from the state
             # before it. Nothing changes any more after as many rounds as the longest feature has
             # bytes; then each state is the one that follows from those before it.
-            for _ in range(_MOST_ROUNDS):
+            for _ in range(_MAX_ROUNDS):
                 after = moves.take(rows.take(before) + letters)
                 if (before[1:] == after[:-1]).all():
                     break

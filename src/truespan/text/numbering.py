@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from truespan.text.headings import LARGEST_ROMAN, format_roman
+from truespan.text.headings import MAX_ROMAN, format_roman
 
-_MOST_REPEATS = 20
+_MAX_REPEATS = 20
 _CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳㉑㉒㉓㉔㉕㉖㉗㉘㉙㉚㉛㉜㉝㉞㉟㊱㊲㊳㊴㊵㊶㊷㊸㊹㊺㊻㊼㊽㊾㊿"
 _STEMS, _BRANCHES = "甲乙丙丁戊己庚辛壬癸", "子丑寅卯辰巳午未申酉戌亥"
 _IROHA = (
@@ -105,7 +105,7 @@ def format_number(count: int, form: str) -> str:
     text = str(count)
     if letters := _LETTERS.get(form):
         repeats, letter = divmod(count - 1, len(letters))
-        return letters[letter] * (repeats + 1) if 0 <= repeats < _MOST_REPEATS else text
+        return letters[letter] * (repeats + 1) if 0 <= repeats < _MAX_REPEATS else text
     if signs := _SIGNS.get(form):
         return signs[count - 1] if 1 <= count <= len(signs) else text
     if digits := _DIGITS.get(form):
@@ -113,7 +113,7 @@ def format_number(count: int, form: str) -> str:
     if form in _COUNTING:
         return _spell(count, _COUNTING[form])
     match form:
-        case "lowerRoman" | "upperRoman" if 1 <= count <= LARGEST_ROMAN:
+        case "lowerRoman" | "upperRoman" if 1 <= count <= MAX_ROMAN:
             text = format_roman(count)
         case "decimalZero":
             text = f"{count:02}"

@@ -35,7 +35,7 @@ _LONGEST = 2**20
 """The longest stretch; a longer sentence is cut there."""
 _EFFORT = 32
 """How many times the length of a text may be passed to the segmenter in all."""
-_LONGEST_HEADING = 240
+_MAX_HEADING_LENGTH = 240
 MAX_LINE_LENGTH = 4000
 """Longer lines of programs are split like prose."""
 _QUOTES = "'`“”‘’«»‹›「」《》„‚‛‟"
@@ -74,7 +74,7 @@ def sentence_bounds(canonical: CanonicalText, language: str = "en") -> list[int]
     places = dict(zip(canonical.starts, canonical.places, strict=True))
     for start, end, heading in _paragraphs(canonical):
         pieces = [text[start:end]] if heading else _pieces(text, start, end, segment)
-        if start in places and not heading and end - start <= _LONGEST_HEADING:
+        if start in places and not heading and end - start <= _MAX_HEADING_LENGTH:
             # So is a heading of several sentences with a label that is only part of it.
             whole, first = _bare(text[start:end]), _bare(pieces[0])
             labels = [_bare(label) for label in places[start] if label]

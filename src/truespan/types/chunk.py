@@ -17,7 +17,7 @@ from truespan.types.text import PlacedSentence
 
 Vector = NewType("Vector", bytes)
 """A vector as its little-endian float32 numbers: what is stored, sent and compared, bit for bit."""
-LEAST_LENGTH = 1e-6
+MIN_LENGTH = 1e-6
 """A vector shorter than this is taken for zero, here as in the checks that follow."""
 NO_VECTOR = Vector(b"")
 """Stands for a vector that a provider did not give; every check on vectors refuses it."""
@@ -57,7 +57,7 @@ def unit_vector(numbers: Sequence[float | None] | None) -> Vector:
         return NO_VECTOR
     known = cast("Sequence[float]", numbers)
     length = math.hypot(*known)
-    if not LEAST_LENGTH < length < math.inf:
+    if not MIN_LENGTH < length < math.inf:
         return Vector(bytes_of(known))
     return Vector(bytes_of(number / length for number in known))
 

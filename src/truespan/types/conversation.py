@@ -15,9 +15,9 @@ from truespan.types.decision import AnswerMode, FollowUp, RewrittenBy
 from truespan.types.support import Support
 
 CONVERSATION_LIMIT: Final = 50
-MOST_CONVERSATIONS: Final = 1000
+MAX_CONVERSATIONS: Final = 1000
 """The longest list of conversations that a request can get."""
-LONGEST_TITLE: Final = 120
+MAX_TITLE_LENGTH: Final = 120
 _ID = re.compile("[0-9a-f]{32}")
 
 
@@ -145,7 +145,7 @@ class NewTurn(Struct, frozen=True):
 
 def title_of(question: str) -> str:
     """Return a question as a title: one line, cut after a character."""
-    return shorten(" ".join(question.split()), LONGEST_TITLE)
+    return shorten(" ".join(question.split()), MAX_TITLE_LENGTH)
 
 
 def to_markdown(info: ConversationInfo, turns: Sequence[Turn]) -> str:

@@ -69,8 +69,8 @@ class DocumentSort(StrEnum):
 
 
 PAGE_DOCUMENTS = 100
-MOST_PAGE_DOCUMENTS = 1000
-LONGEST_DOCUMENT_SEARCH = 200
+MAX_PAGE_DOCUMENTS = 1000
+MAX_DOCUMENT_SEARCH_LENGTH = 200
 
 
 class RevisionRef(Struct, frozen=True, gc=False):
@@ -575,12 +575,12 @@ class DocumentCatalog:
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-MOST_KEPT = 64
+MAX_KEPT = 64
 """How many results of filters are cached; most are used many times or never again."""
 
 
 def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
-    if len(kept) >= MOST_KEPT:
+    if len(kept) >= MAX_KEPT:
         kept.clear()
     kept[key] = value
 

@@ -12,8 +12,8 @@ LABELS = ("tags", "language", "version", "kind")
 METADATA_PREFIX = "metadata."
 """What precedes a key of metadata that has the name of a label."""
 DEFAULT_FACET_VALUES = 10
-MOST_FACET_VALUES = 1000
-MOST_FACETS = 100
+MAX_FACET_VALUES = 1000
+MAX_FACETS = 100
 """So many keys are counted unless some are named; those that most documents have."""
 
 

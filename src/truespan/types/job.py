@@ -12,7 +12,7 @@ from truespan.errors import StoreDamaged
 from truespan.types.ids import WorldId
 
 T = TypeVar("T")
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 """How often a job may crash its process before it is no longer retried automatically."""
 
 

@@ -21,8 +21,8 @@ from truespan.types.profile import EmbeddingProfile
 FORMAT = 1
 MANIFEST = "manifest.json"
 STORE = "store.db"
-LARGEST_MANIFEST = 64 << 20
-_LARGEST_SIZE = 1 << 50
+MAX_MANIFEST_SIZE = 64 << 20
+_MAX_SIZE = 1 << 50
 
 _MEMBER = re.compile(
     r"store\.db|settings/truespan\.toml|keys/(?:pseudonyms|usage)\.key"
@@ -116,7 +116,7 @@ def manifest_from_json(text: bytes, *, known_schema: int) -> Manifest:
         # Names become paths and sizes become room on the disk: neither is taken on trust.
         if not _MEMBER.fullmatch(member.name) or ".." in member.name:
             raise BackupInvalid("The backup has a member that does not belong into one.")
-        if type(member.size) is not int or not 0 <= member.size <= _LARGEST_SIZE:
+        if type(member.size) is not int or not 0 <= member.size <= _MAX_SIZE:
             raise BackupInvalid("The manifest of the backup states impossible sizes.")
         if not _DIGEST.fullmatch(member.sha256):
             raise BackupInvalid("The manifest of the backup states no digest of a member.")

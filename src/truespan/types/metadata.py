@@ -19,15 +19,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from truespan.core.fields import LONGEST_LABEL, FieldError, check_label
+from truespan.core.fields import MAX_LABEL_LENGTH, FieldError, check_label
 from truespan.core.graphemes import shorten
-from truespan.core.strict_json import MOST_DEPTH, MOST_INTEGER, parse_number, parse_whole_number
+from truespan.core.strict_json import MAX_DEPTH, MAX_INTEGER, parse_number, parse_whole_number
 
-MOST_METADATA = 16 * 1024
+MAX_METADATA = 16 * 1024
 """Bytes of the metadata of one document, as JSON without spaces."""
-MOST_CONDITIONS = 20
+MAX_CONDITIONS = 20
 """Keys that one filter may compare."""
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 """Values that one condition may list."""
 
 Scalar = str | int | float | bool
@@ -80,15 +80,15 @@ def check_metadata(value: Any) -> str:
             raise FieldError(f"has the key {_quote(key)} twice")
         members[key] = _to_json(inner, f"has under {_quote(key)}", 1)
     text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if len(text.encode()) > MOST_METADATA:
-        raise FieldError(f"has more than {MOST_METADATA} bytes")
+    if len(text.encode()) > MAX_METADATA:
+        raise FieldError(f"has more than {MAX_METADATA} bytes")
     return text
 
 
 def check_key(value: Any) -> str:
     """Return the name of a key in NFC; raises FieldError."""
     try:
-        label = check_label(LONGEST_LABEL, value)
+        label = check_label(MAX_LABEL_LENGTH, value)
         return unicodedata.normalize("NFC", _check_text(label, "contains"))
     except FieldError as error:
         raise FieldError(f"has a key that {error}") from None
@@ -96,14 +96,14 @@ def check_key(value: Any) -> str:
 
 def _to_json(value: Any, place: str, depth: int) -> Any:
     """Return a value as JSON has it; raises FieldError, with `place` before the reason."""
-    if depth > MOST_DEPTH - 1:
-        raise FieldError(f"is nested more than {MOST_DEPTH - 1} levels deep")
+    if depth > MAX_DEPTH - 1:
+        raise FieldError(f"is nested more than {MAX_DEPTH - 1} levels deep")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return _check_text(value, place)
     if isinstance(value, int):
-        if not -MOST_INTEGER <= value < MOST_INTEGER:
+        if not -MAX_INTEGER <= value < MAX_INTEGER:
             raise FieldError(f"{place} a number that is too large")
         return value
     if isinstance(value, float):
@@ -230,8 +230,8 @@ class Condition(Struct, frozen=True, dict=True):
             raise FieldError(f"{place} exists false and another operator; no value matches both")
         if "any_of" in members and not isinstance(listed, list | tuple):
             raise FieldError(f"{place} an any_of that is not a list")
-        if listed and len(listed) > MOST_VALUES:
-            raise FieldError(f"{place} an any_of with more than {MOST_VALUES} values")
+        if listed and len(listed) > MAX_VALUES:
+            raise FieldError(f"{place} an any_of with more than {MAX_VALUES} values")
         bounds = {
             member: _check_scalar(members[member], place) for member in _BOUNDS if member in members
         }
@@ -318,8 +318,8 @@ def read_conditions(wanted: Any) -> tuple[Condition, ...]:
     """
     if not isinstance(wanted, Mapping):
         raise FieldError("must be an object")
-    if len(wanted) > MOST_CONDITIONS:
-        raise FieldError(f"has more than {MOST_CONDITIONS} keys")
+    if len(wanted) > MAX_CONDITIONS:
+        raise FieldError(f"has more than {MAX_CONDITIONS} keys")
     found = [Condition.from_json(key, value) for key, value in wanted.items()]
     by_key = {condition.key: condition for condition in found}
     if len(by_key) < len(found):
@@ -355,7 +355,7 @@ def parse_value(text: str) -> Scalar:
         return plain == "true"
     whole = parse_whole_number(plain)
     if whole is not None:
-        return whole if -MOST_INTEGER <= whole < MOST_INTEGER else plain
+        return whole if -MAX_INTEGER <= whole < MAX_INTEGER else plain
     number = parse_number(plain)
     return plain if number is None else number
 

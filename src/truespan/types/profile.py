@@ -155,7 +155,7 @@ TOKENS = ChunkingProfile("tokens", Strategy.TOKENS, size=256, overlap=48)
 STANDARD_CHUNKING = {profile.name: profile for profile in (WINDOW, SENTENCES, TOKENS)}
 
 
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 """So many significant digits tell any two float32 numbers apart."""
 
 
@@ -175,11 +175,11 @@ def reaches(score: float, threshold: float) -> bool:
 def shortest(value: float) -> float:
     """Return the number with the fewest digits that is the same float32 as `value`."""
     wanted = float32(value)
-    for digits in range(1, _MOST_DIGITS):
+    for digits in range(1, _MAX_DIGITS):
         candidate = float(f"{wanted:.{digits}g}")
         if float32(candidate) == wanted:
             return candidate
-    return float(f"{wanted:.{_MOST_DIGITS}g}")
+    return float(f"{wanted:.{_MAX_DIGITS}g}")
 
 
 def normalised(raw: float, distance: Distance) -> float:

@@ -105,9 +105,9 @@ class Anchor(Struct, frozen=True):
 
 
 PAGE_SENTENCES = 200
-MOST_PAGE_SENTENCES = 1000
+MAX_PAGE_SENTENCES = 1000
 PAGE_CHUNKS = 50
-MOST_PAGE_CHUNKS = 500
+MAX_PAGE_CHUNKS = 500
 LAST_FIRST = 2**31 - 1
 """No document has that many sentences."""
 
@@ -120,7 +120,7 @@ class PageRequest(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_whole("first", self.first, 0, LAST_FIRST)
-        check_whole("count", self.count, 1, MOST_PAGE_SENTENCES)
+        check_whole("count", self.count, 1, MAX_PAGE_SENTENCES)
 
 
 class PageSentence(Struct, frozen=True):

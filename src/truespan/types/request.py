@@ -19,22 +19,22 @@ DEFAULT_TOP_K = 10
 DEFAULT_FLOOR = 0.15
 
 RETRIEVAL_TOP_K = 5
-MOST_TOP_K = 20
-LONGEST_QUERY = 10_000
+MAX_TOP_K = 20
+MAX_QUERY_LENGTH = 10_000
 """Characters of a query. One that is longer than the model reads is embedded in parts."""
 CONTRACT_QUERY = 1000
 """The same in a world with the defaults `contract`, except for a search. There a query that is
 longer than the model reads is refused."""
-LONGEST_NAME = 1000
+MAX_NAME_LENGTH = 1000
 """Characters of a filter or of the name of a book."""
-LONGEST_SELECTION = 5000
+MAX_SELECTION_LENGTH = 5000
 RELEVANCE_FLOOR = 0.3
 MAX_CONTEXT_TOKENS = 4000
-MOST_CONTEXT_TOKENS = 32_000
+MAX_REQUESTED_TOKENS = 32_000
 """The largest token budget that a request may ask for, unless the operator sets another."""
-MOST_NEIGHBOURS = 10
+MAX_NEIGHBOURS = 10
 READING_TOP_K = 20
-LARGEST_NUMBER = 2**31 - 1
+MAX_NUMBER = 2**31 - 1
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 FUSED_WEIGHT = 0.5
@@ -123,7 +123,7 @@ def _check_length(name: str, value: object, longest: int) -> None:
         raise InvalidSettings(f"{name} must have between 1 and {longest} characters.")
 
 
-def check_query(query: object, longest: int = LONGEST_QUERY) -> None:
+def check_query(query: object, longest: int = MAX_QUERY_LENGTH) -> None:
     """Raise QueryTooLong for a text with more characters than a query may have."""
     if isinstance(query, str) and len(query) > longest:
         raise QueryTooLong(len(query), longest, "characters")
@@ -196,12 +196,12 @@ class PassageOptions(Struct, frozen=True):
     so it is no argument that all requests share."""
 
     def __post_init__(self) -> None:
-        check_whole("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
+        check_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
         if not isinstance(self.granularity, str) or self.granularity not in _GRANULARITIES:
             raise InvalidSettings(f"granularity must be one of {', '.join(Granularity)}.")
         force_setattr(self, "granularity", Granularity(self.granularity))
         if self.max_tokens is not None:
-            check_whole("max_tokens", self.max_tokens, 1, LARGEST_NUMBER)
+            check_whole("max_tokens", self.max_tokens, 1, MAX_NUMBER)
         if not isinstance(self.include_boilerplate, bool | None):
             raise InvalidSettings("include_boilerplate must be true or false.")
         if not isinstance(self.highlight, bool):
@@ -283,7 +283,7 @@ class Filters(Struct, frozen=True):
             if member == "metadata":
                 continue
             if member not in _LISTS:
-                _check_length(name, value, LONGEST_NAME)
+                _check_length(name, value, MAX_NAME_LENGTH)
             # A string is a sequence of letters to Python, and hardly ever meant that way.
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
                 raise InvalidSettings(f"{name} must be a list of strings.")
@@ -393,9 +393,9 @@ class RetrievalRequest(Struct, frozen=True):
         if self.query is None and self.selected_text is None:
             raise InvalidSettings("Give a query, a selected text, or both.")
         check_query(self.query)
-        _check_length("query", self.query, LONGEST_QUERY)
-        _check_length("selected_text", self.selected_text, LONGEST_SELECTION)
-        check_whole("top_k", self.top_k, 1, MOST_TOP_K)
+        _check_length("query", self.query, MAX_QUERY_LENGTH)
+        _check_length("selected_text", self.selected_text, MAX_SELECTION_LENGTH)
+        check_whole("top_k", self.top_k, 1, MAX_TOP_K)
         force_setattr(self, "mode", check_mode(self.mode))
         if self.mode is Mode.WORDS and self.query is None:
             raise InvalidSettings("The mode 'words' needs a query.")
@@ -421,9 +421,9 @@ class ReadingRequest(Struct, frozen=True):
         if self.query is None:
             raise InvalidSettings("A query is required.")
         check_query(self.query)
-        _check_length("query", self.query, LONGEST_QUERY)
-        check_whole("top_k", self.top_k, 1, MOST_TOP_K)
-        _check_length("book", self.book, LONGEST_NAME)
+        _check_length("query", self.query, MAX_QUERY_LENGTH)
+        check_whole("top_k", self.top_k, 1, MAX_TOP_K)
+        _check_length("book", self.book, MAX_NAME_LENGTH)
         force_setattr(self, "mode", check_mode(self.mode))
         check_rerank(self.rerank, self.query)
 

@@ -150,7 +150,7 @@ class Generation(Struct, frozen=True):
 
 GenerationSelector: TypeAlias = str | int | None
 """Which generation of a world is meant: a domain by its key, one by its number, or the default."""
-LARGEST_GENERATION = 999_999_999
+MAX_GENERATION = 999_999_999
 
 
 class World(Struct, frozen=True):

@@ -19,14 +19,14 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.core.fields import LONGEST_LABEL, FieldError, check_fields, check_label, check_type
+from truespan.core.fields import MAX_LABEL_LENGTH, FieldError, check_fields, check_label, check_type
 from truespan.errors import InvalidSettings
 from truespan.types.metadata import check_metadata, read_metadata
 
-LONGEST_URL = 2048
-LONGEST_TITLE = 1000
-MOST_TAGS = 100
-MOST_PRIORITY = 10
+MAX_URL_LENGTH = 2048
+MAX_TITLE_LENGTH = 1000
+MAX_TAGS = 100
+MAX_PRIORITY = 10
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _URL = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
@@ -256,16 +256,16 @@ def _check_copies(value: Any) -> Copies:
 
 def _check_tags(value: Any) -> tuple[str, ...]:
     tags: list[Any] = check_type(list, value)
-    if len(tags) > MOST_TAGS:
-        raise FieldError(f"are more than {MOST_TAGS}")
+    if len(tags) > MAX_TAGS:
+        raise FieldError(f"are more than {MAX_TAGS}")
     try:
-        return tuple(sorted({check_label(LONGEST_LABEL, tag) for tag in tags}))
+        return tuple(sorted({check_label(MAX_LABEL_LENGTH, tag) for tag in tags}))
     except FieldError as error:
         raise FieldError(f"contain a tag that {error}") from None
 
 
 def _check_language(value: Any) -> str:
-    language = check_label(LONGEST_LABEL, value)
+    language = check_label(MAX_LABEL_LENGTH, value)
     if not _LANGUAGE.fullmatch(language):
         raise FieldError("must be a language code such as 'en' or 'pt-BR'")
     return language
@@ -273,14 +273,14 @@ def _check_language(value: Any) -> str:
 
 def _check_priority(value: Any) -> int:
     priority: int = check_type(int, value)
-    if not 0 <= priority <= MOST_PRIORITY:
-        raise FieldError(f"must be from 0 to {MOST_PRIORITY}")
+    if not 0 <= priority <= MAX_PRIORITY:
+        raise FieldError(f"must be from 0 to {MAX_PRIORITY}")
     return priority
 
 
 def _check_source_url(value: Any) -> str:
     """Return a well-formed URL; it is never opened."""
-    url = check_label(LONGEST_URL, value)
+    url = check_label(MAX_URL_LENGTH, value)
     if not _URL.fullmatch(url):
         raise FieldError("contains characters that a URL must not; percent-encode them")
     try:
@@ -315,7 +315,7 @@ def _check_record_fields(value: Any) -> RecordFields:
             elif name == "metadata":
                 values[name] = tuple((each, each) for each in _check_names(field_name))
             else:
-                values[name] = check_label(LONGEST_LABEL, field_name)
+                values[name] = check_label(MAX_LABEL_LENGTH, field_name)
         except FieldError as error:
             raise FieldError(f"has a {name} that {error}") from None
     if not values.get("text"):
@@ -326,7 +326,7 @@ def _check_record_fields(value: Any) -> RecordFields:
 
 
 def _check_names(value: Any) -> list[str]:
-    return [check_label(LONGEST_LABEL, name) for name in check_type(list, value)]
+    return [check_label(MAX_LABEL_LENGTH, name) for name in check_type(list, value)]
 
 
 def _check_choice(value: Any) -> bool:
@@ -337,10 +337,10 @@ def _check_choice(value: Any) -> bool:
 
 FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "kind": _check_kind,
-    "title": partial(check_label, LONGEST_TITLE),
+    "title": partial(check_label, MAX_TITLE_LENGTH),
     "language": _check_language,
-    "version": partial(check_label, LONGEST_LABEL),
-    "chunking": partial(check_label, LONGEST_LABEL),
+    "version": partial(check_label, MAX_LABEL_LENGTH),
+    "chunking": partial(check_label, MAX_LABEL_LENGTH),
     "tags": _check_tags,
     "source_url": _check_source_url,
     "metadata": check_metadata,
@@ -476,13 +476,13 @@ class FoundSources(Struct, frozen=True):
 
 
 _PAGES = ("http://", "https://")
-_LONGEST_SCHEME = len("https://")
+_MAX_SCHEME_LENGTH = len("https://")
 
 
 def is_page(path: str) -> bool:
     """Return whether a path, or the recorded path of a document, is the address of a web page."""
     # Most begin with a slash.
-    return path[:1] in "hH" and path[:_LONGEST_SCHEME].lower().startswith(_PAGES)
+    return path[:1] in "hH" and path[:_MAX_SCHEME_LENGTH].lower().startswith(_PAGES)
 
 
 UPLOAD = "upload:"

@@ -248,7 +248,7 @@ _RANGE = re.compile(
 """One of the ranges of a label, as `name_pages` writes them."""
 _EXACT = re.compile(r"[a-z ]+ \d+|[A-Z]{1,3}(\d+)(?::[A-Z]{1,3}\1)?")
 """A label of one page, slide, line, cell or row."""
-_MOST_RANGES = 3
+_MAX_RANGES = 3
 """How many ranges a label names, where the numbers of pages do not ascend."""
 
 
@@ -321,12 +321,12 @@ def _name_ranges(ranges: Iterable[tuple[str, int, int]]) -> str | None:
         common = _join_units(joined[-1][0], unit) if joined else None
         if common and joined[-1][1] <= first:
             joined[-1] = (common, joined[-1][1], max(joined[-1][2], last))
-        elif len(joined) > _MOST_RANGES:
+        elif len(joined) > _MAX_RANGES:
             break
         else:
             joined.append((unit, first, last))
-    labels = [_name_range(*found) for found in joined[:_MOST_RANGES]]
-    return ", ".join(labels + ["…"] * (len(joined) > _MOST_RANGES)) or None
+    labels = [_name_range(*found) for found in joined[:_MAX_RANGES]]
+    return ", ".join(labels + ["…"] * (len(joined) > _MAX_RANGES)) or None
 
 
 def _join_units(before: str, after: str) -> str | None:

@@ -155,7 +155,7 @@ class TokenSecret(Secret):
 
 KEPT_SECONDS = 24 * 3600
 """How long a stored reply is returned to a repeated request."""
-LONGEST_KEY = 255
+MAX_KEY_LENGTH = 255
 
 
 class Claim(Struct, frozen=True):

@@ -17,7 +17,7 @@ from truespan.types.profile import Distance
 if TYPE_CHECKING:
     import numpy as np
 
-LEAST_NORM = 1e-6
+MIN_NORM = 1e-6
 _FEW = 16
 """So many vectors are compared in less time one after the other."""
 
@@ -30,7 +30,7 @@ def norm_of(vector: bytes) -> float:
 def is_sound(vector: bytes, dimensions: int) -> bool:
     """Return whether a vector has the right length, is finite and is not zero."""
     # One comparison catches everything: NaN and infinity survive it.
-    return len(vector) == 4 * dimensions and LEAST_NORM < norm_of(vector) < inf
+    return len(vector) == 4 * dimensions and MIN_NORM < norm_of(vector) < inf
 
 
 def are_sound(vectors: Sequence[bytes], dimensions: int) -> list[bool]:
@@ -43,7 +43,7 @@ def are_sound(vectors: Sequence[bytes], dimensions: int) -> list[bool]:
     # Squares of 32-bit numbers neither overflow nor vanish in 64 bits.
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return ((norms > LEAST_NORM) & (norms < inf)).tolist()
+    return ((norms > MIN_NORM) & (norms < inf)).tolist()
 
 
 def cosine(first: bytes, second: bytes) -> float:

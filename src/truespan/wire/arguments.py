@@ -12,36 +12,36 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from truespan.core.fields import LONGEST_LABEL
+from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.errors import InvalidSettings
-from truespan.types.metadata import MOST_CONDITIONS, MOST_VALUES
+from truespan.types.metadata import MAX_CONDITIONS, MAX_VALUES
 from truespan.types.request import (
     DEFAULT_FLOOR,
     DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
-    LONGEST_NAME,
-    LONGEST_QUERY,
-    LONGEST_SELECTION,
-    MOST_CONTEXT_TOKENS,
-    MOST_NEIGHBOURS,
-    MOST_TOP_K,
+    MAX_NAME_LENGTH,
+    MAX_NEIGHBOURS,
+    MAX_QUERY_LENGTH,
+    MAX_REQUESTED_TOKENS,
+    MAX_SELECTION_LENGTH,
+    MAX_TOP_K,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
 )
 from truespan.types.source import DocumentKind
 
-LONGEST_NAME_SHOWN = 60
+MAX_SHOWN_NAME_LENGTH = 60
 
 Value = TypeVar("Value", bound="Arguments")
 
 
-def _text(description: str, longest: int = LONGEST_NAME) -> Meta:
+def _text(description: str, longest: int = MAX_NAME_LENGTH) -> Meta:
     return Meta(min_length=1, max_length=longest, description=description)
 
 
 # The engine itself refuses a query that is too long, with the same error everywhere.
-_LENGTH = {"maxLength": LONGEST_QUERY}
+_LENGTH = {"maxLength": MAX_QUERY_LENGTH}
 Query = Annotated[
     str, Meta(min_length=1, description="What to search for.", extra_json_schema=_LENGTH)
 ]
@@ -85,7 +85,7 @@ class PassageFields(Arguments, frozen=True, kw_only=True):
         int,
         Meta(
             ge=0,
-            le=MOST_NEIGHBOURS,
+            le=MAX_NEIGHBOURS,
             description="How many sentences before and after each passage to add, if they fit.",
         ),
     ] = 0
@@ -99,7 +99,7 @@ class PassageFields(Arguments, frozen=True, kw_only=True):
             Meta(
                 ge=1,
                 description="The token budget; null for the default. The operator sets the limit.",
-                extra_json_schema={"maximum": MOST_CONTEXT_TOKENS},
+                extra_json_schema={"maximum": MAX_REQUESTED_TOKENS},
             ),
         ]
         | None
@@ -121,7 +121,7 @@ class ReadingArguments(PassageFields, frozen=True, kw_only=True):
 
     query: Query
     book: Book | None = None
-    top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Maximum number of passages.")] = (
+    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K, description="Maximum number of passages.")] = (
         READING_TOP_K
     )
     mode: SearchMode | None = None
@@ -148,7 +148,7 @@ DefaultVersion = Annotated[
 
 _PRINTED = r"[^\u0000-\u001f\u007f-\u009f]"
 METADATA_KEY = {
-    "maxLength": LONGEST_LABEL,
+    "maxLength": MAX_LABEL_LENGTH,
     "pattern": rf"^{_PRINTED}*[^\s\u0000-\u001f\u007f-\u009f]{_PRINTED}*$",
 }
 """The schema of a key of metadata: one line that is not blank."""
@@ -161,7 +161,7 @@ MetadataFilter = Annotated[
         "on it. Dates are strings in ISO 8601.",
         examples=[{"team": "a", "status": {"any_of": ["open", "new"]}, "year": {"gte": 2020}}],
         extra_json_schema={
-            "maxProperties": MOST_CONDITIONS,
+            "maxProperties": MAX_CONDITIONS,
             "propertyNames": METADATA_KEY,
             "additionalProperties": {
                 "anyOf": [
@@ -174,7 +174,7 @@ MetadataFilter = Annotated[
                             "any_of": {
                                 "type": "array",
                                 "items": _COMPARABLE,
-                                "maxItems": MOST_VALUES,
+                                "maxItems": MAX_VALUES,
                             },
                             **dict.fromkeys(("gt", "gte", "lt", "lte"), _BOUND),
                             "exists": {"type": "boolean"},
@@ -242,12 +242,13 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
         Annotated[
             str,
             _text(
-                "A passage to rank by; with a query, the passage to search in.", LONGEST_SELECTION
+                "A passage to rank by; with a query, the passage to search in.",
+                MAX_SELECTION_LENGTH,
             ),
         ]
         | None
     ) = None
-    top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Maximum number of chunks.")] = (
+    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K, description="Maximum number of chunks.")] = (
         RETRIEVAL_TOP_K
     )
     mode: SearchMode | None = None
@@ -276,7 +277,7 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
         return f"The argument {field[1]!r} is missing."
     if field:
         known = ", ".join(getattr(kind, "__struct_fields__", ())) or "none"
-        name = field[1][:LONGEST_NAME_SHOWN]
+        name = field[1][:MAX_SHOWN_NAME_LENGTH]
         return f"There is no argument {name!r}; known are: {known}."
     what, _, where = text.replace("`", "").partition(" - at $.")
     if what.startswith("Invalid enum value"):

@@ -32,7 +32,7 @@ _MIX = 0x9E3779B97F4A7C15
 """An odd number without a pattern, to mix the bits of a word."""
 _SHORT = 8
 """Bytes of a word that are one number."""
-_LEAST_SHORT = 1 << 56
+_MIN_SHORT = 1 << 56
 """The least number that has a byte in the first place."""
 _FEW = 2000
 """Characters of texts for which arrays cost more than they save."""
@@ -177,7 +177,7 @@ def _number_bytes(texts: Sequence[str], folded: FoldedBytes, stemmer: str) -> _N
     firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     repeats = np.diff(firsts, append=count)
     # Long words may have the same key by chance, so that each is compared with the first of it.
-    alike = np.flatnonzero(keys < _LEAST_SHORT)
+    alike = np.flatnonzero(keys < _MIN_SHORT)
     one, other = order[alike], order[np.repeat(firsts, repeats)[alike]]
     for skip in range(0, longest, _SHORT):
         left = read_eight(starts[one] + skip, lengths[one] - skip)
@@ -189,7 +189,7 @@ def _number_bytes(texts: Sequence[str], folded: FoldedBytes, stemmer: str) -> _N
     numbers[ranked] = np.arange(len(firsts))
     distinct = keys[firsts[ranked]]
     # As a number of the same type: a plain one would be compared as a float, which is rounded.
-    first_short = np.searchsorted(distinct, np.uint64(_LEAST_SHORT))
+    first_short = np.searchsorted(distinct, np.uint64(_MIN_SHORT))
     long = order[firsts[ranked[:first_short]]]
     spans = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
     words = [folded.data[start:end] for start, end in spans]

@@ -22,7 +22,7 @@ Version 1 shared stemmers between threads, so its counts may contain terms that 
 """
 LONGEST = 64
 """Longest term, in characters; longer ones are cut."""
-MOST_STEMS = 1 << 16
+MAX_STEMS = 1 << 16
 """Words of each language whose terms are kept."""
 
 _UNSPACED = (
@@ -174,7 +174,7 @@ def stem_function(name: str) -> Callable[[str], str]:
     """
     if not name:
         return lambda word: word
-    return lru_cache(maxsize=MOST_STEMS)(_stem_uncached(name))
+    return lru_cache(maxsize=MAX_STEMS)(_stem_uncached(name))
 
 
 def _stem_uncached(name: str) -> Callable[[str], str]:
@@ -207,7 +207,7 @@ class StemmedBytes(dict[bytes, str]):
         term = word.decode(_CODEC)[:LONGEST]
         if self._stem:
             term = self._stem(term)
-        if len(self) >= MOST_STEMS:
+        if len(self) >= MAX_STEMS:
             self.clear()
         self[word] = term
         return term

@@ -42,9 +42,9 @@ NEGATION_SHARE = 0.5
 """The share of words that a passage's sentence must have before negations are compared."""
 NEARBY = 6
 """Words around a number, one of which its place in a passage must share."""
-MOST_MISSING = 20
+MAX_MISSING = 20
 
-LEAST_QUOTED = 2
+MIN_QUOTED = 2
 """Words of a quote that was not found and counts against its sentence; one word may be a term."""
 _VERIFIED, _FAILED = b"\1", b"\2"
 _FAILED_RUN = re.compile(b"\2+")
@@ -82,12 +82,12 @@ _NEUTRAL = frozenset(_NEUTRAL_WORDS.split())
 compared as such, or are so frequent that any text may have them."""
 _FAMILY = 5
 """Words that share so many first letters, and most of the longer one, are related."""
-_MOST_RELATED = 20
+_MAX_RELATED = 20
 _BEGINNING = 3
-MOST_ALIKE = 50
+MAX_ALIKE = 50
 """Places of a word or a number, and names with the same beginning, that are kept of a passage."""
 
-MOST_EMBEDDED = 96
+MAX_EMBEDDED = 96
 """Texts that are embedded for one answer; what is left then counts as not similar."""
 
 
@@ -114,7 +114,7 @@ class Comparison(Struct, frozen=True):
         """Return how similar a text is to the most similar of others; 0 if there is no room."""
         wanted = [_SPACE.sub("", " ".join(each.split())) for each in (text, *others)]
         new = [each for each in dict.fromkeys(wanted) if each not in self.vectors]
-        if len(self.vectors) + len(new) > MOST_EMBEDDED:
+        if len(self.vectors) + len(new) > MAX_EMBEDDED:
             return 0.0
         if new:
             self.vectors.update(zip(new, self.embed(new), strict=True))
@@ -244,7 +244,7 @@ class _Checker(Struct):
         given = [_Given(found, None) for found in find_numbers(dated, self.language)]
         given += [found for sentence in sentences for found in sentence.numbers]
         keyed = _group((key, found) for found in given for key in number_keys(found.number))
-        every = tuple(given[:MOST_ALIKE])
+        every = tuple(given[:MAX_ALIKE])
         self.passages.append(
             _Passage(
                 number,
@@ -264,7 +264,7 @@ class _Checker(Struct):
                 if stem not in self.places and len(stem) >= _FAMILY:
                     self.families[stem[:_FAMILY]].append(stem)
                 seen[stem] += 1
-                if seen[stem] <= MOST_ALIKE:
+                if seen[stem] <= MAX_ALIKE:
                     self.places[stem].append(place)
         self.count += len(sentences)
 
@@ -310,7 +310,7 @@ class _Checker(Struct):
         if stem in self.relatives:
             return self.relatives[stem]
         found = self.relatives[stem] = [stem] if stem in self.places else []
-        for other in self.families.get(stem[:_FAMILY], ())[:_MOST_RELATED]:
+        for other in self.families.get(stem[:_FAMILY], ())[:_MAX_RELATED]:
             longest = max(len(stem), len(other))
             if other != stem and len(_common_prefix(stem, other)) >= 0.65 * longest:
                 found.append(other)
@@ -333,7 +333,7 @@ class _Checker(Struct):
             sentence.text[found.start() : found.end()].strip(" \n“”„«»‹›\"'")
             for found in _FAILED_RUN.finditer(quoted)
         ]
-        misquoted = [quote for quote in misquoted if len(quote.split()) >= LEAST_QUOTED]
+        misquoted = [quote for quote in misquoted if len(quote.split()) >= MIN_QUOTED]
         cited = self._cited(sentence)
         pool = cited or self.passages
         if not sentence.claim and not self._is_news(text):
@@ -370,7 +370,7 @@ class _Checker(Struct):
             reasons.append(SupportReason.NEGATION_DIFFERS)
         if reasons and not cited:
             reasons.append(SupportReason.CITES_NOTHING)
-        shown = tuple(dict.fromkeys(unknown))[:MOST_MISSING]
+        shown = tuple(dict.fromkeys(unknown))[:MAX_MISSING]
         return SentenceSupport(start, end, not reasons, tuple(reasons), source, shown)
 
     def _is_similar(self, text: str, pool: Sequence[_Passage]) -> bool:
@@ -506,7 +506,7 @@ def _group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     grouped: dict[Key, list[Value]] = {}
     for key, value in pairs:
         kept = grouped.setdefault(key, [])
-        if len(kept) < MOST_ALIKE:
+        if len(kept) < MAX_ALIKE:
             kept.append(value)
     return grouped
 
@@ -535,7 +535,7 @@ def _names_in_cells(heading: str, text: str, tables: TableCells) -> dict[str, li
             elsewhere.add(folded)
         else:
             found.setdefault(folded, []).append(cell)
-    return {word: cells[:MOST_ALIKE] for word, cells in found.items() if word not in elsewhere}
+    return {word: cells[:MAX_ALIKE] for word, cells in found.items() if word not in elsewhere}
 
 
 def _has_name(part: _Passage, name: str, claim: Claim) -> bool:

@@ -246,7 +246,7 @@ _HEDGES = {
     **dict.fromkeys(("more than", "over", "mehr als", "plus de", "más de"), "over"),
     **dict.fromkeys(("less than", "fewer than", "under", "weniger als", "moins de"), "under"),
 }
-_MOST_DIGITS = 15
+_MAX_DIGITS = 15
 _ROUNDING = 1.25
 """How far a number may exceed one that it is said to be over."""
 
@@ -392,7 +392,7 @@ def _readings(digits: str) -> frozenset[float | str]:
     """Return what a number in digits may be: a comma or point parts thousands, or is decimal."""
     digits = re.sub("['’\u00a0\u202f\u2009 ]", "", digits)
     bare = re.sub("[.,]", "", digits)
-    if len(bare) > _MOST_DIGITS:
+    if len(bare) > _MAX_DIGITS:
         return frozenset({bare})
     parts = re.split("[.,]", digits)
     if len(parts) == 1:

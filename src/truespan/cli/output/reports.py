@@ -31,8 +31,8 @@ from truespan.wire.serialize import members
 if TYPE_CHECKING:
     from truespan.engine.generations import Promotion
 
-MOST_ROWS = 40
-_LEAST_SHOWN = 0.0001
+MAX_ROWS = 40
+_MIN_SHOWN = 0.0001
 _NOTHING_FOUND = "No file that can be ingested was found."
 _SHOWN = 3
 _SIGNS = {Verdict.OK: "ok", Verdict.WARNING: "warning", Verdict.PROBLEM: "PROBLEM"}
@@ -108,11 +108,11 @@ def show_dry_run(plan: DryRun) -> str:
     rows: list[tuple[object, ...]] = [("document", "fate", "chunks", "tokens", "to embed")]
     rows += [
         (shorten(row.name, 48), row.fate.value, row.chunks, row.tokens, row.to_embed)
-        for row in plan.rows[:MOST_ROWS]
+        for row in plan.rows[:MAX_ROWS]
     ]
     lines = table(rows) if plan.rows else []
-    if len(plan.rows) > MOST_ROWS:
-        lines.append(f"... and {len(plan.rows) - MOST_ROWS} more")
+    if len(plan.rows) > MAX_ROWS:
+        lines.append(f"... and {len(plan.rows) - MAX_ROWS} more")
     fates = ", ".join(
         f"{count} {fate.value}" for fate in DocumentOutcome if (count := plan.count(fate))
     )
@@ -144,8 +144,8 @@ def _show_cost(estimate: Estimate) -> str:
     cost = estimate.cost
     if cost is None:
         price = "price unknown"
-    elif 0 < cost < _LEAST_SHOWN:
-        price = f"under {_LEAST_SHOWN} USD"
+    elif 0 < cost < _MIN_SHOWN:
+        price = f"under {_MIN_SHOWN} USD"
     else:
         price = f"about {cost:.4f} USD" if cost else "no cost"
     return f"{pluralize(estimate.requests, 'request')}, {price}"
@@ -197,9 +197,9 @@ def _document_lines(documents: Sequence[JobDocument]) -> list[str]:
     removed = [entry for entry in documents if entry.state is DocumentState.REMOVED]
     others = [entry for entry in documents if entry.state is not DocumentState.REMOVED]
     others.sort(key=lambda entry: entry.state is not DocumentState.FAILED)
-    rows = [(entry.state.value, entry.name, entry.reason or "") for entry in others[:MOST_ROWS]]
+    rows = [(entry.state.value, entry.name, entry.reason or "") for entry in others[:MAX_ROWS]]
     lines = ["", *table(rows)] if rows else []
-    if left := Counter(entry.state.value for entry in others[MOST_ROWS:]):
+    if left := Counter(entry.state.value for entry in others[MAX_ROWS:]):
         states = ", ".join(f"{count} {state}" for state, count in left.items())
         lines.append(f"... and {left.total()} more: {states}")
     return [*lines, *(f"removed: {entry.name}" for entry in removed)]

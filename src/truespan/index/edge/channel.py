@@ -31,14 +31,14 @@ import msgspec
 from msgspec import Struct
 
 from truespan.core.disk import FileLock
-from truespan.index.edge.messages import LARGEST_MESSAGE
+from truespan.index.edge.messages import MAX_MESSAGE_SIZE
 
 LOCK = "server.lock"
 LOG = "server.log"
 _ADDRESS = "server.json"
 _KEY = "key"
 _KEY_BYTES = 32
-_LONGEST_SOCKET_PATH = 100
+_MAX_SOCKET_PATH_LENGTH = 100
 _WAITING_CLIENTS = 64
 _LENGTH_BYTES = 4
 _SHORT = 1 << 16
@@ -126,7 +126,7 @@ def _private_directory() -> Path:
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         places.insert(0, Path(runtime, "truespan"))
     for place in places:
-        if len(os.fsencode(place)) + len("/0123456789abcdef.sock") > _LONGEST_SOCKET_PATH:
+        if len(os.fsencode(place)) + len("/0123456789abcdef.sock") > _MAX_SOCKET_PATH_LENGTH:
             continue
         try:
             place.mkdir(mode=0o700, exist_ok=True)
@@ -178,7 +178,7 @@ def receive(connection: Connection, seconds: float | None = None) -> bytes:
     if WINDOWS:
         if seconds is not None and not connection.poll(seconds):
             raise TimeoutError
-        return connection.recv_bytes(LARGEST_MESSAGE)
+        return connection.recv_bytes(MAX_MESSAGE_SIZE)
     # `recv_bytes` reads the length apart from the rest. Here a short message takes one read, after
     # which no other thread has to give the interpreter back. Neither side sends a second message
     # before the reply to the first.
@@ -186,7 +186,7 @@ def receive(connection: Connection, seconds: float | None = None) -> bytes:
     while len(message) < _LENGTH_BYTES:
         message += _read(connection, _SHORT)
     left = _LENGTH_BYTES + int.from_bytes(message[:_LENGTH_BYTES], signed=True) - len(message)
-    if not 0 <= left <= LARGEST_MESSAGE:
+    if not 0 <= left <= MAX_MESSAGE_SIZE:
         raise OSError("a message of this length is not expected")
     parts = [message[_LENGTH_BYTES:]]
     while left > 0:

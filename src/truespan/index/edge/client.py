@@ -53,9 +53,9 @@ from truespan.types.trust import Hit
 
 _ATTEMPTS = 3
 _FIRST_PAUSE = 0.002
-_LONGEST_PAUSE = 0.05
-_LARGEST_LOG = 1 << 20
-_LEAST_FREE = 1 << 20
+_MAX_PAUSE = 0.05
+_MAX_LOG_SIZE = 1 << 20
+_MIN_FREE = 1 << 20
 """With less room than this, a process that ends without a word had too little."""
 
 if sys.platform == "win32":
@@ -171,7 +171,7 @@ class EdgeLink:
     def _require_room(self) -> None:
         """Raise `StorageFull` if that is why the process ended or does not start."""
         try:
-            require_space(self._folder, _LEAST_FREE)
+            require_space(self._folder, _MIN_FREE)
         except StorageFull:
             raise StorageFull from None
 
@@ -205,7 +205,7 @@ class EdgeLink:
                     raise failure
                 check_cancelled()
                 time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_PAUSE)
 
     def _connect(self) -> tuple[Connection | None, bool]:
         """Return a connection to a process that serves our folder and is not ending, if any.
@@ -245,7 +245,7 @@ class EdgeLink:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder = self._folder.resolve()
             path = folder / channel.LOG
-            if path.exists() and path.stat().st_size > _LARGEST_LOG:
+            if path.exists() and path.stat().st_size > _MAX_LOG_SIZE:
                 os.truncate(path, 0)
             with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
                 process = subprocess.Popen(

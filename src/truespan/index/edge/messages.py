@@ -27,7 +27,7 @@ from truespan.index.calls import IndexCalls
 VERSION = 7
 """Changes whenever a call does. The greeting and its replies are the same in every version."""
 
-LARGEST_MESSAGE = 256 << 20
+MAX_MESSAGE_SIZE = 256 << 20
 
 RETIRE = "retire"
 """The one call that is no call of the index: it asks the process to end cleanly."""

@@ -55,7 +55,7 @@ _FIRST_CLIENT_SECONDS = 10.0
 _HANDSHAKE_SECONDS = 30.0
 _FAREWELL_SECONDS = 5.0
 _TAKEOVER_SECONDS = 20.0
-_LONGEST_WAIT = 3600.0
+_MAX_WAIT = 3600.0
 _PAUSE = 0.01
 _ERRORS_LOGGED = 1000
 _RETIRED = b"\0"
@@ -114,7 +114,7 @@ class Activity:
         """Return the reason to end, once there is one."""
         while (left := self._seconds_left()) > 0:
             # Checked again after each idle time, since the first request brings the end nearer.
-            self._wakeup.settimeout(min(left, max(self._idle_seconds, _PAUSE), _LONGEST_WAIT))
+            self._wakeup.settimeout(min(left, max(self._idle_seconds, _PAUSE), _MAX_WAIT))
             with suppress(TimeoutError):
                 return "retired" if self._wakeup.recv(1) == _RETIRED else "signal"
         return "idle"

@@ -173,7 +173,7 @@ def unclaimed(
             yield item(Finding.UNCLAIMED_POINTS, Action.REBUILD, profile, profile, count=without)
 
 
-LEAST_SIMILARITY = 0.99
+MIN_SIMILARITY = 0.99
 """Rounding, batches and machines change a vector less than this, another model far more."""
 A_FEW = 3
 
@@ -189,7 +189,7 @@ def sample(
         for chunk, text in store.sample(scope, count):
             tried += 1
             stored = chunk.vector or b""
-            if cosine(embedder.embed_documents([text])[0], stored) < LEAST_SIMILARITY:
+            if cosine(embedder.embed_documents([text])[0], stored) < MIN_SIMILARITY:
                 seen = digest(stored).hex()
                 found.append(Item(Finding.MIXED_MODEL, Action.EMBED, chunk.text_hash, seen))
     except TruespanError as error:

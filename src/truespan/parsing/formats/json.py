@@ -20,11 +20,11 @@ from truespan.errors import SourceUnsafe
 from truespan.parsing.formats.delimited import decode_table
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 """How deep objects and lists may be nested."""
 LONG_VALUE = 300
 """Characters from which on a value is a paragraph."""
-_LONGEST_PATH = 200
+_MAX_PATH_LENGTH = 200
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LIST_OF_OBJECTS = re.compile(r"\[[ \t\r\n]*\{")
 _PARAGRAPHS = re.compile(r"\n\s*\n")
@@ -251,7 +251,7 @@ def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
             path = record.path
             if name := make_sound(path):
                 pages = (PageStart(0, record.line, "line"),)
-                section = name[:_LONGEST_PATH]
+                section = name[:_MAX_PATH_LENGTH]
                 yield Block(BlockKind.HEADING, name, None, section, pages=pages)
         yield from _record_blocks(record)
     yield from _text_block(texts)
@@ -271,7 +271,7 @@ def _text_block(records: Sequence[Record]) -> Iterator[Block]:
 def _record_blocks(record: Record) -> Iterator[Block]:
     """Yield the short fields of a record as one block, then each long one."""
     pages = (PageStart(0, record.line, "line"),)
-    section = make_sound(record.path[:_LONGEST_PATH]) or None
+    section = make_sound(record.path[:_MAX_PATH_LENGTH]) or None
     short: list[str] = []
     long: list[tuple[str, str]] = []
     for name, value in flatten(record.value):
@@ -301,12 +301,12 @@ def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, s
     Raises:
         RecursionError: it is nested too deep.
     """
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, Pairs):
         for name, inner in value:
             # Cut, because the name of an object is repeated with each value in it.
-            full = f"{path[:_LONGEST_PATH]}.{name}" if path else name
+            full = f"{path[:_MAX_PATH_LENGTH]}.{name}" if path else name
             if isinstance(inner, str):
                 # Nearly all values are.
                 if inner:
@@ -316,7 +316,7 @@ def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, s
     elif isinstance(value, list):
         items = cast(list[Any], value)
         if any(isinstance(item, list) for item in items):
-            above = f"{path[:_LONGEST_PATH]}." if path else ""
+            above = f"{path[:_MAX_PATH_LENGTH]}." if path else ""
             for number, item in enumerate(items, 1):
                 yield from flatten(item, f"{above}{number}", depth + 1)
         elif items:

@@ -48,9 +48,9 @@ MAX_ATTACHMENTS = 200
 """Maximum number of attachments of a message that are read."""
 MAX_MESSAGES = 100_000
 """Maximum number of messages of a mailbox."""
-_MOST_LEVELS = 30
-_LONGEST_HEADER = 1000
-_MOST_ADDRESSES = 50
+_MAX_LEVELS = 30
+_MAX_HEADER_LENGTH = 1000
+_MAX_ADDRESSES = 50
 """Metadata of a document may have 16 KiB in all."""
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "mime-version", "content-type")
 _DOUBLE_BREAK = re.compile(rb"\n\r?\n")
@@ -215,7 +215,7 @@ def _read_headers(message: _Part) -> _Headers:
 
     def addresses(name: str) -> tuple[_Address, ...]:
         # Names are decoded after the commas between addresses were found.
-        whole = [value[: 100 * _LONGEST_HEADER] for value in values.get(name, ())]
+        whole = [value[: 100 * _MAX_HEADER_LENGTH] for value in values.get(name, ())]
         try:
             pairs = getaddresses([_unfold(value) for value in whole])
         except (ValueError, IndexError, RecursionError):
@@ -224,7 +224,7 @@ def _read_headers(message: _Part) -> _Headers:
         found = [each for each in found if any(each)]
         if not found and whole:
             found = [_Address(_decode_words(value), "") for value in whole]
-        return tuple(found[:_MOST_ADDRESSES])
+        return tuple(found[:_MAX_ADDRESSES])
 
     date = first("date")
     return _Headers(
@@ -246,7 +246,7 @@ def _unfold(value: str) -> str:
 
 def _decode_words(value: str) -> str:
     """Return the text of a header on one line, with its encoded words decoded."""
-    value = _unfold(value)[: 20 * _LONGEST_HEADER]
+    value = _unfold(value)[: 20 * _MAX_HEADER_LENGTH]
     if not value.isascii():
         # Bytes beyond ASCII are there as surrogates.
         raw = value.encode("utf-8", "surrogateescape")
@@ -261,7 +261,7 @@ def _decode_words(value: str) -> str:
                 piece if isinstance(piece, str) else _decode_text(piece, charset or "")
                 for piece, charset in pieces
             )
-    return shorten(" ".join(clean(value).split()), _LONGEST_HEADER)
+    return shorten(" ".join(clean(value).split()), _MAX_HEADER_LENGTH)
 
 
 def _read_date(value: str) -> str | None:
@@ -360,7 +360,7 @@ class _Reader(Struct):
         self._read_part(message, level)
 
     def _read_part(self, part: _Part, level: int) -> None:
-        if level > _MOST_LEVELS:
+        if level > _MAX_LEVELS:
             raise SourceUnsafe(self.name)
         kind = part.get_content_type()
         children = _children(part)
@@ -493,7 +493,7 @@ _ATTRIBUTION = re.compile(
 )
 """How the line above a quote ends: who wrote it, or when."""
 _BROKEN = re.compile(r"^.{30,100}[^\s.!?:]\s*\Z")
-_LONGEST_ATTRIBUTION = 400
+_MAX_ATTRIBUTION_LENGTH = 400
 _FORWARD = re.compile(r"(?i)forwarded|weitergeleitet|transféré|reenviad|inoltrat|doorgestuurd")
 _EARLIER = re.compile(
     r"^[ \t]*[-_]{2,}[ \t]*(?:original message|ursprüngliche nachricht|message d.origine|mensaje"
@@ -514,7 +514,7 @@ def _drop_attribution(text: str) -> str | None:
     """
     lines = text.split("\n")
     last = lines.pop()
-    if len(last) > _LONGEST_ATTRIBUTION or not _ATTRIBUTION.search(last):
+    if len(last) > _MAX_ATTRIBUTION_LENGTH or not _ATTRIBUTION.search(last):
         return None
     if lines and _BROKEN.search(lines[-1]):
         lines.pop()
@@ -601,14 +601,14 @@ _ENDINGS = {
     "text/rtf": ".rtf",
 }
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
-_LONGEST_NAME = 150
+_MAX_NAME_LENGTH = 150
 _HIDDEN = frozenset({"application/pgp-signature", "application/pkcs7-signature"})
 _HIDDEN_TOO = frozenset({"application/pgp-encrypted", "application/x-pkcs7-signature"})
 
 
 def _leaves(part: _Part, level: int) -> Iterator[_Part]:
     """Yield the parts of a message that have no parts, without those of messages in it."""
-    if level > _MOST_LEVELS:
+    if level > _MAX_LEVELS:
         return
     children = _children(part)
     for child in children:
@@ -646,8 +646,8 @@ def _file_name(name: str) -> str:
     printable = "".join(char for char in _NOT_IN_NAMES.sub("_", name) if char.isprintable())
     stem, dot, ending = printable.strip(" .").rpartition(".")
     if dot and stem and len(ending) < 10:
-        return f"{shorten(stem, _LONGEST_NAME, '')}.{ending}"
-    return shorten(printable.strip(" ."), _LONGEST_NAME, "")
+        return f"{shorten(stem, _MAX_NAME_LENGTH, '')}.{ending}"
+    return shorten(printable.strip(" ."), _MAX_NAME_LENGTH, "")
 
 
 def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterator[Member | None]:
@@ -676,7 +676,7 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
 
 
 def _all_leaves(part: _Part, level: int) -> Iterator[_Part]:
-    if level > 3 * _MOST_LEVELS:
+    if level > 3 * _MAX_LEVELS:
         return
     children = _children(part)
     for child in children:

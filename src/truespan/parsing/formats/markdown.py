@@ -25,7 +25,7 @@ _WIDE_MARGIN = re.compile(
     r"^(?:[ \t>]|[-*+](?=[ \t]|$)|[0-9]{1,9}[.)](?=[ \t]|$)){18,}", re.MULTILINE
 )
 _MARKER = re.compile(r">|[-*+]|[0-9]{1,9}[.)]")
-_MOST_CONTAINERS = 40
+_MAX_CONTAINERS = 40
 """Each list has two levels, itself and its item."""
 
 _NOT_IN_ANCHORS = re.compile(r"[^\w\s-]")
@@ -121,7 +121,7 @@ def _limit_depth(text: str) -> str:
         for count, marker in enumerate(_MARKER.finditer(margin), 1):
             # A container takes at least two columns of the lines after its first.
             before = margin[: marker.start()]
-            if len(before.expandtabs(4)) // 2 + count > _MOST_CONTAINERS:
+            if len(before.expandtabs(4)) // 2 + count > _MAX_CONTAINERS:
                 return f"{before}\\{margin[marker.start() :]}"
         return margin
 

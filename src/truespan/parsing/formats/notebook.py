@@ -30,8 +30,8 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\
 _OBJECT = re.compile(r"\s*<[^<>\n]+>\s*")
 """What Python prints of an object without a text, such as "<Figure size 640x480 with 1 Axes>"."""
 _DATA_ADDRESS = re.compile(r"data:[\w.+/-]{1,80};base64,[A-Za-z0-9+/=]{100,}")
-_LONGEST_TITLE = 1000
-_MOST_AUTHORS = 100
+_MAX_TITLE_LENGTH = 1000
+_MAX_AUTHORS = 100
 
 
 class _Data(Struct, rename=lambda name: name.replace("_", "/")):
@@ -112,8 +112,8 @@ def load_notebook(name: str, data: bytes) -> Loaded:
             start = PageStart(0, number, "cell")
             reader.blocks[before] = replace(reader.blocks[before], pages=(start,))
     metadata = notebook.metadata or _Metadata()
-    title = _join(metadata.title).strip()[:_LONGEST_TITLE] or None
-    shown = title or _join(metadata.name).strip()[:_LONGEST_TITLE] or None
+    title = _join(metadata.title).strip()[:_MAX_TITLE_LENGTH] or None
+    shown = title or _join(metadata.name).strip()[:_MAX_TITLE_LENGTH] or None
     if not title and begins_with_title(reader.levels):
         shown = reader.blocks[0].text
     properties = Properties(title=title, authors=tuple(_read_authors(metadata.authors)))
@@ -232,7 +232,7 @@ def _as_shown(text: str) -> str:
 
 
 def _read_authors(value: Any) -> Iterator[str]:
-    for author in value[:_MOST_AUTHORS] if isinstance(value, list) else ():
+    for author in value[:_MAX_AUTHORS] if isinstance(value, list) else ():
         name = author.get("name") if isinstance(author, dict) else author
         if isinstance(name, str) and name.strip():
             yield " ".join(name.split())

@@ -20,13 +20,13 @@ from truespan.parsing.formats.pdf.paragraphs import UNCLEAR, join_paragraphs, pl
 from truespan.parsing.formats.text import to_blocks
 from truespan.types.text import Loaded
 
-LARGEST_SIDE = 2600
+MAX_SIDE = 2600
 """Larger pictures are made smaller; an A4 page has this many pixels at 220 dots per inch."""
-_LARGEST_TO_FIND = 1280
+_MAX_SIZE_TO_FIND = 1280
 """Lines are looked for in a smaller picture, which takes a third of the time."""
-_MOST_PIXELS = 150_000_000
-_MOST_FRAMES = 2000
-_LEAST_CONFIDENCE = 0.3
+_MAX_PIXELS = 150_000_000
+_MAX_FRAMES = 2000
+_MIN_CONFIDENCE = 0.3
 """Below this it is no text, but a stain or a drawing."""
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
 _TEXT_HEIGHT = 0.7
@@ -77,10 +77,10 @@ def _load_engine() -> Any:
             **{f"EngineConfig.onnxruntime.{name}": value for name, value in threads.items()},
             "Global.log_level": "critical",
             "Global.use_cls": False,
-            "Global.max_side_len": LARGEST_SIDE,
-            "Global.text_score": _LEAST_CONFIDENCE,
+            "Global.max_side_len": MAX_SIDE,
+            "Global.text_score": _MIN_CONFIDENCE,
             "Det.limit_type": "max",
-            "Det.limit_side_len": _LARGEST_TO_FIND,
+            "Det.limit_side_len": _MAX_SIZE_TO_FIND,
         }
     )
 
@@ -169,16 +169,16 @@ def _read_frames(name: str, data: bytes) -> Iterator[np.ndarray]:
     """Yield the pages of an image file, upright and as bytes of three colours."""
     from PIL import Image, ImageOps, ImageSequence  # pyright: ignore[reportMissingImports]
 
-    Image.MAX_IMAGE_PIXELS = _MOST_PIXELS
+    Image.MAX_IMAGE_PIXELS = _MAX_PIXELS
     count = 0
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as file:
             for frame in ImageSequence.Iterator(file):
                 count += 1
-                if count > _MOST_FRAMES or frame.width * frame.height > _MOST_PIXELS:
+                if count > _MAX_FRAMES or frame.width * frame.height > _MAX_PIXELS:
                     raise SourceTooLarge(name)
                 picture = _to_rgb(ImageOps.exif_transpose(frame))
-                picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+                picture.thumbnail((MAX_SIDE, MAX_SIDE))
                 yield np.asarray(picture)
                 # The other pictures of anything else than a TIFF are an animation.
                 if file.format != "TIFF":

@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from truespan.core.fields import LONGEST_LABEL, FieldError
+from truespan.core.fields import MAX_LABEL_LENGTH, FieldError
 from truespan.errors import FieldsInvalid, RecordInvalid, SourceUnsafe
 from truespan.parsing.detect import Format
 from truespan.parsing.formats.delimited import read_table
 from truespan.parsing.formats.json import Pairs, Record, flatten, make_sound, read_json, to_plain
 from truespan.types.metadata import parse_value
-from truespan.types.source import LONGEST_TITLE, Member, RecordFields, Refusal
+from truespan.types.source import MAX_TITLE_LENGTH, Member, RecordFields, Refusal
 
-_MOST_LISTED = 40
+_MAX_LISTED = 40
 _SAMPLED = 1000
 """Records that are searched for the names of fields."""
-_LONGEST_NAME = 150
+_MAX_NAME_LENGTH = 150
 _HTML = re.compile(
     r"</(?:p|div|span|a|b|i|em|strong|ul|ol|li|table|h[1-6]|pre|code|blockquote)>|<(?:br|hr|p)\s*/?>",
     re.IGNORECASE,
@@ -56,8 +56,8 @@ def record_members(
         known, items = _json_items(name, data, fields, lines=found is Format.JSONL)
     for wanted in fields.names:
         if known and wanted not in known:
-            listed = ", ".join(list(known)[:_MOST_LISTED])
-            more = " and others" if len(known) > _MOST_LISTED else ""
+            listed = ", ".join(list(known)[:_MAX_LISTED])
+            more = " and others" if len(known) > _MAX_LISTED else ""
             raise FieldsInvalid(
                 name, advice=f"There is no field {wanted!r}. The fields are {listed}{more}."
             )
@@ -90,7 +90,7 @@ def _make_member(item: _Item, fields: RecordFields) -> Member | None:
     if not texts and not title:
         return None
     data, ending = _join_texts(title, texts, fields.format)
-    declared: dict[str, Any] = {"title": title[:LONGEST_TITLE]} if title else {}
+    declared: dict[str, Any] = {"title": title[:MAX_TITLE_LENGTH]} if title else {}
     if fields.source_url and (url := _text(item.find(fields.source_url)).strip()):
         declared["source_url"] = url
     if fields.language and (language := _text(item.find(fields.language)).strip()):
@@ -142,8 +142,8 @@ def _to_name(identity: str) -> str:
     """Return an id as a name in a path: another id never has the same."""
     name = _UNSAFE_IN_NAME.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), identity)
     name = "".join(char if char.isprintable() else f"%{ord(char):02X}" for char in name)
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:_LONGEST_NAME]}-{sha256(identity.encode()).hexdigest()[:16]}"
+    if len(name) > _MAX_NAME_LENGTH:
+        name = f"{name[:_MAX_NAME_LENGTH]}-{sha256(identity.encode()).hexdigest()[:16]}"
     return name
 
 
@@ -237,7 +237,7 @@ def _field_names(value: Any, path: str = "", depth: int = 3) -> Iterator[str]:
     if isinstance(value, Pairs):
         for name, inner in value:
             full = f"{path}.{name}" if path else name
-            if len(full) > LONGEST_LABEL:
+            if len(full) > MAX_LABEL_LENGTH:
                 # A mapping cannot name it.
                 continue
             yield full

@@ -21,7 +21,7 @@ from truespan.parsing.passage import Passage
 from truespan.types.text import BlockKind, Loaded, Properties
 
 _DEEPEST = 10_000
-_LONGEST_CAP, _LONGEST_NAME, _MOST_PARTS = 40, 200, 8
+_MAX_CAP_LENGTH, _MAX_NAME_LENGTH, _MAX_PARTS = 40, 200, 8
 _TOKEN = re.compile(
     rb"\\([A-Za-z]{1,40})(-?[0-9]{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\([^A-Za-z])|([{}])|[\r\n]+"
     rb"|([^\\{}\r\n]+)",
@@ -115,7 +115,7 @@ class _Flow(Struct):
 
     def end_paragraph(self, format: _Paragraph) -> None:
         text = "".join(self.parts)
-        if format.drop_cap and 0 < len(text.strip()) <= _LONGEST_CAP:
+        if format.drop_cap and 0 < len(text.strip()) <= _MAX_CAP_LENGTH:
             return
         self.parts = []
         line = _Line(text, replace(format), self.marker, self.in_contents, self.attached)
@@ -315,16 +315,16 @@ class _Reader:
         elif target == "marker":
             self._flows[-1].marker += text
         elif target == "inst":
-            if len(state.instruction) < _MOST_PARTS:
-                state.instruction.append(text[:_LONGEST_NAME])
+            if len(state.instruction) < _MAX_PARTS:
+                state.instruction.append(text[:_MAX_NAME_LENGTH])
         elif target == "fonttbl":
             names = self._font_names.setdefault(self._font, [])
-            if len(names) < _MOST_PARTS:
-                names.append(text[:_LONGEST_NAME])
+            if len(names) < _MAX_PARTS:
+                names.append(text[:_MAX_NAME_LENGTH])
         elif target == "stylesheet":
             style = self.styles.setdefault(self._style, _Style())
-            if len(style.name) < _LONGEST_NAME:
-                style.name += text[:_LONGEST_NAME]
+            if len(style.name) < _MAX_NAME_LENGTH:
+                style.name += text[:_MAX_NAME_LENGTH]
         elif target.startswith("info:"):
             self.info.setdefault(target[5:], []).append(text)
 

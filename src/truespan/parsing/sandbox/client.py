@@ -55,7 +55,7 @@ from truespan.types.text import CanonicalText, Loaded, Sentences
 START_SECONDS = 60.0
 """How long a child may take to start; on an idle machine it takes a third of a second."""
 _SECONDS_TO_END = 2.0
-_LONGEST_REFUSAL = 4096
+_MAX_REFUSAL_LENGTH = 4096
 _NOT_STARTED = "The process that reads documents cannot be started; check the installation."
 if sys.platform == "win32":
     _WINDOWS, _APART = True, subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
@@ -174,7 +174,7 @@ class ChildLink:
                 if self._receive(len(BEGUN), deadline) != BEGUN:
                     raise ChildFailed(SourceTooCostly) if deadline.passed else ChildGone
                 loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, deadline))
-                if length > (limits.output if loaded else _LONGEST_REFUSAL):
+                if length > (limits.output if loaded else _MAX_REFUSAL_LENGTH):
                     raise ChildFailed(SourceTooLarge)
                 answer = Answer(loaded, last, self._receive_all(length, deadline))
             except EOFError:

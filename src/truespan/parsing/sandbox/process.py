@@ -63,7 +63,7 @@ else:
     OUT_OF_TIME = frozenset({-signal.SIGXCPU, -signal.SIGALRM})
 """How a process ends that used up its time."""
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_LARGEST_TO_REUSE = 256 << 20
+_MAX_SIZE_TO_REUSE = 256 << 20
 """A child that keeps more memory ends, because the next document would have less."""
 _PACKAGE = "truespan"
 
@@ -206,7 +206,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
         content = msgspec.msgpack.encode(Refusal(SourceTooCostly.__name__))
     elif loaded and len(content) > limits.output:
         content, loaded = msgspec.msgpack.encode(Refusal(SourceTooLarge.__name__)), False
-    last = out_of_memory or _address_space() > _LARGEST_TO_REUSE
+    last = out_of_memory or _address_space() > _MAX_SIZE_TO_REUSE
     answers.write(ANSWER.pack(loaded, last, len(content)))
     answers.write(content)
     answers.flush()

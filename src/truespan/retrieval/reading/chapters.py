@@ -23,7 +23,7 @@ MAX_LISTED = 8
 """Maximum number of chapters that an error lists."""
 MAX_COMPARED = 2000
 """Maximum number of names that are compared letter by letter."""
-LONGEST_QUOTED = 120
+MAX_QUOTED_LENGTH = 120
 
 _CHAPTER_WORDS = (
     "chapter|chap|ch|kapitel|kap|chapitre|capítulo|capitulo|capitolo|hoofdstuk|rozdział"
@@ -322,7 +322,7 @@ def _refuse_several(wanted: str, found: Sequence[Chapter]) -> InvalidSettings:
 
 def _refuse(chapters: Sequence[Chapter], wanted: str) -> InvalidSettings:
     folded = {_fold(chapter.name): chapter.name for chapter in chapters[:MAX_COMPARED]}
-    spoken = _fold(wanted)[:LONGEST_QUOTED]
+    spoken = _fold(wanted)[:MAX_QUOTED_LENGTH]
     close = [folded[name] for name in get_close_matches(spoken, folded, n=3, cutoff=0.5)]
     listed = close or [chapter.name for chapter in chapters[:MAX_LISTED]]
     text = f"There is no chapter {_quote(wanted)}."
@@ -335,7 +335,7 @@ def _refuse(chapters: Sequence[Chapter], wanted: str) -> InvalidSettings:
 
 
 def _quote(wanted: str) -> str:
-    return repr(shorten(wanted, LONGEST_QUOTED, "..."))
+    return repr(shorten(wanted, MAX_QUOTED_LENGTH, "..."))
 
 
 def _fold(name: str) -> str:

@@ -40,7 +40,7 @@ from truespan.types.vectors import similarities_of
 ROUNDING = 2e-6
 """How far the single precision of an index may be off from the scores that count."""
 
-LEAST_STEP = 16
+MIN_STEP = 16
 """Candidates that are verified together at least, where the first ones do not suffice; each further
 step takes twice as many."""
 
@@ -169,19 +169,19 @@ class FusedBookSearch(Struct, frozen=True):
         scale = self._scale([], scores.best)
         count = max(fused.POOL, k)
         while True:
-            places = scores.top(min(count, fused.MOST_BY_WORDS), SCORE_DECIMALS)
+            places = scores.top(min(count, fused.MAX_BY_WORDS), SCORE_DECIMALS)
             ordered = self._rank(self._score(places), scale)
             self._note_failures([], places)
             visible: list[Visible] = []
             full = self._verify_best(visible, ordered, k, select)
-            if full or count >= min(len(scores.places), fused.MOST_BY_WORDS):
+            if full or count >= min(len(scores.places), fused.MAX_BY_WORDS):
                 return visible
             count *= 4
 
     def _places_with_phrases(self) -> list[int]:
         """Return the places whose text has every phrase of the query."""
         words = self.words
-        places = words.with_phrases()[: fused.MOST_BY_WORDS]
+        places = words.with_phrases()[: fused.MAX_BY_WORDS]
         self._read([words.part.ids[place] for place in places if place < words.tail])
 
         def occurs(place: int) -> bool:
@@ -314,7 +314,7 @@ class FusedBookSearch(Struct, frozen=True):
 
         If `ordered` is a function, it returns at least as many as it is asked for, if there are.
         """
-        done, size, step = 0, k, LEAST_STEP
+        done, size, step = 0, k, MIN_STEP
         last: Candidate | None = None
         while True:
             found = ordered(done + size) if callable(ordered) else ordered

@@ -561,7 +561,7 @@ class _Labels(NamedTuple):
     intact: bool
 
 
-_MOST_LABELS: Final = 1024
+_MAX_LABELS: Final = 1024
 _labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]] = {}
 """The cells and the checksum that revisions were last read with, and what they say."""
 
@@ -582,7 +582,7 @@ def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels
         labels = known[2]
     else:
         labels = _verify_labels(world, recorded, values)
-        if len(_labels) >= _MOST_LABELS:
+        if len(_labels) >= _MAX_LABELS:
             _labels.clear()
         _labels[key] = recorded, values, labels
     if labels.document.metadata is None:

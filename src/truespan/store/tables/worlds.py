@@ -54,7 +54,7 @@ _WHOLE: Final = (
 _WITH_DEFAULT: Final = f"{_WHOLE} {_DEFAULT}"
 _WITH_NUMBERED: Final = f"{_WHOLE} {_NUMBERED}"
 
-_MOST_IDS: Final = 10_000
+_MAX_IDS: Final = 10_000
 """Names whose ids are remembered."""
 
 _WORLD_ALIAS: Final = ""
@@ -162,7 +162,7 @@ class Worlds(Part):
             if named is None or not authority.sees(WorldId(named[0])):
                 return None
             *named, recorded = named
-            if len(self._ids_by_name) >= _MOST_IDS:
+            if len(self._ids_by_name) >= _MAX_IDS:
                 self._ids_by_name.clear()
             self._ids_by_name[named[1]] = named[0]
             if recorded == world_checksum(*named):

@@ -12,9 +12,9 @@ const RIGHT = 16;
 const TOP = 24;
 const BOTTOM = 44;
 const BINS = 20;
-const MOST_POINTS = 200;
+const MAX_POINTS = 200;
 /** The changes that are drawn; of more, those that changed most. */
-const MOST_BARS = 300;
+const MAX_BARS = 300;
 let drawn = 0;
 
 const scale = (least, most, start, end) => (value) => start + ((value - least) / (most - least)) * (end - start);
@@ -123,12 +123,12 @@ export function distribution(hits) {
 
 /** Return as many points as can be told apart: of each narrow strip the first, and the last. */
 function thin(curve) {
-  if (curve.length <= MOST_POINTS) return curve;
+  if (curve.length <= MAX_POINTS) return curve;
   const highest = curve[0].threshold;
   const lowest = curve.at(-1).threshold;
   const strips = new Map();
   for (const point of curve.slice(0, -1)) {
-    const place = Math.floor(((highest - point.threshold) / (highest - lowest)) * MOST_POINTS);
+    const place = Math.floor(((highest - point.threshold) / (highest - lowest)) * MAX_POINTS);
     if (!strips.has(place)) strips.set(place, point);
   }
   return [...strips.values(), curve.at(-1)];
@@ -163,7 +163,7 @@ export const leading = (metrics) => (metrics.ndcg === null ? metrics.reciprocal_
 export function changes(all, title) {
   const hatching = fresh();
   const byName = (a, b) => (a.id < b.id ? -1 : Number(a.id > b.id));
-  const most = [...all].sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference) || byName(a, b)).slice(0, MOST_BARS);
+  const most = [...all].sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference) || byName(a, b)).slice(0, MAX_BARS);
   most.sort((a, b) => a.difference - b.difference || byName(a, b));
   const y = up(-1, 1);
   const width = (WIDTH - LEFT - RIGHT) / Math.max(most.length, 1);
@@ -176,5 +176,5 @@ export function changes(all, title) {
   });
   const worse = all.filter((one) => one.difference < 0).length;
   const better = all.filter((one) => one.difference > 0).length;
-  return figure("changes", title, t.changesText(all.length, worse, better, all.length > MOST_BARS ? MOST_BARS : 0), hatching, parts);
+  return figure("changes", title, t.changesText(all.length, worse, better, all.length > MAX_BARS ? MAX_BARS : 0), hatching, parts);
 }

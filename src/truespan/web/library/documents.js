@@ -20,8 +20,8 @@ const COLUMNS = [
   { key: null, words: own.columns.labels },
 ];
 const LABEL_FACETS = new Set(["tags", "language", "version", "kind"]);
-const MOST_CHIPS = 4;
-const MOST_VALUES = 8;
+const MAX_CHIPS = 4;
+const MAX_VALUES = 8;
 
 const box = make("input", { id: "find-documents", type: "search", maxlength: 200, autocomplete: "off", placeholder: own.findPlaceholder, "aria-label": own.findPlaceholder });
 const order = make(
@@ -212,7 +212,7 @@ function row(one) {
     number(own.columns.chunks, one.chunks),
     cell(own.columns.language, one.language),
     cell(own.columns.version, one.version),
-    make("td", { class: "labels", "data-label": own.columns.labels }, make("span", { class: "chips" }, chips(one, MOST_CHIPS))),
+    make("td", { class: "labels", "data-label": own.columns.labels }, make("span", { class: "chips" }, chips(one, MAX_CHIPS))),
     make("td", { class: "acts" }, may("write") && [icon(PEN, own.editOf(title), () => changeLabels(one)), icon(BIN, own.deleteOf(title), () => remove(one))]),
   );
 }
@@ -253,7 +253,7 @@ function renderFacets(asked, counted) {
       const known = facet.values.map((one) => one.value);
       const values = [...picked.filter((one) => !known.includes(one)).map((value) => ({ value, documents: 0 })), ...facet.values];
       const all = open.has(key);
-      const listed = all ? values : values.filter((one, at) => at < MOST_VALUES || picked.includes(one.value));
+      const listed = all ? values : values.filter((one, at) => at < MAX_VALUES || picked.includes(one.value));
       const words = (value) => (key === "kind" ? own.kinds[value] || value : shortened(value));
       const more = values.length - listed.length;
       return group(

@@ -9,8 +9,8 @@ import { texts } from "../common/texts.js";
 const own = texts.library;
 const OVER = new Set(["done", "failed", "cancelled", "interrupted"]);
 /** The server takes 100 files in one request; smaller batches show progress sooner. */
-const MOST_FILES = 25;
-const MOST_BYTES = 64 * 1024 * 1024;
+const MAX_FILES = 25;
+const MAX_BYTES = 64 * 1024 * 1024;
 /** How much of the work sending is, for the progress bar. */
 const SENDING = 0.2;
 const FINAL = new Set(["embedded", "unchanged", "failed", "stopped"]);
@@ -81,7 +81,7 @@ function batches(files) {
       continue;
     }
     seen.add(one.name);
-    if (batch.length === MOST_FILES || (batch.length && size + one.file.size > MOST_BYTES)) {
+    if (batch.length === MAX_FILES || (batch.length && size + one.file.size > MAX_BYTES)) {
       made.push(batch);
       batch = [];
       size = 0;

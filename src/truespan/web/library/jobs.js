@@ -11,7 +11,7 @@ import { follows, reasonOf } from "./intake.js";
 const own = texts.library;
 const ACTIVE = new Set(["queued", "running"]);
 const FIRST = 5;
-const MOST_ROWS = 100;
+const MAX_ROWS = 100;
 const BUSY_MS = 1500;
 const IDLE_MS = 15000;
 
@@ -122,7 +122,7 @@ class Row {
     const { documents, lines } = await get(this.where);
     const failed = documents.filter((one) => one.state === "failed");
     const rest = documents.filter((one) => one.state !== "failed");
-    const listed = [...failed, ...rest].slice(0, MOST_ROWS);
+    const listed = [...failed, ...rest].slice(0, MAX_ROWS);
     fill(
       this.outcome,
       !documents.length && make("p", { class: "hint" }, own.noOutcomes),

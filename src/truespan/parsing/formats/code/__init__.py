@@ -25,10 +25,10 @@ from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 _OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Editors do not count these as lines."""
-_MOST_LEVELS = 12
-_LONGEST_HEAD = 2000
-_LONGEST_NAME = 200
-_MOST_OPEN = 100
+_MAX_LEVELS = 12
+_MAX_HEAD_LENGTH = 2000
+_MAX_NAME_LENGTH = 200
+_MAX_OPEN = 100
 """How many open brackets are compared with the indentation of a closing one."""
 
 _NAME = r"[A-Za-z_$][\w$]*+"
@@ -181,8 +181,8 @@ class _Source(Struct):
                     yield _Section(section.path, section.first, number - 1, len(open_sections))
                 outer = open_sections[-1] if open_sections else _Indented(-1, 0, "")
                 # A function within a function is part of it.
-                if found and len(open_sections) < _MOST_LEVELS and not outer.is_function:
-                    name = next(filter(None, found.groups()))[:_LONGEST_NAME]
+                if found and len(open_sections) < _MAX_LEVELS and not outer.is_function:
+                    name = next(filter(None, found.groups()))[:_MAX_NAME_LENGTH]
                     path = f"{outer.path}.{name}" if outer.path else name
                     is_function = _CONTAINER.match(line) is None
                     open_sections.append(_Indented(indent, number, path, is_function))
@@ -208,7 +208,7 @@ class _Source(Struct):
                 count = 1
                 if at - line_start == self._indents[number]:
                     # If its indentation fits another bracket, those in between were not closed.
-                    for back, each in enumerate(reversed(stack[-_MOST_OPEN:]), 1):
+                    for back, each in enumerate(reversed(stack[-_MAX_OPEN:]), 1):
                         if at - line_start in each.indents:
                             count = back
                             break
@@ -218,7 +218,7 @@ class _Source(Struct):
                     if each.first is not None:
                         yield _Section(each.path, each.first, number, each.level)
                 rounds = opened.rounds
-                is_argument = rounds and at - opened.at < _LONGEST_HEAD // 2
+                is_argument = rounds and at - opened.at < _MAX_HEAD_LENGTH // 2
                 if is_argument and self._code.find(";", opened.at, at) < 0:
                     # The text before it goes on: it is a default value or a pattern.
                     head = opened.head
@@ -234,21 +234,21 @@ class _Source(Struct):
         `rounds` is how many round brackets are open since the one before.
         """
         indent = self._indents[number]
-        before = max(head, at - _LONGEST_HEAD)
+        before = max(head, at - _MAX_HEAD_LENGTH)
         text = self._code[before:at]
         begins = self._indents[number - text.lstrip().count("\n")]
         anonymous = outer._replace(
             indents=(begins, indent), first=None, at=at, head=head, rounds=rounds
         )
         # A function within a function is part of it.
-        if outer.is_function or outer.level >= _MOST_LEVELS:
+        if outer.is_function or outer.level >= _MAX_LEVELS:
             return anonymous
         found = _find_name(text, self.language, in_call=rounds > 0)
         if found is None:
             return anonymous
         path = f"{outer.path}.{found.name}" if outer.path else found.name
         return anonymous._replace(
-            path=path[:_LONGEST_NAME],
+            path=path[:_MAX_NAME_LENGTH],
             level=outer.level + 1,
             first=number,
             is_function=found.is_function,

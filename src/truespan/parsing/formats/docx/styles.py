@@ -14,7 +14,7 @@ from truespan.parsing.formats.style_names import heading_level, is_list_ahead, s
 from truespan.text.numbering import format_number
 from truespan.types.text import BlockKind
 
-_LONGEST_CHAIN = 40
+_MAX_CHAIN_LENGTH = 40
 _BODY_LEVEL = 9
 _FIRST_ROW = 0x20
 
@@ -62,7 +62,7 @@ class Styles:
     def formats_first_row(self, style_id: str | None) -> bool:
         """Return whether a table style, or one it is based on, formats the first row apart."""
         seen: set[str] = set()
-        while style_id and style_id not in seen and len(seen) < _LONGEST_CHAIN:
+        while style_id and style_id not in seen and len(seen) < _MAX_CHAIN_LENGTH:
             seen.add(style_id)
             element = self._elements.get(style_id)
             if element is None:
@@ -79,7 +79,7 @@ class Styles:
         has_level, list_id, list_level, is_contents = False, None, None, False
         next_id: str | None = style_id
         seen: set[str] = set()
-        while next_id and next_id not in seen and len(seen) < _LONGEST_CHAIN:
+        while next_id and next_id not in seen and len(seen) < _MAX_CHAIN_LENGTH:
             id, next_id, name, properties = next_id, None, "", None
             seen.add(id)
             element = self._elements.get(id)
@@ -149,7 +149,7 @@ def _read_level(
 
 
 _LEVELS = 9
-_LONGEST_PATTERN = 40
+_MAX_PATTERN_LENGTH = 40
 _PLACEHOLDER = re.compile("%([1-9])")
 
 
@@ -247,7 +247,7 @@ def _read_levels(element: etree._Element) -> dict[int, _Level]:
         form = first_child(level, f"{W}numFmt")
         levels[index] = _Level(
             form="decimal" if form is None else form.get(VAL, "decimal"),
-            pattern=(child_value(level, f"{W}lvlText") or "")[:_LONGEST_PATTERN],
+            pattern=(child_value(level, f"{W}lvlText") or "")[:_MAX_PATTERN_LENGTH],
             # The default is 0 by the specification; programs always write the start.
             start=parse_count(child_value(level, f"{W}start"), 0) or 0,
             restart=parse_count(child_value(level, f"{W}lvlRestart")),

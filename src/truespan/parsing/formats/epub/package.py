@@ -30,7 +30,7 @@ _PAGES = frozenset(
 )
 PAGE_ENDING = re.compile(r"\.(?:x?html?|xml)$", re.IGNORECASE)
 _MARKUP = re.compile("<[^<>]*>")
-_MOST_FALLBACKS = 8
+_MAX_FALLBACKS = 8
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _TYPE = "{http://www.idpf.org/2007/ops}type"
 
@@ -189,7 +189,7 @@ def _find_package(files: BookFiles) -> str:
 def _find_readable(item: Item | None, items: dict[str, Item]) -> Item | None:
     """Return the item, or its first fallback that is a page or a picture."""
     found = item
-    for _ in range(_MOST_FALLBACKS):
+    for _ in range(_MAX_FALLBACKS):
         if found is None or found.is_page or found.is_image:
             return found or item
         found = items.get(found.fallback)

@@ -98,8 +98,8 @@ def to_block(
     )
 
 
-LARGEST_IMAGE = 32 << 20
-_LONGEST_ORIGIN = 200
+MAX_IMAGE_SIZE = 32 << 20
+_MAX_ORIGIN_LENGTH = 200
 _EXTENSIONS = {
     "image/png": "png", "image/apng": "png", "image/jpeg": "jpg", "image/jpg": "jpg",
     "image/pjpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/avif": "avif",
@@ -139,7 +139,7 @@ class Pictures(Struct):
 
             def decode_image() -> Image | None:
                 extension = _extension_of(found["type"])
-                is_small = (len(source) - found.end()) * 3 // 4 <= LARGEST_IMAGE
+                is_small = (len(source) - found.end()) * 3 // 4 <= MAX_IMAGE_SIZE
                 if not extension or not is_small or "base64" not in found["options"].lower():
                     return None
                 try:
@@ -152,7 +152,7 @@ class Pictures(Struct):
             return Figure(picture.alt, f"data:{found['type'].lower()}", image)
         archive, member = self.archive, self.find(source)
         if archive is None or not member:
-            return Figure(picture.alt, source[:_LONGEST_ORIGIN])
+            return Figure(picture.alt, source[:_MAX_ORIGIN_LENGTH])
         self._mapped += 1
         self._missing += member not in archive.names
 
@@ -170,7 +170,7 @@ class Pictures(Struct):
         # An alternative text that is only the name of the file, with or without folders, is noise.
         file_name = picture.alt.replace("\\", "/").lstrip("./").lower()
         is_name = file_name and f"/{member.lower()}".endswith(f"/{file_name}")
-        return Figure("" if is_name else picture.alt, member[:_LONGEST_ORIGIN], image)
+        return Figure("" if is_name else picture.alt, member[:_MAX_ORIGIN_LENGTH], image)
 
     def counts(self) -> PictureCounts:
         return PictureCounts(self._total, self._sourced, self._mapped, self._missing)

@@ -52,8 +52,8 @@ _BREAK, MARK_SIGN = "\0", "\x01"
 _SPECIAL_RUN = re.compile(f"[ {_BREAK}{MARK_SIGN}]{{2,}}|[{_BREAK}{MARK_SIGN}]")
 _EDGES = re.compile(f"\\A[ \n{MARK_SIGN}]+|[ \n{MARK_SIGN}]+\\Z")
 _INVISIBLE = f" \t\r\n\f{_BREAK}{MARK_SIGN}"
-_MOST_PARTS = 16
-_MOST_BREAKS = 2
+_MAX_PARTS = 16
+_MAX_BREAKS = 2
 """Two line breaks are a blank line; more of them mean the same."""
 
 
@@ -92,7 +92,7 @@ class Inline:
         deeply nested links from taking quadratic time.
         """
         end = len(self.parts)
-        if position[0] != self._taken or end - position[1] > _MOST_PARTS:
+        if position[0] != self._taken or end - position[1] > _MAX_PARTS:
             return None
         if any(place in self._marks for place in range(position[1], end)):
             return None
@@ -106,7 +106,7 @@ class Inline:
 
     def is_blank_before(self, position: Position) -> bool:
         """Return whether a position is at the beginning of its block."""
-        if position[1] > _MOST_PARTS:
+        if position[1] > _MAX_PARTS:
             return False
         return not any(part.strip(_INVISIBLE) for part in self.parts[: position[1]])
 
@@ -190,7 +190,7 @@ def collapse_spaces(text: str) -> str:
 
 def _collapse_run(run: str, breaks: bool) -> str:
     """Return what a browser shows of a run of spaces, breaks and marks: its breaks or one space."""
-    white, room = ("\n", _MOST_BREAKS) if breaks and _BREAK in run else (" ", 1)
+    white, room = ("\n", _MAX_BREAKS) if breaks and _BREAK in run else (" ", 1)
     result: list[str] = []
     for sign in run:
         if sign == MARK_SIGN:
@@ -216,7 +216,7 @@ _HIDING_STYLE = re.compile(
 _BLOCK = re.compile(
     r"(?:^|[;\s])display\s*:\s*(?:block|flex|grid|list-item|table|flow-root)\b", re.IGNORECASE
 )
-_LONGEST_STYLE = 10_000
+_MAX_STYLE_LENGTH = 10_000
 _ROLE_TAGS = {
     "main": "main", "navigation": "nav", "doc-toc": "nav", "menu": "nav", "menubar": "nav",
     "heading": "heading", "doc-pagebreak": "pagebreak", "doc-footnote": "footnote",
@@ -244,12 +244,12 @@ def is_hidden(attributes: Attributes) -> bool:
         return True
     if attributes.get("aria-hidden", "").strip().lower() == "true":
         return True
-    return bool(_HIDING_STYLE.search(attributes.get("style", ""), 0, _LONGEST_STYLE))
+    return bool(_HIDING_STYLE.search(attributes.get("style", ""), 0, _MAX_STYLE_LENGTH))
 
 
 def is_block(attributes: Attributes) -> bool:
     """Return whether the style of an element makes it a block."""
-    return bool(_BLOCK.search(attributes.get("style", ""), 0, _LONGEST_STYLE))
+    return bool(_BLOCK.search(attributes.get("style", ""), 0, _MAX_STYLE_LENGTH))
 
 
 def effective_tag(tag: str, attributes: Attributes) -> str:
@@ -333,7 +333,7 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 _BACK = re.compile("(?:[↩↑↵⤴][\ufe0e\ufe0f]?\\s*\\d{0,3}|\\^)[\ufe0e\ufe0f]?")
-_LONGEST_MARK, _LONGEST_BACK_LINK = 20, 40
+_MAX_MARK_LENGTH, _MAX_BACK_LINK_LENGTH = 20, 40
 """Longer links are text, whichever attributes they have."""
 
 
@@ -368,12 +368,12 @@ def format_note_link(
 ) -> str | None:
     """Return the text that replaces a link to or from a note; None to keep it as it is."""
     bare = text.strip()
-    if len(bare) <= _LONGEST_MARK and _BACK.fullmatch(bare):
+    if len(bare) <= _MAX_MARK_LENGTH and _BACK.fullmatch(bare):
         return ""
     plain = bare.translate(_SUPERSCRIPT_DIGITS)
-    found = _MARK.fullmatch(plain) if len(plain) <= _LONGEST_MARK else None
+    found = _MARK.fullmatch(plain) if len(plain) <= _MAX_MARK_LENGTH else None
     if purpose == "back" and not (found and at_start):
-        return "" if len(bare) <= _LONGEST_BACK_LINK else None
+        return "" if len(bare) <= _MAX_BACK_LINK_LENGTH else None
     if not found or not (is_reference or plain != bare or purpose == "back"):
         return None
     before = " " if text[0].isspace() else ""

@@ -118,7 +118,7 @@ def whole_number(text: str | None) -> int | None:
 
 _LONG_ENOUGH_TO_READ = 1000
 """A region with more characters outside links than this is kept."""
-_LEAST_OF_MAIN, _LEAST_OF_ARTICLE = 4, 2
+_MIN_OF_MAIN, _MIN_OF_ARTICLE = 4, 2
 """An element counts as the main text if it holds at least this fraction (1/n) of all text."""
 _NOTICES = ("©", "(c) ", "copyright", "all rights reserved")
 _LONG_NOTICE = 600
@@ -222,7 +222,7 @@ class Piece(Struct, eq=False):
         return Flow(first + self.text.replace("\n", f"\n{rest}"), tuple(marks))
 
 
-_LONGEST_CELL = 2000
+_MAX_CELL_LENGTH = 2000
 """A table with a cell longer than this is layout."""
 _OWN_BLOCKS = frozenset({BlockKind.HEADING, BlockKind.TABLE, BlockKind.CODE})
 
@@ -285,7 +285,7 @@ class Table(Struct, eq=False):
             return True
         return any(
             any(piece.kind in _OWN_BLOCKS for piece in cell)
-            or sum(len(piece.text) for piece in cell) > _LONGEST_CELL
+            or sum(len(piece.text) for piece in cell) > _MAX_CELL_LENGTH
             for row in self._rows
             for cell in row
         )
@@ -430,12 +430,12 @@ def select_main_text(pieces: Sequence[Piece]) -> list[Piece]:
     if not _text_length(body):
         return visible
     main = [piece for piece in body if piece.region.main]
-    if _text_length(main) * _LEAST_OF_MAIN >= _text_length(body):
+    if _text_length(main) * _MIN_OF_MAIN >= _text_length(body):
         return _add_title(body, main)
     articles = {piece.region.article for piece in body if piece.text}
     if len(articles - {0}) == 1:
         article = [piece for piece in body if piece.region.article]
-        if _text_length(article) * _LEAST_OF_ARTICLE >= _text_length(body):
+        if _text_length(article) * _MIN_OF_ARTICLE >= _text_length(body):
             return _add_title(body, article)
     return body
 

@@ -149,7 +149,7 @@ _SKIPPED = frozenset(
 _REPEATED = frozenset({"header", "footer", "date-time", "page-number", "page", "handout"})
 """The classes of frames that show the same on each slide, or an image of the slide."""
 _WHITE = re.compile("[ \t\r\n]+")
-_MOST_SPACES, _MOST_REPEATS = 200, 100
+_MAX_SPACES, _MAX_REPEATS = 200, 100
 
 
 class _Found(NamedTuple):
@@ -307,7 +307,7 @@ class Document(Struct):
             line.hidden = outer
         elif tag == f"{TEXT}s":
             count = parse_count(child.get(f"{TEXT}c"), 1) or 1
-            self._add(" " * min(count, _MOST_SPACES), line)
+            self._add(" " * min(count, _MAX_SPACES), line)
         elif tag == f"{TEXT}tab":
             self._add("\t", line)
         elif tag == f"{TEXT}line-break":
@@ -422,7 +422,7 @@ class Document(Struct):
             text, figures = join(cells, ", " if nested else " | ")
             before = tuple(PlacedFigure(0, placed.figure) for placed in pending)
             repeats = parse_count(row.get(f"{TABLE}number-rows-repeated"), 1) or 1
-            lines += [Passage(text, before + figures)] * min(repeats, _MOST_REPEATS)
+            lines += [Passage(text, before + figures)] * min(repeats, _MAX_REPEATS)
             header += in_header
             pending = ()
         text, figures = join(lines, "; " if nested else "\n")
@@ -529,7 +529,7 @@ def _cells(row: etree._Element) -> list[etree._Element]:
     for child in row:
         if child.tag in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
             repeats = parse_count(child.get(f"{TABLE}number-columns-repeated"), 1) or 1
-            cells += [child] * min(repeats, _MOST_REPEATS)
+            cells += [child] * min(repeats, _MAX_REPEATS)
     return cells
 
 

@@ -24,8 +24,8 @@ XLINK = "{http://www.w3.org/1999/xlink}"
 XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
 
 _LEVELS = 10
-_LONGEST_CHAIN = 40
-_LONGEST_AFFIX = 40
+_MAX_CHAIN_LENGTH = 40
+_MAX_AFFIX_LENGTH = 40
 _ESCAPE = re.compile("_([0-9a-f]{2})_")
 _CAPTIONS = frozenset({"illustration", "table", "drawing", "figure"})
 """The styles of captions that LibreOffice has besides the usual one."""
@@ -76,7 +76,7 @@ class Styles:
         """Combine a style with those it is based on; the most specific value wins."""
         kind, level, hidden, is_contents, list_style = None, None, None, False, None
         seen: set[str] = set()
-        while name and name not in seen and len(seen) < _LONGEST_CHAIN:
+        while name and name not in seen and len(seen) < _MAX_CHAIN_LENGTH:
             seen.add(name)
             element = self._elements.get((family, name))
             shown = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
@@ -212,11 +212,11 @@ def read_levels(style: etree._Element | None) -> dict[int, _Level]:
         pattern = ""
         for name, value in element.attrib.items():
             if str(name).endswith("}num-list-format"):
-                pattern = str(value)[:_LONGEST_AFFIX]
+                pattern = str(value)[:_MAX_AFFIX_LENGTH]
         levels[index] = _Level(
             form,
-            element.get(f"{STYLE}num-prefix", "")[:_LONGEST_AFFIX],
-            element.get(f"{STYLE}num-suffix", "")[:_LONGEST_AFFIX],
+            element.get(f"{STYLE}num-prefix", "")[:_MAX_AFFIX_LENGTH],
+            element.get(f"{STYLE}num-suffix", "")[:_MAX_AFFIX_LENGTH],
             1 if (start := parse_count(element.get(f"{TEXT}start-value"))) is None else start,
             max(parse_count(element.get(f"{TEXT}display-levels"), 1) or 1, 1),
             pattern,

@@ -39,13 +39,13 @@ from truespan.text.headings import first_words, letters_of
 from truespan.types.text import Block, BlockKind, Loaded, Place, Properties
 
 _DOTS_PER_POINT = 200 / 72
-_MOST_ODD, _MOST_MIXED, _LEAST_KNOWN = 0.3, 0.5, 0.02
+_MAX_ODD_CHARACTERS, _MAX_MIXED, _MIN_KNOWN = 0.3, 0.5, 0.02
 _ENOUGH_WORDS, _SHORTEST_WORD = 20, 3
 _AROUND_WORDS = "\"'’‘“”()[]{}.,;:!?-–—"
 _MIXED = re.compile(r"[^\W\d_][^\w\s’'./@:-]|[^\w\s’'./@:-][^\W\d_]|[^\W\d_]\d|\d[^\W\d_]")
-_MOST_PAGES = 20_000
-_MOST_ENTRIES = 5_000
-_MOST_OBJECTS = 1_000
+_MAX_PAGES = 20_000
+_MAX_ENTRIES = 5_000
+_MAX_OBJECTS = 1_000
 _HARDLY_ANY_TEXT = 16
 """A page with fewer letters and a picture is a scan with a stamp or a page number."""
 
@@ -64,7 +64,7 @@ def load_pdf(name: str, data: bytes, *, ocr: bool = False, running_heads: bool =
         raise SourceBroken(name) from None
     if not len(document):
         raise SourceEmpty(name)
-    if len(document) > _MOST_PAGES:
+    if len(document) > _MAX_PAGES:
         raise SourceTooLarge(name)
     try:
         return _load_pages(name, document, ocr, running_heads)
@@ -104,7 +104,7 @@ def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool, running_head
         warnings.append(f"{pictures} of {len(pages)} pages hold pictures and hardly any text.")
     if broken:
         warnings.append(f"{broken} of {len(pages)} pages could not be read.")
-    entries = [_read_entry(mark) for mark in islice(document.get_toc(), _MOST_ENTRIES)]
+    entries = [_read_entry(mark) for mark in islice(document.get_toc(), _MAX_ENTRIES)]
     # On a page that was rotated to read it, the heights of the outline do not apply.
     entries = [e._replace(height=None) if e.page in rotated else e for e in entries]
     properties = read_properties(document)
@@ -145,7 +145,7 @@ def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], b
         is_picture = False
         if letters < _HARDLY_ANY_TEXT:
             with contextlib.suppress(pdfium.PdfiumError):
-                objects = islice(page.get_objects(max_depth=3), _MOST_OBJECTS)
+                objects = islice(page.get_objects(max_depth=3), _MAX_OBJECTS)
                 is_picture = any(isinstance(item, pdfium.PdfImage) for item in objects)
         return sort_lines(pieces), rotated, is_picture
     except pdfium.PdfiumError:
@@ -159,7 +159,7 @@ def is_garbled(lines: Sequence[str]) -> bool:
     their characters: most are unknown or private, or words have digits and signs inside them."""
     text = "".join(lines)
     odd = sum(char == "\ufffd" or unicodedata.category(char) in ("Co", "Cn") for char in text)
-    if odd > _MOST_ODD * len(text):
+    if odd > _MAX_ODD_CHARACTERS * len(text):
         return True
     words = [word.strip(_AROUND_WORDS) for line in lines for word in line.split()]
     words = [word for word in words if len(word) >= _SHORTEST_WORD]
@@ -167,7 +167,7 @@ def is_garbled(lines: Sequence[str]) -> bool:
         return False
     mixed = sum(_MIXED.search(word) is not None for word in words)
     known = sum(word.casefold() in common_words() for word in words)
-    return mixed > _MOST_MIXED * len(words) and known < _LEAST_KNOWN * len(words)
+    return mixed > _MAX_MIXED * len(words) and known < _MIN_KNOWN * len(words)
 
 
 def _recognise(
@@ -175,13 +175,13 @@ def _recognise(
 ) -> Iterator[str]:
     """Put what pages show in place of their text, where it is more; yield what to tell of it."""
     # Imported here, because the extra that it needs may not be installed.
-    from truespan.parsing.formats.ocr import LARGEST_SIDE, Recogniser, describe, to_lines
+    from truespan.parsing.formats.ocr import MAX_SIDE, Recogniser, describe, to_lines
 
     recogniser = Recogniser()
     for number in numbers:
         page = document[number]
         try:
-            scale = min(_DOTS_PER_POINT, LARGEST_SIDE / max(*page.get_size(), 1.0))
+            scale = min(_DOTS_PER_POINT, MAX_SIDE / max(*page.get_size(), 1.0))
             rendered = page.render(scale, force_bitmap_format=raw.FPDFBitmap_BGR)  # pyright: ignore[reportArgumentType]
             picture = rendered.to_numpy()
             lines = to_lines(recogniser.recognise(picture), picture.shape[0], scale)
@@ -232,7 +232,7 @@ def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Ite
         yield Block(kind, text, *place, pages=paragraph.pages, is_contents=is_contents)
 
 
-_MOST_HEADING_LINES = 5
+_MAX_HEADING_LINES = 5
 _NUMBER_BEFORE = re.compile("(?:chapter|section|part|appendix|kapitel|chapitre)?[0-9ivxlc]*[a-z]?")
 
 
@@ -306,7 +306,7 @@ def _find_heading(entry: Entry, lines: Sequence[Placed], plain: Sequence[str]) -
     title, height = letters_of(entry.title), entry.height
     headings: list[range] = []
     for number in range(first, end):
-        following = plain[number : min(number + _MOST_HEADING_LINES, end)]
+        following = plain[number : min(number + _MAX_HEADING_LINES, end)]
         if count := _match_title(title, following):
             headings.append(range(number, number + count))
     if headings and height is not None:

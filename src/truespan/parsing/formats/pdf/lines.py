@@ -47,7 +47,7 @@ _NOTHING = "\u2060"
 _COVERED = 0.6
 """The share of an accent or of its letter, whichever is narrower, that is over the other."""
 _NEAR = 400
-_MOST_LOST_ACCENTS = 100
+_MAX_LOST_ACCENTS = 100
 
 
 class Line(NamedTuple):
@@ -166,7 +166,7 @@ def _compose_accents(textpage: pdfium.PdfTextPage, characters: str, rotation: in
         if letter is None and all(result[i].isspace() for i in beside):
             lost += 1
             near = range(max(0, place - _NEAR), min(place + _NEAR, len(result)))
-            capitals = (i for i in near if lost <= _MOST_LOST_ACCENTS and result[i].isupper())
+            capitals = (i for i in near if lost <= _MAX_LOST_ACCENTS and result[i].isupper())
             letter = next(
                 (i for i in capitals if _is_below(textpage, i, result, accent, rotation)), None
             )
@@ -283,10 +283,10 @@ _ROWS_ACROSS = 3
 _LINES_OF_A_COLUMN = 4
 _CHARS_OF_PROSE = 18
 _FILLED = 0.6
-_MOST_ACROSS = 0.3
-_MOST_PIECES = 2000
+_MAX_ACROSS = 0.3
+_MAX_PIECES = 2000
 """No page of text has more pieces, and the search for columns would take too long."""
-_MOST_COLUMNS = 8
+_MAX_COLUMNS = 8
 
 
 def sort_lines(pieces: Sequence[Line]) -> list[Line]:
@@ -336,7 +336,7 @@ def _join_rows(parts: Sequence[Line]) -> list[Line]:
 
 def sort_by_position(pieces: Sequence[Line], depth: int = 0) -> Iterator[Line]:
     """Yield lines downwards, column by column; a line across the gutter ends both columns."""
-    gutter = _find_gutter(pieces) if depth < _MOST_COLUMNS else None
+    gutter = _find_gutter(pieces) if depth < _MAX_COLUMNS else None
     if gutter is None:
         rows: list[list[Line]] = []
         for piece in sorted(pieces, key=lambda piece: -piece.middle):
@@ -366,7 +366,7 @@ def _find_gutter(pieces: Sequence[Line]) -> float | None:
 
     Columns of a table are not prose: their lines are short or leave much of their width empty.
     """
-    if not 2 * _LINES_OF_A_COLUMN <= len(pieces) <= _MOST_PIECES:
+    if not 2 * _LINES_OF_A_COLUMN <= len(pieces) <= _MAX_PIECES:
         return None
     # A gap can only begin where a piece ends and end where another begins, so edges are enough.
     edges = sorted([(p.left, 1) for p in pieces] + [(p.right, -1) for p in pieces])
@@ -377,7 +377,7 @@ def _find_gutter(pieces: Sequence[Line]) -> float | None:
         if not (change < 0 < next_change and end > start):
             continue
         middle = (start + end) / 2
-        if crossing > _MOST_ACROSS * len(pieces):
+        if crossing > _MAX_ACROSS * len(pieces):
             continue
         left = [piece for piece in pieces if piece.right <= middle]
         right = [piece for piece in pieces if piece.left >= middle]

@@ -116,15 +116,15 @@ def layout(sheet: Sheet) -> list[Block]:
 
 _DEEPEST = 3
 """How often a region is divided again, by columns and by rows: more would not be linear."""
-_LONGEST_TITLE = 120
-_LONGEST_ENTRY = 80
+_MAX_TITLE_LENGTH = 120
+_MAX_ENTRY_LENGTH = 80
 """A column of longer texts is prose."""
-_MOST_HEADERS = 5
-_MOST_PARTS = 40
+_MAX_HEADERS = 5
+_MAX_PARTS = 40
 """Maximum number of tables side by side; columns further to the right belong to the last one."""
-_MOST_MERGED = 200
+_MAX_MERGED = 200
 """How many merged cells of a row are considered."""
-_MOST_BLANK = 20
+_MAX_BLANK = 20
 """Maximum number of blank cells for each filled one so far; with more, blanks are left out."""
 _FREE_BLANK = 100_000
 _USUAL_NAME = re.compile(
@@ -162,7 +162,7 @@ class _Writer:
         for area in sheet.merged:
             if area.right > area.left:
                 areas = self._wide.setdefault(area.top, [])
-                if len(areas) < _MOST_MERGED:
+                if len(areas) < _MAX_MERGED:
                     areas.append(area)
         self._headers = {(area.top, area.left): area for area in sheet.headers}
         self.blocks: list[Block] = []
@@ -205,7 +205,7 @@ class _Writer:
             if index == 0 and _may_be_title(text):
                 self._title, self._titled = _LINE_BREAK.sub(" ", text), True
                 entries.append(row)
-            elif len(text) > _LONGEST_ENTRY or _SENTENCE.search(text):
+            elif len(text) > _MAX_ENTRY_LENGTH or _SENTENCE.search(text):
                 self._add_entries(entries)
                 entries = []
                 self._confirm_title()
@@ -229,7 +229,7 @@ class _Writer:
         right = rows[0].columns[0]
         starts = [right]
         for row, below in pairwise(rows):
-            if row.columns[-1] <= right or len(starts) == _MOST_PARTS:
+            if row.columns[-1] <= right or len(starts) == _MAX_PARTS:
                 continue
             new = sorted({column for column in row.columns + below.columns if column > right})
             for group in _group_columns(new, hidden):
@@ -266,13 +266,13 @@ class _Writer:
 
     def _count_headers(self, rows: Sequence[Row]) -> int:
         """Return how many of the first rows are the header."""
-        top, most = rows[0], min(_MOST_HEADERS, len(rows) - 1)
+        top, most = rows[0], min(_MAX_HEADERS, len(rows) - 1)
         area = self._headers.get((top.number, top.columns[0]))
         if area:
             count = area.bottom - area.top + 1
             return min(sum(row.number <= area.bottom for row in rows[:count]), len(rows))
-        frozen = sum(row.number <= self._sheet.frozen_rows for row in rows[: _MOST_HEADERS + 1])
-        if 0 < frozen <= _MOST_HEADERS:
+        frozen = sum(row.number <= self._sheet.frozen_rows for row in rows[: _MAX_HEADERS + 1])
+        if 0 < frozen <= _MAX_HEADERS:
             return min(frozen, most)
         count = 0
         while count < most:
@@ -324,7 +324,7 @@ class _Writer:
                 slots[shape] = [bisect_left(used, column) for column in shape]
             slot = slots[shape]
             cells, filled = cells + slot[-1] + 1, filled + len(slot)
-            if slot[-1] == len(slot) - 1 or cells > _MOST_BLANK * filled + _FREE_BLANK:
+            if slot[-1] == len(slot) - 1 or cells > _MAX_BLANK * filled + _FREE_BLANK:
                 line = " | ".join(row.cells)
             else:
                 texts = [""] * (slot[-1] + 1)
@@ -440,7 +440,7 @@ def _is_quantity(text: str) -> bool:
 
 def _may_be_title(text: str) -> bool:
     """Return whether a line could be the title of what follows it."""
-    is_short = len(text) <= _LONGEST_TITLE
+    is_short = len(text) <= _MAX_TITLE_LENGTH
     return is_short and not _SENTENCE.search(text) and not _is_quantity(text)
 
 
@@ -456,4 +456,4 @@ def _is_remark(row: Row, top: Row) -> bool:
     if len(row.cells) > 1 or row.columns[0] > top.columns[0] or len(top.cells) < 2:
         return False
     text = row.cells[0]
-    return len(text) > _LONGEST_ENTRY or (len(text.split()) > 3 and bool(_SENTENCE.search(text)))
+    return len(text) > _MAX_ENTRY_LENGTH or (len(text.split()) > 3 and bool(_SENTENCE.search(text)))

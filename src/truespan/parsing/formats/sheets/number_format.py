@@ -43,7 +43,7 @@ _TOKEN = re.compile(
     r"|(?P<date>y+|m+|d+|h+|s+|b+|g+|e+)|(?P<digit>[0#?])|(?P<sign>[.,%/@])|(?P<end>;)|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,
 )
-_LONGEST_CODE = 255
+_MAX_CODE_LENGTH = 255
 _TESTS = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "=": operator.eq, "<>": operator.ne,
@@ -110,7 +110,7 @@ def is_date_format(code: str) -> bool:
 @lru_cache(maxsize=512)
 def compile_format(code: str, from_1904: bool = False) -> Show | None:
     """Return what shows a number in this format; None for one without any format."""
-    if not code or len(code) > _LONGEST_CODE or code.lower() in ("general", "standard", "@"):
+    if not code or len(code) > _MAX_CODE_LENGTH or code.lower() in ("general", "standard", "@"):
         return None
     read = _read_sections(code)[:4]
     if len(read) > 1 and Token("sign", "@") in read[-1]:
@@ -131,7 +131,7 @@ def compile_format(code: str, from_1904: bool = False) -> Show | None:
 
 def text_format(code: str) -> tuple[str, str] | None:
     """Return what a format puts before and after text; None if nothing."""
-    if "@" not in code or len(code) > _LONGEST_CODE:
+    if "@" not in code or len(code) > _MAX_CODE_LENGTH:
         return None
     before = after = ""
     seen = False

@@ -21,7 +21,7 @@ _CELL, _COVERED = f"{TABLE}table-cell", f"{TABLE}covered-table-cell"
 _PARAGRAPH, _NOTE = f"{TEXT}p", f"{OFFICE}annotation"
 _LAST_COLUMN = 16384
 _LAST_ROW = 1 << 20
-_MOST_REPEATED = 2_000_000
+_MAX_REPEATED = 2_000_000
 """How many filled cells a workbook may have by saying that a cell repeats."""
 
 
@@ -158,7 +158,7 @@ class _Book(Struct):
         if not texts:
             return
         self._repeated += len(texts) * (count - 1)
-        if self._repeated > _MOST_REPEATED:
+        if self._repeated > _MAX_REPEATED:
             raise SourceUnsafe(self.name)
         shape = tuple(columns)
         shape = self._shapes.setdefault(shape, shape)

@@ -57,7 +57,7 @@ _STRING = re.compile(
 _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 _HIDDEN = re.compile(r' hidden="(?:1|true)"')
 _THREADED = "[Threaded comment]"
-_MOST_DATES = 20_000
+_MAX_DATES = 20_000
 
 Show = Callable[[str], str]
 
@@ -131,7 +131,7 @@ class _Book(Struct):
                 # Dates take longer to write, and the same ones occur again and again.
                 shown = _read_number(show)
                 is_date = is_date_format(code)
-                self.numbers[str(index)] = lru_cache(_MOST_DATES)(shown) if is_date else shown
+                self.numbers[str(index)] = lru_cache(_MAX_DATES)(shown) if is_date else shown
             if frame := text_format(code):
                 self.frames[str(index)] = frame
 
