@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study
 from tests.support.worlds import WordEmbedder
-from truespan.types.answer import Answer
+from truespan.types.answer import PREVIEW_CHARACTERS, Answer
 from truespan.wire.serialize import to_json
 
 
@@ -86,6 +86,17 @@ def test_near_miss_begins_at_the_sentence_of_the_question(tmp_path: Path) -> Non
     [note] = room.world.answer(QUESTION).near_misses
 
     assert note.text == "The spare key of the hut hung on hook seven. Then came rain."
+
+
+def test_near_miss_that_is_cut_ends_with_an_ellipsis(tmp_path: Path) -> None:
+    room = study(tmp_path)
+    room.add(a__txt=f"{scored(0.2)} The spare key of the hut hung there. {'It rained. ' * 30}")
+
+    [note] = room.world.answer(QUESTION).near_misses
+
+    assert note.text.startswith("The spare key of the hut hung there. It rained.")
+    assert note.text.endswith(" …")
+    assert len(note.text) <= PREVIEW_CHARACTERS
 
 
 @proves("answers.refusal-explained", "reading.every-surface")

@@ -89,10 +89,13 @@ def find_near_misses(
 
 
 def excerpt(part: Visible, question: str) -> str:
-    """Return how a passage goes on from its sentence with the most words of a question."""
-    if part.kind is ChunkKind.FIGURE:
-        return preview(part.text)
-    spans = sentence_spans(part.text, part.labels.language or "en")
-    scores = score_words(question, [part.text[start:end] for start, end in spans])
-    best = scores.index(max(scores)) if scores else 0
-    return preview(part.text[spans[best][0] :]) if spans else preview(part.text)
+    """Return a preview of a passage that starts at the sentence closest to a question.
+
+    The sentence is the one with the most words of the question.
+    """
+    start = 0
+    if part.kind is not ChunkKind.FIGURE:
+        spans = sentence_spans(part.text, part.labels.language or "en")
+        scores = score_words(question, [part.text[first:last] for first, last in spans])
+        start = spans[scores.index(max(scores))][0] if scores else 0
+    return preview(part.text[start:], end=" …")

@@ -238,14 +238,17 @@ class Finished(Struct, frozen=True):
 AnswerEvent: TypeAlias = Started | Piece | Finished
 
 
-def preview(text: str) -> str:
-    """Return how a text begins, in one line of at most 200 characters, cut after a word."""
+def preview(text: str, end: str = "") -> str:
+    """Return the first 200 characters of a text on one line, cut after a word.
+
+    A text that is cut gets `end`, which counts as part of the 200 characters.
+    """
     line = " ".join(text.split())
     if len(line) <= PREVIEW_CHARACTERS:
         return line
-    kept = shorten(line, PREVIEW_CHARACTERS)
+    kept = shorten(line, PREVIEW_CHARACTERS - len(end))
     whole_word = line[len(kept)] == " "
-    return kept if whole_word or " " not in kept else kept[: kept.rindex(" ")]
+    return (kept if whole_word or " " not in kept else kept[: kept.rindex(" ")]) + end
 
 
 class AnswerRules(Struct, frozen=True):
