@@ -46,7 +46,7 @@ BY_STATE: dict[str, set[str]] = {
     # chunkings that the library has not, worlds that hold nothing yet, sentences past the end of a
     # book, a domain of another world; labels that are no URL or code, JSON in a query string; a
     # document that was uploaded, and has no file to read again.
-    "invalid_settings": {
+    "invalid_argument": {
         "createWorld", "uploadDocuments", "updateDocument", "countFacets", "reindex", "rollback",
         "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
         "listDocuments", "reingestDocument", "evaluate", "ingestPages",

@@ -116,7 +116,7 @@ def migrate(source: str | Path, path: str | Path) -> MigrationReport:
 
     Raises:
         LibraryNotFound: the source does not exist.
-        InvalidSettings: both are the same library.
+        InvalidArgument: both are the same library.
         MigrationRefused: the target is not empty, or the copy differs from the source.
     """
     from pathlib import Path
@@ -135,7 +135,7 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
 
     Raises:
         BackupInvalid: the file is not a backup, or was changed; then nothing was done.
-        InvalidSettings: the folder or the store is not empty.
+        InvalidArgument: the folder or the store is not empty.
         StoreOutdated: the store on the server is not prepared.
     """
     from pathlib import Path

@@ -2,7 +2,7 @@
 
     TruespanError
     ├── CallerError              the request must change
-    │   ├── InvalidSettings        an argument has a wrong type or is out of range
+    │   ├── InvalidArgument        an argument has a wrong type or is out of range
     │   ├── BlankQuery, QueryTooLong
     │   ├── WorldNotNamed          the request names no world, and there is not exactly one
     │   ├── NotFound               absent, or not visible to this caller: the same answer
@@ -133,8 +133,8 @@ class InternalError(TruespanError):
 # Errors of a request
 
 
-class InvalidSettings(CallerError):
-    code = "invalid_settings"
+class InvalidArgument(CallerError):
+    code = "invalid_argument"
 
 
 class BlankQuery(CallerError):
@@ -143,7 +143,7 @@ class BlankQuery(CallerError):
     advice = "Pass a question or some words."
 
 
-class QueryTooLong(InvalidSettings):
+class QueryTooLong(InvalidArgument):
     """The query has more tokens than the model reads, or more characters than are allowed."""
 
     code = "query_too_long"
@@ -173,7 +173,7 @@ class WorldNotFound(NotFound):
     advice = "'truespan status' lists the worlds; 'truespan init --world NAME' creates one."
 
 
-class WorldNotNamed(InvalidSettings):
+class WorldNotNamed(InvalidArgument):
     """A request that names no world means the only one that its caller may see."""
 
     code = "world_not_named"

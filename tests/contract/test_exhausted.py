@@ -24,7 +24,7 @@ from truespan.core.clock import SystemProcesses
 from truespan.core.disk import require_descriptor
 from truespan.errors import (
     IndexRefused,
-    InvalidSettings,
+    InvalidArgument,
     ModelUnavailable,
     SourceRefused,
     StorageFull,
@@ -369,4 +369,4 @@ def test_what_ran_out_is_found_behind_other_exceptions() -> None:
         assert resource_error(other) is None
     assert not issubclass(StorageFull, StoreDamaged)
     assert raised(lambda: None) is None
-    assert not isinstance(StorageFull(), InvalidSettings)
+    assert not isinstance(StorageFull(), InvalidArgument)

@@ -21,7 +21,7 @@ from tests.support.postgres import database_of, fresh_database
 from tests.support.worlds import Place, place
 from truespan.errors import (
     DomainNotFound,
-    InvalidSettings,
+    InvalidArgument,
     StorageFull,
     StoreBusy,
     StoreDamaged,
@@ -176,8 +176,8 @@ MAPPED: dict[type[BaseException], type[TruespanError]] = {
     psycopg.InterfaceError: StoreBusy,
     psycopg.errors.DiskFull: StorageFull,
     psycopg.errors.DataCorrupted: StoreDamaged,
-    psycopg.errors.NumericValueOutOfRange: InvalidSettings,
-    psycopg.errors.ProgramLimitExceeded: InvalidSettings,
+    psycopg.errors.NumericValueOutOfRange: InvalidArgument,
+    psycopg.errors.ProgramLimitExceeded: InvalidArgument,
 }
 
 
@@ -203,7 +203,7 @@ def test_what_is_no_text_here_is_the_callers_mistake(here: Place, reference: str
         lambda: here.store.create_world(OWNER, reference),
         lambda: here.store.positions(scope, reference),
     ):
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             call()
 
 
@@ -226,7 +226,7 @@ def test_numbers_past_all_that_is_kept_are_unknown_or_refused(here: Place) -> No
     assert here.store.in_force(scope, huge) is None
     assert here.store.sentences_across(scope, huge, 0, 5) == (-1, -1)
     assert here.store.find_world(OWNER, scope.world, huge) is None
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         here.store.usage(OWNER, scope.world, limit=huge)
 
 

@@ -20,7 +20,7 @@ from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
 from truespan.engine.library import Library
 from truespan.errors import (
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     StoreDamaged,
     TokenNotFound,
@@ -284,7 +284,7 @@ def test_a_token_that_cannot_be_is_refused_and_not_kept(
 ) -> None:
     arguments = {"name": "app", "worlds": ["one"], **change}
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         here.library.tokens.create(arguments.pop("name"), **arguments)
     assert here.library.tokens.list() == []
 

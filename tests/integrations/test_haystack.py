@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.library import CITED, QUESTION, Door, Shelf, require
-from truespan.errors import InvalidSettings, ProviderUnavailable
+from truespan.errors import InvalidArgument, ProviderUnavailable
 
 door = Door("haystack", "haystack")
 
@@ -66,7 +66,7 @@ def test_nothing_found_is_an_empty_list(shelf: Shelf) -> None:
 
 
 def test_errors_come_out_as_they_are_and_as_the_cause_of_a_pipelines_own(shelf: Shelf) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         door.TruespanRetriever(shelf.world, nonsense=1)
     shelf.break_provider()
     retriever = door.TruespanRetriever(shelf.world)

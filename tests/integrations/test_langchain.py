@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.library import CITED, QUESTION, Door, Shelf, require, shelf_in
-from truespan.errors import BlankQuery, InvalidSettings, ProviderUnavailable
+from truespan.errors import BlankQuery, InvalidArgument, ProviderUnavailable
 from truespan.types.ids import hash_text
 
 door = Door("langchain", "langchain_core")
@@ -125,10 +125,10 @@ def test_settings_reach_the_engine_from_the_constructor_and_the_call(shelf: Shel
 
 
 def test_what_the_engine_does_not_know_or_take_is_refused_by_its_own_error(shelf: Shelf) -> None:
-    with pytest.raises(InvalidSettings, match="chapter_filtre"):
+    with pytest.raises(InvalidArgument, match="chapter_filtre"):
         door.TruespanRetriever(world=shelf.world, chapter_filtre="Chapter 3")
     for k in (0, 21, True, "3"):
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             door.TruespanRetriever(world=shelf.world, k=k).invoke(QUESTION)
     with pytest.raises(BlankQuery):
         door.TruespanRetriever(world=shelf.world).invoke(" ")
@@ -165,16 +165,16 @@ def test_tags_of_documents_filter_and_those_of_langchain_are_refused(shelf: Shel
         assert {one.metadata["source"] for one in found} == {"b.md"}
         for name, other in (("tags", "document_tags"), ("metadata", "metadata_filter")):
             value: Any = ["team-a"] if name == "tags" else {"team": "a"}
-            with pytest.raises(InvalidSettings, match=f"'{name}'.*'{other}'"):
+            with pytest.raises(InvalidArgument, match=f"'{name}'.*'{other}'"):
                 kind(world=shelf.world, **{name: value})
-            with pytest.raises(InvalidSettings, match=f"'{name}'.*'{other}'"):
+            with pytest.raises(InvalidArgument, match=f"'{name}'.*'{other}'"):
                 kind(world=shelf.world).invoke(QUESTION, **{name: value})
-        with pytest.raises(InvalidSettings, match="documents, document_tags, kinds"):
+        with pytest.raises(InvalidArgument, match="documents, document_tags, kinds"):
             kind(world=shelf.world, document_tag="team-a")
         labelled = retriever.with_config(tags=["run"], metadata={"run": 1})
         assert labelled.invoke(QUESTION) == retriever.invoke(QUESTION)
     for name in ("tags", "document_tags"):
-        with pytest.raises(InvalidSettings, match=f"'{name}'"):
+        with pytest.raises(InvalidArgument, match=f"'{name}'"):
             door.TruespanReadingRetriever(world=shelf.world, reader="ada", **{name: ["team-a"]})
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from tests.integrations.library import CITED, QUESTION, Door, Shelf, require
-from truespan.errors import InvalidSettings, ProviderUnavailable
+from truespan.errors import InvalidArgument, ProviderUnavailable
 
 door = Door("llamaindex", "llama_index")
 
@@ -59,9 +59,9 @@ def test_nothing_found_is_an_empty_list(shelf: Shelf) -> None:
 
 
 def test_errors_come_out_as_they_are(shelf: Shelf) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         door.TruespanRetriever(shelf.world, nonsense=1)
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         door.TruespanRetriever(shelf.world, similarity_top_k=21).retrieve(QUESTION)
     shelf.break_provider()
     with pytest.raises(ProviderUnavailable):

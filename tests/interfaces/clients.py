@@ -68,7 +68,7 @@ class LibraryInterface:
             return Outcome(None, error.code, error.retryable)
         except TypeError:
             # Python's own way to refuse an argument that there is not.
-            return Outcome(None, "invalid_settings", False)
+            return Outcome(None, "invalid_argument", False)
         if isinstance(found, ContextBundle) and (failure := failure_of(found)):
             return Outcome(None, failure.code, failure.retryable)
         return outcome(found)

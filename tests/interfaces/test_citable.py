@@ -17,7 +17,7 @@ from tests.support.docs_reader import DOCS, sections_of, table_rows
 from truespan.errors import (
     BlankQuery,
     IndexUnavailable,
-    InvalidSettings,
+    InvalidArgument,
     ProfileMismatch,
     ProviderUnavailable,
     ScopeViolation,
@@ -73,9 +73,9 @@ def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf:
 
 
 def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf: Shelf) -> None:
-    with pytest.raises(InvalidSettings, match="'flor'; there are: top_k, floor, mode"):
+    with pytest.raises(InvalidArgument, match="'flor'; there are: top_k, floor, mode"):
         search(shelf.world, flor=0.2)
-    with pytest.raises(InvalidSettings, match="tags"):
+    with pytest.raises(InvalidArgument, match="tags"):
         reading(shelf.world, "ada").run(QUESTION, tags=["x"])
     assert shelf.place.embedder.queries == []
 
@@ -83,7 +83,7 @@ def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf
 def test_what_the_engine_raises_comes_out_as_it_is(shelf: Shelf) -> None:
     with pytest.raises(BlankQuery):
         search(shelf.world).run(" ")
-    with pytest.raises(InvalidSettings, match="between 1 and 20"):
+    with pytest.raises(InvalidArgument, match="between 1 and 20"):
         retrieval(shelf.world, top_k=21).run(QUESTION)
 
 

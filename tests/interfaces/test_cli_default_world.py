@@ -11,7 +11,7 @@ import pytest
 import truespan
 from tests.promises import proves
 from truespan.cli import run
-from truespan.errors import InvalidSettings, WorldNotNamed
+from truespan.errors import InvalidArgument, WorldNotNamed
 from truespan.http.app import ServerOptions
 from truespan.http.server import Service, _configure
 from truespan.mcp.stdio import open_narrowed
@@ -100,7 +100,7 @@ def test_the_library_is_the_current_folder_the_default_or_the_only_one_inside(
     assert find_library() == Path("books")
     (fresh_folder / "served").mkdir()
     (fresh_folder / "served" / "truespan.toml").write_text('store_url = "postgresql://db/x"')
-    with pytest.raises(InvalidSettings, match="2 libraries here: books, served"):
+    with pytest.raises(InvalidArgument, match="2 libraries here: books, served"):
         find_library()
     truespan.open(default, create=True).close()
     assert find_library() == default

@@ -214,7 +214,7 @@ def test_a_library_is_not_moved_into_itself(machines: Machines) -> None:
 
     code, told = machines(machines.one, "migrate", os.path.relpath(machines.one))
 
-    assert (code, told["error"]["code"]) == (2, "invalid_settings")
+    assert (code, told["error"]["code"]) == (2, "invalid_argument")
 
 
 def test_two_folders_of_one_database_are_one_library(machines: Machines) -> None:

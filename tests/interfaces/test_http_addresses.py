@@ -45,4 +45,4 @@ def test_an_address_that_is_no_text_is_refused(tmp_path: Path) -> None:
     with serve_library(here.library) as client:
         response = client.json("GET", "/v1/worlds/%FF")
 
-    assert (response.status, response.code) == (400, "invalid_settings")
+    assert (response.status, response.code) == (400, "invalid_argument")

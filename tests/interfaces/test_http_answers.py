@@ -192,14 +192,14 @@ def test_a_domain_with_another_world_is_refused_and_an_unknown_one_is_not_found(
     unknown = asked(client, f"/v1/worlds/world/{call}", "nowhere", **more)
     routed = asked(client, f"/v1/worlds/world/{call}", "second", **more)
 
-    assert (crossed.status, crossed.code) == (400, "invalid_settings")
+    assert (crossed.status, crossed.code) == (400, "invalid_argument")
     assert (unknown.status, unknown.code) == (404, "domain_not_found")
     assert routed.status == 200
-    assert asked(client, "/chat", "elsewhere", world="world").code == "invalid_settings"
+    assert asked(client, "/chat", "elsewhere", world="world").code == "invalid_argument"
     assert asked(client, "/chat", None).code == "world_not_named"
     assert asked(client, "/chat", None, world="other").status == 200
     twice = [("x-rag-domain", "second")] * 2
-    assert client.json("POST", ANSWER, {"query": "x"}, headers=twice).code == "invalid_settings"
+    assert client.json("POST", ANSWER, {"query": "x"}, headers=twice).code == "invalid_argument"
 
 
 @proves("decision.domain-header", "authority.only-narrows")
@@ -269,7 +269,7 @@ def test_no_token_and_no_header_of_a_caller_reaches_a_provider(tmp_path: Path) -
             )
         library.close()
 
-    assert refused.code == "invalid_settings"
+    assert refused.code == "invalid_argument"
     assert len(model.asked) == 2
     assert stranger.asked == []
     for request in model.asked:

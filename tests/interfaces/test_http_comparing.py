@@ -10,7 +10,7 @@ import pytest
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
 from tests.support.worlds import Place, place
-from truespan.errors import GenerationNotFound, InvalidSettings, NotAllowed
+from truespan.errors import GenerationNotFound, InvalidArgument, NotAllowed
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
 
@@ -68,7 +68,7 @@ def test_wrong_generations_are_refused_with_their_codes(here: Place, client: Cli
         assert (absent.status, absent.content["code"]) == (404, "generation_not_found"), call
         for wrong in ("-1", "two", "null", "1000000000", "1&generation=2"):
             refused = client.json("POST", f"/v1/worlds/w/{call}?generation={wrong}", body)
-            assert (refused.status, refused.content["code"]) == (400, "invalid_settings"), wrong
+            assert (refused.status, refused.content["code"]) == (400, "invalid_argument"), wrong
     here.library.world("w").generations.promote(1, domain="lamps")
     both = client.send(
         "POST",
@@ -78,7 +78,7 @@ def test_wrong_generations_are_refused_with_their_codes(here: Place, client: Cli
     )
     assert both.status == 400
     for wrong in (True, "2", 1.0, -1):
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             here.library.world("w", generation=wrong)  # type: ignore[arg-type]
     with pytest.raises(GenerationNotFound):
         here.library.world("other", generation=2)
@@ -155,6 +155,6 @@ def test_a_position_that_is_tried_decides_what_is_read_and_is_not_recorded(
     assert none["retrieved_chunks"] == []
     for wrong in ("-2", "null", "1.5", ""):
         refused = client.json("POST", f"{ADA}/retrieve?sid={wrong}", body)
-        assert refused.content["code"] == "invalid_settings"
+        assert refused.content["code"] == "invalid_argument"
     absent = client.json("POST", f"{ADA}/retrieve?sid=2", QUESTION | {"book": "b.txt"})
     assert absent.content["code"] == "document_not_found"

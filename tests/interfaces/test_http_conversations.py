@@ -68,7 +68,7 @@ def test_a_conversation_is_begun_continued_shown_exported_and_deleted(
     text = client.json("GET", f"{place}/export?format=markdown")
     assert (text.header("content-type") or "").startswith("text/markdown")
     assert QUESTION in text.body.decode()
-    assert client.json("GET", f"{place}/export?format=pdf").code == "invalid_settings"
+    assert client.json("GET", f"{place}/export?format=pdf").code == "invalid_argument"
 
     receipt = client.json("DELETE", place)
     assert (receipt.status, receipt.content["rows"]["conversations"]) == (200, 1)
@@ -142,7 +142,7 @@ def test_a_key_that_would_replay_an_answer_is_refused(made: Study, client: Clien
     headers = [("idempotency-key", "k")]
     for path, body in ((BASE, {}), ("/chat", {"conversation_id": "new"})):
         response = client.json("POST", path, {"query": QUESTION, **body}, headers=headers)
-        assert (response.status, response.code) == (400, "invalid_settings")
+        assert (response.status, response.code) == (400, "invalid_argument")
         assert "Idempotency-Key" in response.content["detail"]
     assert len(made.world.conversations()) == before
     assert client.json("POST", "/chat", {"query": QUESTION}, headers=headers).status == 200

@@ -127,14 +127,14 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
         ({"golden": " \n"}, "golden_invalid"),
         # A path is no golden query: no file of the server is read.
         ({"golden": str(file)}, "golden_invalid"),
-        ({"modes": ["meaning", "meaning"]}, "invalid_settings"),
-        ({"modes": ["fuzzy"]}, "invalid_settings"),
-        ({"modes": ["meaning", "words"], "against": 1}, "invalid_settings"),
+        ({"modes": ["meaning", "meaning"]}, "invalid_argument"),
+        ({"modes": ["fuzzy"]}, "invalid_argument"),
+        ({"modes": ["meaning", "words"], "against": 1}, "invalid_argument"),
         ({"generation": 9}, "generation_not_found"),
         ({"against": 9}, "generation_not_found"),
-        ({"against": 1, "allowed_drop": 2}, "invalid_settings"),
+        ({"against": 1, "allowed_drop": 2}, "invalid_argument"),
         ({"reader": "nobody"}, "no_reading_position"),
-        ({"no_such": 1}, "invalid_settings"),
+        ({"no_such": 1}, "invalid_argument"),
     ]
     asked = here.embedder.calls
     for stream in (False, True):
@@ -142,7 +142,7 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
             reply = client.json("POST", EVALUATE, {"golden": GOLDEN, "stream": stream} | body)
             assert reply.content["code"] == code, body
     empty = client.json("POST", "/v1/worlds/empty/evaluate", {"golden": GOLDEN})
-    assert empty.content["code"] == "invalid_settings"
+    assert empty.content["code"] == "invalid_argument"
     assert here.embedder.calls == asked
 
 

@@ -63,7 +63,7 @@ def test_a_long_body_is_no_long_head(client: Client) -> None:
         client, head, *[body[start : start + 50_000] for start in range(0, len(body), 50_000)]
     )
 
-    assert (response.status, response.code) == (400, "invalid_settings")
+    assert (response.status, response.code) == (400, "invalid_argument")
 
 
 @pytest.mark.parametrize("begun", [b"", BEGUN], ids=["nothing", "half a head"])

@@ -194,7 +194,7 @@ def test_a_form_that_is_out_of_order_is_refused_and_leaves_nothing(
     with serve_library(here.library) as client:
         response = client.send("POST", DOCUMENTS, headers=[("content-type", FORM)], body=body)
 
-    assert (response.status, response.code) == (400, "invalid_settings"), response.body
+    assert (response.status, response.code) == (400, "invalid_argument"), response.body
     assert len(here.library.world("w").jobs.list()) == 1
 
 

@@ -69,5 +69,5 @@ def test_other_addresses_are_refused_before_a_job_is_created(
         "http://a@127.0.0.1/",
     ):
         refused = client.json("POST", "/v1/worlds/w/pages", {"urls": [url]})
-        assert (refused.status, refused.code) == (400, "invalid_settings"), url
+        assert (refused.status, refused.code) == (400, "invalid_argument"), url
     assert library.world("w").jobs.list() == []

@@ -204,32 +204,32 @@ def test_known_errors_are_not_counted_as_bugs(failing: FailingServer) -> None:
         ("POST", "/v1/worlds", [("content-type", "text/plain")], b"{}", 415,
          "media_type_unsupported"),
         ("POST", "/v1/worlds", [("content-type", "application/json")], b"", 400,
-         "invalid_settings"),
+         "invalid_argument"),
         ("POST", "/v1/worlds", [("content-type", "application/json")], b"{", 400,
-         "invalid_settings"),
+         "invalid_argument"),
         ("POST", "/v1/worlds", [("content-type", "application/json")], b"[" * 60_000, 400,
-         "invalid_settings"),
+         "invalid_argument"),
         ("POST", "/v1/worlds", [("content-type", "application/json")], b'{"name":"\xff"}', 400,
-         "invalid_settings"),
+         "invalid_argument"),
         ("POST", "/v1/worlds", [("content-type", "application/json")], b'{"name":"a","name":1}',
-         400, "invalid_settings"),
+         400, "invalid_argument"),
         ("POST", "/v1/worlds", [("content-type", "application/json")], b'{"name":"a","name":"b"}',
-         400, "invalid_settings"),
+         400, "invalid_argument"),
         ("POST", "/v1/worlds", [("content-type", "application/json")],
-         b'{"name":"a","n\\u0061me":"a"}', 400, "invalid_settings"),
+         b'{"name":"a","n\\u0061me":"a"}', 400, "invalid_argument"),
         ("POST", "/v1/worlds/w/search", [("content-type", "application/json")],
-         b'{"query":"a","top_k":1,"top_k":1}', 400, "invalid_settings"),
-        ("GET", "/v1/worlds?x=1", [], None, 400, "invalid_settings"),
-        ("GET", "/v1/worlds/w/usage?limit=1&limit=2", [], None, 400, "invalid_settings"),
-        ("GET", "/v1/worlds/w/usage?limit=%ff", [], None, 400, "invalid_settings"),
-        ("GET", "/v1/worlds/w/usage?limit=1.5", [], None, 400, "invalid_settings"),
-        ("GET", "/v1/worlds/w/usage?limit=true", [], None, 400, "invalid_settings"),
+         b'{"query":"a","top_k":1,"top_k":1}', 400, "invalid_argument"),
+        ("GET", "/v1/worlds?x=1", [], None, 400, "invalid_argument"),
+        ("GET", "/v1/worlds/w/usage?limit=1&limit=2", [], None, 400, "invalid_argument"),
+        ("GET", "/v1/worlds/w/usage?limit=%ff", [], None, 400, "invalid_argument"),
+        ("GET", "/v1/worlds/w/usage?limit=1.5", [], None, 400, "invalid_argument"),
+        ("GET", "/v1/worlds/w/usage?limit=true", [], None, 400, "invalid_argument"),
         ("POST", "/v1/worlds/w/documents", [], b"", 415, "media_type_unsupported"),
         ("POST", "/v1/worlds/w/documents", [("content-type", "multipart/form-data")], b"", 400,
-         "invalid_settings"),
+         "invalid_argument"),
         ("POST", "/v1/worlds/w/documents",
          [("content-type", "multipart/form-data; boundary=b")], b"--b\r\n\r\n", 400,
-         "invalid_settings"),
+         "invalid_argument"),
     ],
 )  # fmt: skip
 def test_invalid_requests_get_problems(
@@ -258,11 +258,11 @@ def test_numbers_in_addresses_are_decimal_digits(failing: FailingServer) -> None
             f"/v1/worlds/w/documents/1/sentences?count={text}",
         ):
             response = failing.client.send("GET", target)
-            assert (response.status, response.code) == (400, "invalid_settings"), target
+            assert (response.status, response.code) == (400, "invalid_argument"), target
             assert target.partition("?")[2].partition("=")[0] in response.content["detail"], target
     for text in ("1e0", "%201", "%2B1", "%D9%A1", "1_0"):
         target = f"/v1/worlds/w/generations/{text}"
-        assert failing.client.send("DELETE", target).code == "invalid_settings", target
+        assert failing.client.send("DELETE", target).code == "invalid_argument", target
     assert failing.client.send("GET", "/v1/worlds/w/usage?limit=5").status == 200
 
 

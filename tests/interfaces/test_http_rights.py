@@ -45,7 +45,7 @@ def test_defaults_are_shown_and_chosen_by_those_who_may_administer(
     assert (changed.status, changed.content["defaults"]) == (200, "recommended")
     assert here.library.world("w").defaults == "recommended"
     refused = client.json("PUT", "/v1/worlds/w/defaults", {"defaults": "best"})
-    assert (refused.status, refused.content["code"]) == (400, "invalid_settings")
+    assert (refused.status, refused.content["code"]) == (400, "invalid_argument")
     assert "one of recommended, contract" in refused.content["detail"]
     made = client.json("POST", "/v1/worlds", {"name": "strict", "defaults": "contract"})
     assert (made.status, made.content["defaults"]) == (201, "contract")
@@ -250,7 +250,7 @@ def test_a_body_where_none_is_taken_is_refused(here: Place, client: Client) -> N
 
     response = client.json("POST", f"/v1/worlds/w/jobs/{job}/cancel", {"x": 1})
 
-    assert (response.status, response.code) == (400, "invalid_settings")
+    assert (response.status, response.code) == (400, "invalid_argument")
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
     said = capsys.readouterr()
     logged = "\n".join([caplog.text, said.out, said.err])
 
-    assert response.code == "invalid_settings"
+    assert response.code == "invalid_argument"
     assert "truespan.http" in caplog.text
     for word in (secret, "zqquerycanary", "zqmember", "zqtokencanary", "zqworldcanary",
                  "zqaddresscanary", "zqhostcanary", shelf.key, shelf.key[20:], shelf.reading[20:],

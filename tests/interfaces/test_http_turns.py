@@ -110,4 +110,4 @@ def test_evaluation_ends_when_the_client_disconnects(here: Place, stream: bool) 
 def test_golden_queries_of_a_request_are_limited(here: Place) -> None:
     with serve_library(here.library) as client:
         reply = client.json("POST", EVALUATE, {"golden": "#" * (MAX_GOLDEN_TEXT + 1)})
-    assert (reply.status, reply.code) == (400, "invalid_settings")
+    assert (reply.status, reply.code) == (400, "invalid_argument")

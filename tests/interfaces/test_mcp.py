@@ -28,7 +28,7 @@ from tests.interfaces.mcp_clients import (
 from tests.promises import proves
 from tests.support.worlds import place
 from truespan.errors import (
-    InvalidSettings,
+    InvalidArgument,
     LibraryNotFound,
     NotAllowed,
     ProviderUnavailable,
@@ -356,7 +356,7 @@ def test_an_argument_that_no_tool_has_is_refused(ann: Session, extra: dict[str, 
     ):
         result = ann.call(tool, **arguments, **extra)
 
-        assert code_of(result) == "invalid_settings"
+        assert code_of(result) == "invalid_argument"
         assert next(iter(extra)) in texts_of(result)[0]
         jsonschema.validate(result.structured_content, ann.tools()[tool].output_schema or {})
 
@@ -384,7 +384,7 @@ def test_an_argument_that_no_tool_has_is_refused(ann: Session, extra: dict[str, 
 def test_a_wrong_type_or_size_is_refused(ann: Session, arguments: dict[str, Any]) -> None:
     result = ann.call("retrieve_context", **arguments)
 
-    assert code_of(result) == "invalid_settings"
+    assert code_of(result) == "invalid_argument"
     wrong = result.structured_content or {}
     assert wrong["error"]["retryable"] is False
     assert "argument" in wrong["error"]["message"]
@@ -413,7 +413,7 @@ def test_a_blank_query_has_a_code_of_its_own(ann: Session) -> None:
 def test_the_owners_arguments_are_checked_as_well(
     owner: Session, tool: str, arguments: dict[str, Any]
 ) -> None:
-    assert code_of(owner.call(tool, **arguments)) == "invalid_settings"
+    assert code_of(owner.call(tool, **arguments)) == "invalid_argument"
 
 
 # The authority behind the tools
@@ -422,7 +422,7 @@ def test_the_owners_arguments_are_checked_as_well(
 def test_what_cannot_be_served_is_refused_before_it_is(library: Path) -> None:
     with pytest.raises(WorldNotFound):
         open_narrowed(library, "nowhere", None)
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         open_narrowed(library, "w", " ")
     with pytest.raises(LibraryNotFound):
         open_narrowed(library / "nowhere", "w", "ann")

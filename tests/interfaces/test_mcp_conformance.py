@@ -221,4 +221,4 @@ def test_the_inspector_finds_its_way_over_http(library: Path) -> None:
     assert (len(tools), len(prompts)) == (3, 3)
     assert "red cord" in read["text"]
     assert "red cord" in found["structuredContent"]["context"]
-    assert refused["structuredContent"]["error"]["code"] == "invalid_settings"
+    assert refused["structuredContent"]["error"]["code"] == "invalid_argument"

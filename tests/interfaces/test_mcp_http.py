@@ -158,7 +158,7 @@ def test_an_argument_that_no_tool_has_is_refused_everywhere(
 ) -> None:
     result = ann.call("retrieve_context", query=QUESTION, **extra)
 
-    assert code_of(result) == "invalid_settings"
+    assert code_of(result) == "invalid_argument"
 
 
 def test_a_call_whose_client_asks_for_it_tells_how_far_it_is(ann: Session, owner: Session) -> None:
@@ -305,7 +305,7 @@ def test_a_cursor_that_the_server_did_not_give_is_refused(at: Address, token: st
 
     for cursor in ("x", "-1", "1" * 30):
         error = message_of(at.call(session, "resources/list", token, cursor=cursor))["error"]
-        assert error["data"]["code"] == "invalid_settings"
+        assert error["data"]["code"] == "invalid_argument"
 
 
 def test_a_message_with_a_key_twice_is_refused(at: Address, token: str) -> None:

@@ -339,7 +339,7 @@ def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:
 
     assert len(listed["tools"]) == 3
     assert "red cord" in found["structuredContent"]["context"]
-    assert refused["structuredContent"]["error"]["code"] == "invalid_settings"
+    assert refused["structuredContent"]["error"]["code"] == "invalid_argument"
 
 
 def test_the_sdk_loads_no_web_server_unless_there_is_one() -> None:

@@ -19,7 +19,7 @@ from tests.interfaces.mcp_http import Address, connected, message_of, serving
 from tests.promises import proves
 from tests.support.worlds import Place as Here
 from tests.support.worlds import place
-from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
+from truespan.errors import CallerError, InvalidArgument, NotAllowed, WorldNotFound
 from truespan.http.streamable import (
     MAX_SESSIONS_PER_CALLER,
     TARGET,
@@ -131,7 +131,7 @@ def test_the_address_chooses_among_several_and_never_beyond_them(here: Here) -> 
     for allowed, named in ((readers, "zoe"), (readers, "Ann"), (both, "ann")):
         with pytest.raises(NotAllowed):
             chosen(here, allowed, "one", named)
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         chosen(here, OWNER, "one", " ")
 
 

@@ -180,7 +180,7 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
             owner.call("add_files", paths=["lamp.md"])
     with truespan.open(library) as opened:
         opened.world("w").documents.delete(added["added"][0]["doc_id"])
-    assert code_of(again) == "invalid_settings"
+    assert code_of(again) == "invalid_argument"
     assert texts_of(found)[0].startswith("[1] Tides, sentence 0\n~~~\nHigh water is at noon.\n~~~")
 
 
@@ -278,7 +278,7 @@ def test_a_refused_position_tells_nothing_of_what_lies_ahead(here: Place) -> Non
     def replies() -> list[str]:
         said = []
         for arguments in asked:
-            assert ann.refusal("set_position", **arguments) == "invalid_settings", arguments
+            assert ann.refusal("set_position", **arguments) == "invalid_argument", arguments
             said.append(ann.everything)
         return said
 
@@ -299,7 +299,7 @@ def test_a_reader_who_may_move_is_told_which_books_there_are_and_begins_one(here
     assert listed["books"] == []
     assert [book["title"] for book in listed["others"]] == ["lamp.md", "Digs"]
     assert "set_position" in bob.text
-    assert bob.refusal("set_position", through_chapter="1") == "invalid_settings"
+    assert bob.refusal("set_position", through_chapter="1") == "invalid_argument"
     assert "list_books" in bob.text
     assert bob.refusal("set_position", book="nowhere", through_chapter="1") == "document_not_found"
     begun = bob.call("set_position", book="digs", through_chapter="1")
@@ -325,7 +325,7 @@ def test_a_note_can_be_found_at_once_and_replaces_nothing_unasked(here: Place) -
     assert world.documents.get(note["doc_id"]).tags == ("sea",)
     owner.call("search", query="ferry sails at ten", top_k=1)
     assert "The ferry sails at ten." in owner.text
-    assert owner.refusal("add_note", title="a/b \\ c", text="Never.") == "invalid_settings"
+    assert owner.refusal("add_note", title="a/b \\ c", text="Never.") == "invalid_argument"
     assert "replace" in owner.text
     replaced = owner.call("add_note", title="a/b \\ c", text="It sails at two.", replace=True)
     assert replaced["added"] == added["added"]
@@ -336,7 +336,7 @@ def test_a_note_can_be_found_at_once_and_replaces_nothing_unasked(here: Place) -
     assert "Osric" in world.documents.text("lamp.md")
     long = "ü" * 200
     owner.call("add_note", title=long, text="Long.")
-    assert owner.refusal("add_note", title=long, text="Longer.") == "invalid_settings"
+    assert owner.refusal("add_note", title=long, text="Longer.") == "invalid_argument"
     owner.call("add_note", title=long[:-1] + "x", text="Another.")
     blank = owner.call("add_note", title="blank", text="  ")
     assert [file["code"] for file in blank["refused"]] == ["source_empty"]
@@ -392,13 +392,13 @@ def test_pages_are_added_only_from_allowed_hosts(here: Place, tmp_path: Path) ->
     pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
     there = place(tmp_path / "open", clock=clock, pages=pages)
     with WebServer({"/guide": page("<title>Guide</title><p>The ferry leaves at four.")}) as server:
-        assert owner.refusal("add_pages", urls=[server.url("/guide")]) == "invalid_settings"
+        assert owner.refusal("add_pages", urls=[server.url("/guide")]) == "invalid_argument"
         assert "ingest_hosts" in owner.text
         with there.library as library:
             library.create_world("w")
             owner = Caller(there, None, ingest)
             for address in (str(tmp_path), "file:///etc/passwd", "http://elsewhere.example/"):
-                assert owner.refusal("add_pages", urls=[address]) == "invalid_settings", address
+                assert owner.refusal("add_pages", urls=[address]) == "invalid_argument", address
 
             added = owner.call("add_pages", urls=[server.url("/guide")], tags=["web"])
             again = owner.call("add_pages", urls=[server.url("/guide")])

@@ -82,7 +82,7 @@ def test_page_accepts_any_query_string_and_an_endpoint_names_an_unknown_one(
     plain = client.json("GET", "/")
     assert client.json("GET", "/?utm_source=mail&a=1&a=2").body == plain.body
     refused = client.json("GET", "/v1/worlds?unknown=1")
-    assert (refused.status, refused.code) == (400, "invalid_settings")
+    assert (refused.status, refused.code) == (400, "invalid_argument")
 
 
 @proves("http.reference-page")

@@ -68,7 +68,7 @@ def test_nobody_else_is_let_in_while_there_is_no_token(
 ) -> None:
     code, said, name = refused(capsys, "--library", str(empty), "--host", host, "--port", "0")
 
-    assert (code, name) == (2, "invalid_settings")
+    assert (code, name) == (2, "invalid_argument")
     assert "truespan token create" in said
 
 
@@ -80,7 +80,7 @@ def test_tokens_that_are_over_do_not_count(empty: Path, capsys: pytest.CaptureFi
 
     response = refused(capsys, "--library", str(empty), "--host", "0.0.0.0", "--port", "0")
 
-    assert response[2] == "invalid_settings"
+    assert response[2] == "invalid_argument"
 
 
 def test_a_port_that_is_taken_is_named(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,15 +96,15 @@ def test_a_port_that_is_taken_is_named(empty: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        (["--port", "65536"], "invalid_settings"),
-        (["--port", "-1"], "invalid_settings"),
-        (["--port", "http"], "invalid_settings"),
-        (["--workers", "0"], "invalid_settings"),
-        (["--workers", "65"], "invalid_settings"),
+        (["--port", "65536"], "invalid_argument"),
+        (["--port", "-1"], "invalid_argument"),
+        (["--port", "http"], "invalid_argument"),
+        (["--workers", "0"], "invalid_argument"),
+        (["--workers", "65"], "invalid_argument"),
         (["--world", "absent"], "world_not_found"),
-        (["--mcp-owner", "--mcp-reader", "ann", "--world", "w"], "invalid_settings"),
+        (["--mcp-owner", "--mcp-reader", "ann", "--world", "w"], "invalid_argument"),
         (["--watch", "absent", "--world", "w"], "source_missing"),
-        (["--no-such"], "invalid_settings"),
+        (["--no-such"], "invalid_argument"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(

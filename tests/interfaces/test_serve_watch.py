@@ -12,7 +12,7 @@ from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.cli import run
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, SourceMissing
+from truespan.errors import InvalidArgument, SourceMissing
 from truespan.files.watch import FolderWatcher
 from truespan.http.app import ServerOptions
 from truespan.http.server import watch_folders
@@ -62,7 +62,7 @@ def test_what_cannot_be_watched_is_refused_before_the_server_starts(
     (tmp_path / "a.txt").write_text(NIGHT)
     for path, error in (
         (tmp_path / "absent", SourceMissing),
-        (tmp_path / "a.txt", InvalidSettings),
+        (tmp_path / "a.txt", InvalidArgument),
     ):
         with pytest.raises(error), watch_folders(here.library, "w", [str(path)]):
             pass

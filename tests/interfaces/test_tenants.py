@@ -297,5 +297,5 @@ def test_what_is_refused_is_refused_before_its_body_is_looked_at(
 
     response = one.sent(client, made.keys[ALL_VERBS])
 
-    assert response.code in ("world_not_found", "invalid_settings")
+    assert response.code in ("world_not_found", "invalid_argument")
     silent(response, one, made.secrets())

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 import truespan
 from tests.promises import proves
 from tests.support.backups import STORY, filled, opened, retire
-from truespan.errors import BackupInvalid, InvalidSettings
+from truespan.errors import BackupInvalid, InvalidArgument
 from truespan.files.backup import write_archive
 from truespan.types.maintenance import FORMAT, Manifest, Member
 from truespan.wiring.storage import restore_library
@@ -173,14 +173,14 @@ def test_a_store_with_statements_of_its_own_is_refused(
 def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     with opened(source) as library:
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             library.backup(tmp_path / "mine")
         assert (tmp_path / "mine").read_text() == "mine"
         library.backup(tmp_path / "mine", replace=True)
     truespan.verify_backup(tmp_path / "mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         truespan.restore(backup, tmp_path / "full")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "mine"]
 

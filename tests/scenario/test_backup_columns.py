@@ -13,7 +13,7 @@ from tests.promises import proves
 from tests.support.backups import FIGURES, filled, home, images, on_server, opened, retire, told
 from tests.support.crash_files import killed_at
 from tests.support.worlds import STORES, WordCounter, WordEmbedder
-from truespan.errors import BackupInvalid, InvalidSettings, TruespanError
+from truespan.errors import BackupInvalid, InvalidArgument, TruespanError
 from truespan.types.scope import Authority, Verb
 from truespan.wiring import open_library
 from truespan.wiring.storage import restore_library
@@ -114,7 +114,7 @@ def test_a_library_that_is_there_is_not_restored_over(
     with opened(again, create=True) as library:
         library.create_world("mine")
     before = held(again)
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         truespan.restore(backup, again)
     assert worlds_in(again) == ["mine"]
     assert held(again) == before

@@ -22,7 +22,7 @@ from tests.support.crash_files import killed_at
 from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import HandClock
 from truespan.engine.library import Library
-from truespan.errors import BackupInvalid, InvalidSettings, StoreBusy, StoreOutdated
+from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy, StoreOutdated
 from truespan.files.backup import BackupWriter, write_archive
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
@@ -334,7 +334,7 @@ def test_a_file_in_the_way_is_not_replaced_and_nothing_is_taken(
     taken.mkdir() if kind == "folder" else taken.write_bytes(b"mine")
     before = left_in(many)
 
-    with pytest.raises(InvalidSettings, match="another file"):
+    with pytest.raises(InvalidArgument, match="another file"):
         truespan.restore(backup, many)
 
     assert rows_in(database) == 0

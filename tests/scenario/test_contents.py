@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, PassageNotFound
+from truespan.errors import InvalidArgument, PassageNotFound
 from truespan.types.text import Block
 from truespan.wire.serialize import to_json
 
@@ -81,7 +81,7 @@ def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
 
     with pytest.raises(PassageNotFound):
         reader.set("book.txt", passage=f"{CHAPTERS[3]} .... 3")
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         reader.set("book.txt", through_chapter="Contents")
 
     assert reader.where().last_sentence == CHAPTERS[1]

@@ -19,7 +19,7 @@ from truespan.engine.world import World
 from truespan.errors import (
     ConversationNotFound,
     ConversationsOff,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     PositionNotFound,
     ProviderUnavailable,
@@ -490,9 +490,9 @@ def test_a_conversation_stays_with_its_book(tmp_path: Path) -> None:
     assert {note.source for note in answer.retrieved_chunks_metadata} == {"book.txt"}
     assert [info.book for info in reader.conversations(book="book.txt")] == [1]
     assert reader.conversations(book="other.txt") == []
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         reader.conversation(talk.id, book="other.txt").ask("Why?")
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         reader.conversations(limit=0)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.errors import DocumentNotFound, InvalidSettings, StoreDamaged
+from truespan.errors import DocumentNotFound, InvalidArgument, StoreDamaged
 from truespan.types.document import Document
 from truespan.types.metadata import read_metadata
 
@@ -93,7 +93,7 @@ def test_labels_are_updated_without_the_file(here: Place) -> None:
         ({"language": None}, "language must be a string"),
         ({"source_url": "lamp"}, "source_url must be"),
     ):
-        with pytest.raises(InvalidSettings, match=reason):
+        with pytest.raises(InvalidArgument, match=reason):
             update(1, **changes)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="title"):
         update(1, title="x")  # type: ignore[call-arg]
@@ -159,14 +159,14 @@ def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(here: Place
 def test_a_source_url_is_of_one_document(here: Place) -> None:
     world = here.world()
     paths = [here.write(name, TEXT) for name in ("a.txt", "b.txt")]
-    with pytest.raises(InvalidSettings, match="source_url is the origin of one document, and 2"):
+    with pytest.raises(InvalidArgument, match="source_url is the origin of one document, and 2"):
         world.ingest(paths, source_url=URL)
     assert world.documents.list() == []
     for options, reason in (
         ({"metadata": ["a"]}, "metadata must be an object"),
         ({"source_url": "ftp://x/y"}, "source_url must be an http"),
     ):
-        with pytest.raises(InvalidSettings, match=reason):
+        with pytest.raises(InvalidArgument, match=reason):
             world.ingest(paths[0], **options)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from tests.support.worlds import Place, place
 from truespan.engine.world import World
 from truespan.errors import (
     DocumentNotFound,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     SourceMissing,
     SourceOutside,
@@ -85,7 +85,7 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
         {"chapter_filter": "One"}, {"search": "x" * 201}, {"search": 5},
     ]  # fmt: skip
     for arguments in wrong:
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             names(**arguments)
 
 
@@ -132,7 +132,7 @@ def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> No
     assert [part.chunks[0] for part in parts] == [*whole.chunks]
     assert world.documents.chunks("tower.docx", first=whole.total).chunks == ()
     for arguments in ({"first": -1}, {"count": 0}, {"count": 501}):
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             world.documents.chunks("tower.docx", **arguments)
     with pytest.raises(DocumentNotFound):
         world.documents.chunks("absent.txt")
@@ -181,7 +181,7 @@ def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
 @proves("documents.read-again")
 def test_what_cannot_be_read_again_says_what_to_do(here: Place, tmp_path: Path) -> None:
     world = shelf(here)
-    with pytest.raises(InvalidSettings, match="Upload it again"):
+    with pytest.raises(InvalidArgument, match="Upload it again"):
         world.submit_reingest("👩🏽‍🚀 log.txt")
     secret = tmp_path / "elsewhere" / "secret.txt"
     secret.parent.mkdir()

@@ -12,7 +12,7 @@ import pytest
 from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, NotAllowed
+from truespan.errors import InvalidArgument, NotAllowed
 from truespan.types.facet import Facet, Facets
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
@@ -107,7 +107,7 @@ def test_keys_limits_and_filters_choose_what_is_counted(world: World) -> None:
         ({"chapter_filter": "One"}, "count whole documents"),
         ({"metadata_filter": {"team": {}}}, "no operator"),
     ):
-        with pytest.raises(InvalidSettings, match=reason):
+        with pytest.raises(InvalidArgument, match=reason):
             world.facets(**arguments)  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ from truespan.errors import (
     GenerationNotFound,
     GoldenInvalid,
     Interrupted,
-    InvalidSettings,
+    InvalidArgument,
     ProfileMismatch,
     PromotionRefused,
     SourceMissing,
@@ -151,7 +151,7 @@ def test_what_is_wrong_with_a_rotation_is_told_before_anything_is_done(
     if "golden" in wrong:
         wrong = {"golden": str(here.folder / wrong["golden"])}
 
-    with pytest.raises((GoldenInvalid, InvalidSettings, SourceMissing)):
+    with pytest.raises((GoldenInvalid, InvalidArgument, SourceMissing)):
         world.ingest(here.write("world/b.md", FERRY), update_alias=True, **wrong)
 
     assert len(world.documents.list()) == 1
@@ -182,7 +182,7 @@ def test_there_is_no_way_back_to_what_was_removed_nor_to_a_former_life(here: Pla
 def test_a_domain_has_a_key_that_can_be_printed_in_one_line(here: Place, key: str) -> None:
     world = here.world(ferry__md=FERRY)
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.generations.promote(1, domain=key)
 
     assert here.library.domains() == []

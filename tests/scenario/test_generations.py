@@ -16,7 +16,7 @@ from truespan.errors import (
     GenerationIncomplete,
     GenerationInUse,
     GenerationNotFound,
-    InvalidSettings,
+    InvalidArgument,
     ProfileMismatch,
     PromotionRefused,
     ProviderUnavailable,
@@ -284,7 +284,7 @@ def test_unknown_and_foreign_domains_are_refused_alike(here: Place) -> None:
     assert library.domains() == []
     with pytest.raises(DomainNotFound):
         mine.generations.promote(1, domain="theirs")
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         here.library.domain("theirs", world="mine")
 
 
@@ -353,7 +353,7 @@ def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(here: P
     wide.before = None
     job = next(one for one in world.jobs.list() if one.kind == "reindex")
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.resume(job.id)
     report = world.generations.resume(job.id)
 
@@ -389,5 +389,5 @@ def test_a_world_that_holds_nothing_has_no_generations_and_says_so(here: Place) 
     empty = here.library.create_world("empty")
 
     assert empty.generations.list() == []
-    with pytest.raises(InvalidSettings, match="is empty"):
+    with pytest.raises(InvalidArgument, match="is empty"):
         empty.generations.reindex()

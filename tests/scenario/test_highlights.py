@@ -10,7 +10,7 @@ from tests.interfaces.http_client import serve_library
 from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.request import Mode
 from truespan.types.trust import Match
 
@@ -87,7 +87,7 @@ def test_by_meaning_a_sentence_is_marked_and_no_words_and_by_words_only_what_has
     ]
     assert "".join(japanese[1]) in "ランプ"
     assert japanese[1]
-    with pytest.raises(InvalidSettings, match="highlight must be true or false"):
+    with pytest.raises(InvalidArgument, match="highlight must be true or false"):
         world.search("lamp", highlight=1)  # type: ignore[arg-type]
     here.library.close()
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, StoreDamaged
+from truespan.errors import InvalidArgument, StoreDamaged
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.index.filters import AnyOf, Field, conditions
 from truespan.types.bundle import BundleStatus
@@ -133,7 +133,7 @@ def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
     ]
     for filters, reason in rows:
         for call in (world.search, world.retrieve, world.answer):
-            with pytest.raises(InvalidSettings, match=reason):
+            with pytest.raises(InvalidArgument, match=reason):
                 call("the lamp", **filters)
 
 

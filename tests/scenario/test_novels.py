@@ -11,7 +11,7 @@ from tests.promises import proves
 from tests.support.novels import PROSE, make_text
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.request import Defaults
 
 CHAPTERS = ["CHAPTER I", "CHAPTER II", "CHAPTER III"]
@@ -123,7 +123,7 @@ def test_a_reader_names_parts_and_chapters(here: Place, tmp_path: Path) -> None:
     assert through("part 1, chapter 1") == "PART I, CHAPTER I"
     assert through("part two") == "PART II, CHAPTER III"
     assert through("epilogue") == "EPILOGUE"
-    with pytest.raises(InvalidSettings, match="'PART I, CHAPTER II', 'PART II, CHAPTER II'"):
+    with pytest.raises(InvalidArgument, match="'PART I, CHAPTER II', 'PART II, CHAPTER II'"):
         through("chapter ii")
 
 

@@ -16,7 +16,7 @@ from tests.support.reading_worlds import frozen
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
+from truespan.errors import BlankQuery, InvalidArgument, QueryTooLong
 from truespan.protocols import ChatModels
 from truespan.types.answer import AnswerRules
 from truespan.types.decision import DecisionSettings
@@ -331,7 +331,7 @@ def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) 
             {"granularity": None},
             {"include_boilerplate": 1},
         ):
-            with pytest.raises(InvalidSettings):
+            with pytest.raises(InvalidArgument):
                 call(**wrong)
         with pytest.raises(TypeError):
             call(neighbors=1)

@@ -16,7 +16,7 @@ from truespan.engine.world import World
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     PassageAmbiguous,
     PassageNotFound,
@@ -97,7 +97,7 @@ def test_a_position_is_told_by_its_sentence(tmp_path: Path, sid: int) -> None:
 def test_a_sentence_that_does_not_exist_is_no_position(tmp_path: Path, sid: Any) -> None:
     _, world = shelf(tmp_path)
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         ann(world).set("book.md", sid=sid)
 
     assert ann(world).books() == []
@@ -117,7 +117,7 @@ def test_a_sentence_that_does_not_exist_is_no_position(tmp_path: Path, sid: Any)
 def test_a_position_is_told_in_one_way(tmp_path: Path, told: dict[str, Any]) -> None:
     _, world = shelf(tmp_path)
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         ann(world).set("book.md", **told)
 
 
@@ -157,7 +157,7 @@ def test_a_position_is_told_by_the_chapter_read_last(
 def test_a_chapter_that_is_not_there_or_not_one_is_refused(tmp_path: Path, chapter: str) -> None:
     _, world = shelf(tmp_path)
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         ann(world).set("book.md", through_chapter=chapter)
 
 
@@ -184,7 +184,7 @@ def test_a_name_that_says_nothing_is_no_chapter_even_of_a_book_that_has_one(
 ) -> None:
     _, world = shelf(tmp_path, book="# The Only One\n\nIt was late.")
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         ann(world).set("book.md", through_chapter=chapter)
 
 

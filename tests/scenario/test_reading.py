@@ -24,7 +24,7 @@ from tests.support.worlds import (
 )
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
+from truespan.errors import BlankQuery, InvalidArgument, QueryTooLong
 from truespan.index.filters import AnyOf, AtMost, Field, conditions
 from truespan.types.bundle import BundleStatus
 from truespan.types.ids import hash_text
@@ -208,9 +208,9 @@ def test_a_query_of_no_words_or_too_many_is_refused_before_anybody_is_asked(
     _, reader = reading(here, 40)
     narrow.queries.clear()
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         reader.retrieve("")
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         reader.retrieve(None)  # type: ignore[arg-type]
     with pytest.raises(BlankQuery):
         reader.retrieve("  \n ")

@@ -15,7 +15,7 @@ from tests.support.reading_worlds import Stopped, common, stopped_at, stored
 from tests.support.worlds import Place, place
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 
 
 def shelf(folder: Path, text: str) -> tuple[Place, World]:
@@ -235,7 +235,7 @@ def test_a_position_told_while_a_longer_book_waits_is_one_in_the_book_that_is_re
 
     try:
         ann(world).set("book.md", **told)
-    except InvalidSettings:
+    except InvalidArgument:
         assert told["sid"] > 11
         return
     world.ingest(here.write("book.md", longer), kind="book")

@@ -34,7 +34,7 @@ from tests.support.worlds import (
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import Interrupted, InvalidSettings, ProviderUnavailable
+from truespan.errors import Interrupted, InvalidArgument, ProviderUnavailable
 from truespan.protocols import Reranker
 from truespan.providers.rerank import HttpReranker, find_server
 from truespan.retrieval.rerank import RerankOptions
@@ -239,7 +239,7 @@ def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(here: Place) 
         (lambda: world.search(QUESTION, rerank=1), "true or false"),  # type: ignore[arg-type]
         (lambda: world.retrieve(QUESTION, rerank="yes"), "true or false"),  # type: ignore[arg-type]
     ):
-        with pytest.raises(InvalidSettings, match=said):
+        with pytest.raises(InvalidArgument, match=said):
             call()
     assert plain.search(QUESTION, rerank=False).rerank is None
     assert world.retrieve(selected_text="A passage.", rerank=False).metadata.rerank is None
@@ -259,7 +259,7 @@ def test_an_evaluation_grades_the_new_order_and_a_failed_reranker_fails_its_quer
     assert "reranked" in found.name
 
     def fail() -> None:
-        raise InvalidSettings("no")
+        raise InvalidArgument("no")
 
     reranker.before = fail
     assert world.evaluate(golden, rerank=True).results[0].error

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.worlds import MemoryIndex, Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.index.filters import AnyOf, Equals, Field, conditions
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.types.scope import UNLIMITED, Scope
@@ -252,7 +252,7 @@ def test_one_name_where_a_list_belongs_is_refused_and_not_taken_letter_by_letter
 ) -> None:
     world = shelved(place(tmp_path))
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.retrieve("the lamp", **{name: "12"})  # type: ignore[arg-type]
 
 

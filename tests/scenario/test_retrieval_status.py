@@ -15,7 +15,7 @@ from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     IndexUnavailable,
-    InvalidSettings,
+    InvalidArgument,
     ProviderUnavailable,
     StoreDamaged,
     TruespanError,
@@ -213,7 +213,7 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
     world = three(here)
     here.journal.clear()
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.retrieve("harbour", top_k=0)
     assert here.journal == []
     with pytest.raises(BlankQuery):

@@ -15,7 +15,7 @@ from truespan.errors import (
     BlankQuery,
     IndexSchemaMismatch,
     IndexUnavailable,
-    InvalidSettings,
+    InvalidArgument,
     ProfileMismatch,
     ProviderBadReply,
     ProviderUnavailable,
@@ -35,10 +35,10 @@ def test_a_negative_top_k_is_refused_before_anything_is_read(tmp_path: Path) -> 
     world = here.world(a__txt=TEXT)
     here.journal.clear()
 
-    with pytest.raises(InvalidSettings) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         world.search("lamp", top_k=-1)
 
-    assert refusal.value.code == "invalid_settings"
+    assert refusal.value.code == "invalid_argument"
     assert here.journal == []
 
 
@@ -74,7 +74,7 @@ def test_settings_of_a_wrong_type_are_refused_before_anything_is_read(
     here.journal.clear()
     given: dict[str, Any] = {"query": "lamp", **settings}
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.search(**given)
 
     assert here.journal == []
@@ -85,7 +85,7 @@ def test_the_floor_lies_between_zero_and_one_both_included(tmp_path: Path) -> No
     world = place(tmp_path).world(a__txt=TEXT)
 
     for refused in (-0.0001, 1.0001, -1, 2):
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             world.search("lamp", floor=refused)
 
     assert world.search("lamp", floor=0.0).results
@@ -339,5 +339,5 @@ def test_half_a_character_is_refused_in_words(tmp_path: Path) -> None:
     )
 
     for call in calls:
-        with pytest.raises(InvalidSettings, match="half a character"):
+        with pytest.raises(InvalidArgument, match="half a character"):
             call()

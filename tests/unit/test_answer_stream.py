@@ -12,7 +12,7 @@ from tests.support.worlds import MemoryIndex
 from truespan.engine.library import Library
 from truespan.errors import (
     BlankQuery,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     ProviderUnavailable,
     QueryTooLong,
@@ -147,7 +147,7 @@ def test_a_provider_that_breaks_off_ends_the_events_with_its_error(tmp_path: Pat
 def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, query: str) -> None:
     room = room_with(tmp_path, "So.")
 
-    with pytest.raises((BlankQuery, InvalidSettings)):
+    with pytest.raises((BlankQuery, InvalidArgument)):
         room.world.answer(query)
 
     assert (room.here.embedder.queries, room.primary.asked) == ([], [])
@@ -157,7 +157,7 @@ def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, qu
 def test_what_is_no_question_is_refused_at_once(tmp_path: Path, query: Any) -> None:
     room = room_with(tmp_path, "So.")
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         room.world.answer_stream(query)
 
 
@@ -199,7 +199,7 @@ def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
     assert sources(version_constraint="2.0") == {"b.txt"}
     assert sources(chapter_filter="dawn") == {"c.md"}
     assert sources(documents=[]) == set()
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         room.world.answer(QUESTION, documents="b.txt")
 
 
@@ -264,7 +264,7 @@ def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "trouble", [StoreBusy(), StoreDamaged("It is damaged."), InvalidSettings("So."), OSError()]
+    "trouble", [StoreBusy(), StoreDamaged("It is damaged."), InvalidArgument("So."), OSError()]
 )
 def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: Exception) -> None:
     room = room_with(tmp_path, "So [1].")

@@ -19,7 +19,7 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
     Interrupted,
-    InvalidSettings,
+    InvalidArgument,
     JobNotFound,
     JobNotResumable,
     NotAllowed,
@@ -141,14 +141,14 @@ def test_what_is_wrong_is_told_at_once_and_makes_no_job(here: Place) -> None:
     before = world.jobs.list()
     wrong: list[tuple[type[TruespanError], Any]] = [
         (SourceMissing, lambda: world.submit_ingest("nowhere/at/all")),
-        (InvalidSettings, lambda: world.submit_ingest([])),
-        (InvalidSettings, lambda: world.submit_ingest("a", kind="novel")),
-        (InvalidSettings, lambda: world.submit_uploads([Upload("../a", b"x")])),
-        (InvalidSettings, lambda: world.submit_uploads([Upload("a", b"x")], kind="novel")),
-        (InvalidSettings, lambda: world.submit_uploads([Upload("a", b"x")], chunking="none")),
-        (InvalidSettings, lambda: world.submit_uploads([])),
-        (InvalidSettings, lambda: world.generations.submit_reindex(embedding="none")),
-        (InvalidSettings, lambda: world.generations.submit_reindex(chunking="none")),
+        (InvalidArgument, lambda: world.submit_ingest([])),
+        (InvalidArgument, lambda: world.submit_ingest("a", kind="novel")),
+        (InvalidArgument, lambda: world.submit_uploads([Upload("../a", b"x")])),
+        (InvalidArgument, lambda: world.submit_uploads([Upload("a", b"x")], kind="novel")),
+        (InvalidArgument, lambda: world.submit_uploads([Upload("a", b"x")], chunking="none")),
+        (InvalidArgument, lambda: world.submit_uploads([])),
+        (InvalidArgument, lambda: world.generations.submit_reindex(embedding="none")),
+        (InvalidArgument, lambda: world.generations.submit_reindex(chunking="none")),
         (JobNotFound, lambda: world.submit_resume("none")),
         (JobNotResumable, lambda: world.submit_resume(before[0].id)),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.evaluation.calibrate import (
     Curve,
     Unrelated,
@@ -182,13 +182,13 @@ def test_the_curve_tells_what_is_left_at_each_score() -> None:
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_similarity_that_is_no_number_is_refused(score: float) -> None:
-    with pytest.raises(InvalidSettings, match="finite"):
+    with pytest.raises(InvalidArgument, match="finite"):
         calibrate(hits([0.5, score], [0.1]))
 
 
 @pytest.mark.parametrize("share", [{"keep": 0.0}, {"keep": 1.5}, {"precision": math.nan}])
 def test_a_share_that_is_none_is_refused(share: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         calibrate(overlapping(1), **share)
 
 
@@ -219,10 +219,10 @@ def test_many_equal_similarities_are_one_step() -> None:
 
 @pytest.mark.parametrize("quantiles", [(), (0.5,), (0.6, 0.4), (0.1, math.nan)])
 def test_quantiles_that_are_none_are_refused(quantiles: tuple[float, ...]) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         Unrelated(quantiles)
 
 
 def test_a_distribution_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         unrelated([])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.worlds import WORDS
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.evaluation.calibrate import (
     best_hits,
     calibrate,
@@ -87,7 +87,7 @@ def test_where_related_and_unrelated_text_overlap_the_calibrated_floor_is_enough
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), float("inf")])
 def test_a_number_off_the_scale_is_refused(value: float) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         made(threshold_low=value)
 
 

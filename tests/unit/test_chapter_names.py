@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.promises import proves
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.retrieval.reading.chapters import Chapter, find_chapter, list_chapters
 from truespan.types.document import OutlineEntry
 
@@ -59,7 +59,7 @@ def found_or_error(
     """Return the place of a chapter in a book whose chapters have the same length."""
     try:
         return find(names, wanted, position).start // SENTENCES
-    except InvalidSettings as error:
+    except InvalidArgument as error:
         return str(error)
 
 

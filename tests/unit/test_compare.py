@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from truespan.errors import IndexUnavailable, InvalidSettings
+from truespan.errors import IndexUnavailable, InvalidArgument
 from truespan.evaluation.compare import (
     Comparison,
     compare,
@@ -173,7 +173,7 @@ def test_the_gate_does_not_hold_where_something_escaped_comparison(
 
 @pytest.mark.parametrize("allowed", [-0.1, 1.1, math.nan, math.inf])
 def test_an_allowance_that_is_no_share_is_refused(allowed: float) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         gate(changed({"a": 1}, {"a": 1}), allowed)
 
 

@@ -13,7 +13,7 @@ from tests.promises import proves
 from tests.support.rows import each_row
 from tests.unit.mode_table import ROWS, Row
 from truespan.answers.decide import count_words, decide, evidence_to_json, replay, search_floor
-from truespan.errors import InvalidConfiguration, InvalidSettings
+from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import (
     Candidate,
@@ -407,19 +407,19 @@ def test_what_is_no_record_is_refused_and_not_taken_for_another_decision() -> No
         *(without(record, name) for name in record),
     ]
     for one in broken:
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             replay(one)
 
 
 @each_row("similarity", [float("nan"), float("inf"), True, "0.5", None])
 def test_a_candidate_without_a_finite_similarity_is_refused(similarity: Any) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         chunk("a", similarity)
 
 
 @each_row("wrong", [{"characters": -1}, {"characters": True}, {"start": -1}])
 def test_a_candidate_with_impossible_counts_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         Candidate(**{"chunk_id": "a", "similarity": 0.5, "characters": 1, **wrong})
 
 
@@ -502,7 +502,7 @@ def test_records_without_coverage_are_as_they_were() -> None:
 
 @each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])
 def test_an_impossible_coverage_is_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         chunk("a", 0.5, coverage=wrong)
     with pytest.raises(InvalidConfiguration):
         DecisionSettings(min_coverage=wrong)

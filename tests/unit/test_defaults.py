@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.worlds import WORDS, MemoryIndex, Place, WordEmbedder, place
 from truespan.engine.library import Library
-from truespan.errors import InvalidSettings, StoreDamaged, WorldNotFound
+from truespan.errors import InvalidArgument, StoreDamaged, WorldNotFound
 from truespan.types.answer import AnswerRules
 from truespan.types.profile import Calibration
 from truespan.types.request import Defaults, Mode, mode_in_force
@@ -68,9 +68,9 @@ def test_a_new_world_has_the_recommended_defaults_unless_told_otherwise(tmp_path
         "four": "contract",
     }
     for wrong in ("best", "", 1, True):
-        with pytest.raises(InvalidSettings, match="recommended, contract"):
+        with pytest.raises(InvalidArgument, match="recommended, contract"):
             library.create_world("five", defaults=wrong)  # type: ignore[arg-type]
-        with pytest.raises(InvalidSettings, match="recommended, contract"):
+        with pytest.raises(InvalidArgument, match="recommended, contract"):
             library.world("one").set_defaults(wrong)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from tests.support.sample_texts import story
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.engine.doctor import Doctor
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, ProviderUnavailable
+from truespan.errors import InvalidArgument, ProviderUnavailable
 from truespan.maintenance.doctor.examine import Examiner
 from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
 from truespan.types.chunk import Holdings, Vector
@@ -75,7 +75,7 @@ def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path
     other, world = damaged(tmp_path / "two", "missing")
     before = other.points(world)
 
-    with pytest.raises(InvalidSettings, match="another library"):
+    with pytest.raises(InvalidArgument, match="another library"):
         other.library.apply_plan(here.library.doctor())
 
     assert other.points(world) == before
@@ -85,7 +85,7 @@ def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path
     "text", ["", "[]", "{}", '{"kind": "x", "version": 1, "worlds": [], "leftovers": []}', "\xff"]
 )
 def test_what_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         plan_from_json(text.encode("latin-1"))
 
 
@@ -115,7 +115,7 @@ def test_a_plan_with_an_item_that_nobody_could_have_planned_is_refused(
 ) -> None:
     assert plan_from_json(planned("orphan_point", "delete_point", UUID)).actionable
 
-    with pytest.raises(InvalidSettings, match="does not contain a valid plan"):
+    with pytest.raises(InvalidArgument, match="does not contain a valid plan"):
         plan_from_json(planned(finding, action, subject))
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidSettings
+from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidArgument
 from truespan.evaluation.evaluate import (
     Evaluation,
     Found,
@@ -184,7 +184,7 @@ def test_how_long_a_search_took_is_told_and_makes_no_difference() -> None:
 
 @pytest.mark.parametrize("golden", [[], [asked("a"), asked("b")]])
 def test_no_query_and_two_with_one_id_are_refused(golden: list[GoldenQuery]) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         evaluate("one", golden, lambda _: [])
 
 

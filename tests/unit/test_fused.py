@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.retrieval import fused as fused_search
 from truespan.retrieval.fetch import Fetched
 from truespan.retrieval.fused import fetch_fused
@@ -342,7 +342,7 @@ def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
 
     plain = world.retrieve(selected_text="the harbour", mode="meaning")
     assert world.retrieve(selected_text="the harbour", mode="auto").context == plain.context
-    with pytest.raises(InvalidSettings, match="'words' needs a query"):
+    with pytest.raises(InvalidArgument, match="'words' needs a query"):
         world.retrieve(selected_text="the harbour", mode="words")
 
 
@@ -351,9 +351,9 @@ def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) 
     reader = world.reader("ann")
     for mode in ("fuzzy", "Auto", "", 1, True):
         for call in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
-            with pytest.raises(InvalidSettings, match="one of auto, meaning, words"):
+            with pytest.raises(InvalidArgument, match="one of auto, meaning, words"):
                 call("harbour", mode=mode)  # type: ignore[arg-type]
-        with pytest.raises(InvalidSettings, match="one of auto, meaning, words"):
+        with pytest.raises(InvalidArgument, match="one of auto, meaning, words"):
             world.evaluate([], mode=mode)  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
-from truespan.errors import IndexUnavailable, InvalidSettings
+from truespan.errors import IndexUnavailable, InvalidArgument
 from truespan.evaluation.compare import gate_generation
 from truespan.evaluation.evaluate import Evaluation, Found, evaluate
 from truespan.evaluation.golden import Expected, GoldenQuery
@@ -66,5 +66,5 @@ def test_a_least_hit_rate_is_asked_of_either(old: Evaluation | None) -> None:
 
 
 def test_a_hit_rate_off_the_scale_is_refused() -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         gate_generation(None, generation(), least_hit_rate=1.5)

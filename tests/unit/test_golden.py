@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.promises import proves
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.core.fields import FieldError
-from truespan.errors import GoldenInvalid, Interrupted, InvalidSettings
+from truespan.errors import GoldenInvalid, Interrupted, InvalidArgument
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.golden import (
     MAX_GRADE,
@@ -219,7 +219,7 @@ def test_a_file_that_is_empty_not_text_or_too_wide_is_refused(
 
 
 def test_a_file_of_another_kind_is_refused_by_its_name() -> None:
-    with pytest.raises(InvalidSettings, match=r"\.yaml, \.yml, \.jsonl"):
+    with pytest.raises(InvalidArgument, match=r"\.yaml, \.yml, \.jsonl"):
         parse_golden("golden.csv", b"query\n")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from truespan.errors import GoldenInvalid, InvalidSettings, SourceMissing, SourceUnreadable
+from truespan.errors import GoldenInvalid, InvalidArgument, SourceMissing, SourceUnreadable
 from truespan.evaluation.golden import (
     Expected,
     GoldenQuery,
@@ -48,7 +48,7 @@ def test_comments_and_layout_of_the_rest_stay_as_they_are() -> None:
 def test_the_same_question_or_id_is_refused_by_the_id_it_has(again: GoldenQuery) -> None:
     content = append_golden("g.jsonl", b"", KEY)
 
-    with pytest.raises(InvalidSettings, match="as key") as refused:
+    with pytest.raises(InvalidArgument, match="as key") as refused:
         append_golden("g.jsonl", content, again)
     assert "Where" not in str(refused.value)
 
@@ -94,7 +94,7 @@ def test_a_query_that_no_file_could_hold_is_refused(wrong: GoldenQuery) -> None:
 
 
 def test_a_file_of_another_kind_is_refused() -> None:
-    with pytest.raises(InvalidSettings, match=r"\.yaml"):
+    with pytest.raises(InvalidArgument, match=r"\.yaml"):
         check_golden("golden.txt", KEY)
 
 
@@ -115,9 +115,9 @@ def test_a_change_that_fails_leaves_the_file_and_nothing_beside_it(tmp_path: Pat
     path.write_bytes(b"one\n")
 
     def refuse(content: bytes) -> bytes:
-        raise InvalidSettings("no")
+        raise InvalidArgument("no")
 
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         GoldenFolder().change(str(path), refuse)
 
     assert path.read_bytes() == b"one\n"

@@ -11,7 +11,7 @@ from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, li
 from tests.support.worlds import Place
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import ImageNotFound, InvalidSettings, NotAllowed, StoreDamaged
+from truespan.errors import ImageNotFound, InvalidArgument, NotAllowed, StoreDamaged
 from truespan.files.assets import AssetFolder
 from truespan.types.chunk import FigureFlags
 from truespan.types.ids import WorldId
@@ -124,7 +124,7 @@ def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack:
 @pytest.mark.parametrize("wrong", [None, 1, b"a/img_001.png", Path("a/img_001.png")])
 def test_what_is_no_string_is_refused(world: World, wrong: object) -> None:
     for source in (world.documents, world.reader("ann")):
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             source.image(wrong)  # type: ignore[arg-type]
 
 

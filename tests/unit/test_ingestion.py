@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.sample_texts import assert_settled, once, story
 from tests.support.worlds import MemoryIndex, place, vector_of
-from truespan.errors import Interrupted, InvalidSettings, ProviderRefused, SourceMissing
+from truespan.errors import Interrupted, InvalidArgument, ProviderRefused, SourceMissing
 
 
 def test_one_edited_sentence_costs_only_the_chunks_it_touches(tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ def test_a_missing_path_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "error"),
     [
-        ({"kind": "novel"}, InvalidSettings),
-        ({"title": "  "}, InvalidSettings),
-        ({"version": 2}, InvalidSettings),
-        ({"chunking": "pages"}, InvalidSettings),
+        ({"kind": "novel"}, InvalidArgument),
+        ({"title": "  "}, InvalidArgument),
+        ({"version": 2}, InvalidArgument),
+        ({"chunking": "pages"}, InvalidArgument),
     ],
     ids=str,
 )

@@ -15,7 +15,7 @@ from tests.support.sample_texts import assert_settled, story
 from tests.support.worlds import Place, place
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, ManifestInvalid, SourceMissing
+from truespan.errors import InvalidArgument, ManifestInvalid, SourceMissing
 from truespan.files.sources import FileSources
 from truespan.ingest.plan import DocumentOutcome
 from truespan.parsing import supported
@@ -211,7 +211,7 @@ def test_a_root_that_is_gone_or_empty_removes_nothing(here: Place) -> None:
     world.ingest(here.write("disk/a.txt", story(3)))
     os.unlink(folder / "a.txt")
 
-    with pytest.raises(InvalidSettings, match="No file was found"):
+    with pytest.raises(InvalidArgument, match="No file was found"):
         world.ingest(str(folder), prune=True)
     folder.rename(folder.with_name("unmounted"))
     with pytest.raises(SourceMissing):

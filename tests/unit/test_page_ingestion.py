@@ -15,7 +15,7 @@ from tests.support.sample_texts import story
 from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, ManifestInvalid, SourceTooLarge, SourceUnsupported
+from truespan.errors import InvalidArgument, ManifestInvalid, SourceTooLarge, SourceUnsupported
 from truespan.ingest.pipeline import (
     find_sources,
     ingest_share,
@@ -165,13 +165,13 @@ def test_no_page_is_fetched_unless_hosts_are_allowed(
     tmp_path: Path, world: World, server: WebServer
 ) -> None:
     closed = place(tmp_path / "closed").library.create_world("world")
-    with pytest.raises(InvalidSettings, match="ingest_hosts"):
+    with pytest.raises(InvalidArgument, match="ingest_hosts"):
         closed.ingest(server.url("/a"))
-    with pytest.raises(InvalidSettings, match="ingest_hosts"):
+    with pytest.raises(InvalidArgument, match="ingest_hosts"):
         closed.submit_ingest(sitemap=server.url("/sitemap.xml"))
-    with pytest.raises(InvalidSettings, match=r"'example\.org'"):
+    with pytest.raises(InvalidArgument, match=r"'example\.org'"):
         world.ingest(["https://example.org/a", server.url("/a")])
-    with pytest.raises(InvalidSettings, match="user and password"):
+    with pytest.raises(InvalidArgument, match="user and password"):
         world.ingest(f"http://me:secret@127.0.0.1:{server.port}/")
     assert server.requests == []
 
@@ -198,7 +198,7 @@ def test_sitemap_lists_pages_and_prune_follows_it(world: World, server: WebServe
     assert {document.tags for document in world.documents.list()} == {("site",)}
 
     server.pages["/index.xml"] = page("<urlset></urlset>")
-    with pytest.raises(InvalidSettings, match="allow-empty"):
+    with pytest.raises(InvalidArgument, match="allow-empty"):
         world.ingest(sitemap=server.url("/index.xml"), prune=True)
     server.pages["/index.xml"] = page(sitemap("/index.xml", tag="sitemapindex"))
     with pytest.raises(SourceUnsupported):
@@ -269,7 +269,7 @@ def test_submitted_pages_never_read_files_of_the_server(
     server.pages["/a"] = page(html(story(5)))
 
     for path in (secret, f"file://{secret}", "upload:secret.txt"):
-        with pytest.raises(InvalidSettings, match="http://"):
+        with pytest.raises(InvalidArgument, match="http://"):
             world.submit_pages([server.url("/a"), path])
     assert world.jobs.list() == []
 

@@ -15,7 +15,7 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
     DocumentNotFound,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     PositionNotFound,
     StoreDamaged,
@@ -138,9 +138,9 @@ def test_all_pages_together_are_the_whole_page(world: World) -> None:
 def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
     world: World, wrong: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.documents.sentences("no such document", **wrong)
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.reader("ann").sentences("no such book", **wrong)
 
 

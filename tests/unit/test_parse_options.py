@@ -10,7 +10,7 @@ import pytest
 from tests.support.sheet_maker import rows, sheet, xlsx
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.files.sources import FileSources
 from truespan.ingest.draft import Preparation
 from truespan.ingest.pipeline import IngestRequest
@@ -84,9 +84,9 @@ def test_recognition_that_is_not_installed_is_refused_before_anything_is_read(
     path = write(tmp_path, plain__txt=b"The keeper wrote.")
     world = here.library.create_world("world")
 
-    with pytest.raises(InvalidSettings, match=r"truespan\[ocr\]"):
+    with pytest.raises(InvalidArgument, match=r"truespan\[ocr\]"):
         world.ingest(path, ocr=True)
-    with pytest.raises(InvalidSettings, match="ocr must be true or false"):
+    with pytest.raises(InvalidArgument, match="ocr must be true or false"):
         world.ingest(path, ocr="yes")  # pyright: ignore[reportArgumentType]
     assert not world.documents.list()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from truespan.errors import InvalidSettings, SourceEmpty
+from truespan.errors import InvalidArgument, SourceEmpty
 from truespan.ingest.plan import DocumentOutcome, DryRun, Estimate, documents_to_remove, plan_run
 from truespan.types.chunk import NewChunk
 from truespan.types.document import Document, Draft
@@ -147,7 +147,7 @@ def test_a_root_in_which_nothing_was_found_is_not_taken_for_an_empty_one() -> No
     documents = [document("/a/1.txt"), document("/b/2.txt")]
     roots = Root("/a", 0), Root("/b", 1)
 
-    with pytest.raises(InvalidSettings, match="/a"):
+    with pytest.raises(InvalidArgument, match="/a"):
         removed(documents, [source("/b/3.txt")], *roots)
     assert removed(documents, [source("/b/3.txt")], *roots, allow_empty=True) == [
         "/a/1.txt", "/b/2.txt",

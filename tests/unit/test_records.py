@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from truespan.errors import FieldsInvalid, InvalidSettings, SourceNotText, SourceUnsafe
+from truespan.errors import FieldsInvalid, InvalidArgument, SourceNotText, SourceUnsafe
 from truespan.parsing import load
 from truespan.parsing.members import list_members, read_members
 from truespan.types.source import DocumentOptions, Member
@@ -284,5 +284,5 @@ def test_fields_that_do_not_fit_are_refused_with_those_that_exist() -> None:
         ({"text": "a", "format": "pdf"}, "must be 'text', 'html' or 'markdown'"),
         ({"text": "a", "metadata": "b"}, "has a metadata that must be a list"),
     ):
-        with pytest.raises(InvalidSettings, match=reason):
+        with pytest.raises(InvalidArgument, match=reason):
             options(fields)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from tests.promises import proves
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
 from truespan.types.request import (
     FILTER_ARGUMENTS,
@@ -104,11 +104,11 @@ def spelled(settings: dict[str, Any]) -> str:
 )
 @pytest.mark.parametrize("settings", REFUSED, ids=spelled)
 def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSettings) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         request_of(settings)
 
     long = len(str(settings.get("query"))) > 10_000
-    assert refusal.value.code == ("query_too_long" if long else "invalid_settings")
+    assert refusal.value.code == ("query_too_long" if long else "invalid_argument")
 
 
 @proves("request.query-length", "request.selection-length", "request.top-k-range")
@@ -177,7 +177,7 @@ def test_a_request_is_about_a_selection_as_soon_as_it_has_one() -> None:
     ids=spelled,
 )
 def test_a_reader_must_ask_something_within_the_rules(settings: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         ReadingRequest(**settings)
 
 

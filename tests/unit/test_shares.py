@@ -25,7 +25,7 @@ from tests.unit.test_workers import Elsewhere, Works
 from truespan.engine import jobs as world_jobs
 from truespan.engine.doctor import check_queue
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
+from truespan.errors import InvalidArgument, JobNotFound, ProviderRefused, ProviderUnavailable
 from truespan.ingest import pipeline
 from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
@@ -466,7 +466,7 @@ def test_a_folder_that_looks_empty_is_refused_before_anything_is_spread(
     opened.work(once=True)
 
     failed = world.jobs.get(job.id)
-    assert (failed.state, failed.error) == (JobState.FAILED, InvalidSettings.code)
+    assert (failed.state, failed.error) == (JobState.FAILED, InvalidArgument.code)
     assert is_whole(world)
 
 

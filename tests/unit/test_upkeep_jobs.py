@@ -17,7 +17,7 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
     IndexUnavailable,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     Overloaded,
     ProviderUnavailable,
@@ -334,7 +334,7 @@ def test_upkeep_that_is_cancelled_is_not_done_and_can_be_resumed(
     opened.work(once=True)
 
     assert world.jobs.get(job.id).state is JobState.CANCELLED
-    with pytest.raises(InvalidSettings, match="submit_resume"):
+    with pytest.raises(InvalidArgument, match="submit_resume"):
         world.resume(job.id)
     world.submit_resume(job.id)
     opened.work(once=True)
@@ -373,9 +373,9 @@ def test_only_who_may_read_and_write_a_world_has_it_looked_after(works: Works) -
         for submit in KINDS:
             with pytest.raises((WorldNotFound, NotAllowed)):
                 submit(narrow)
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         opened.create_world("empty").submit_repair()
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         world.submit_doctor(embed_sample=-1)
     submitted(world, "late.txt")
     for submit in KINDS:

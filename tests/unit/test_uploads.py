@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from truespan.errors import (
+    InvalidArgument,
     InvalidConfiguration,
-    InvalidSettings,
     SourceMissing,
     SourceTooLarge,
     SourceUnreadable,
@@ -55,9 +55,9 @@ def left(tmp_path: Path) -> list[Path]:
     ],
 )  # fmt: skip
 def test_a_name_that_is_no_plain_name_is_refused_and_not_mended(name: Any) -> None:
-    with pytest.raises(InvalidSettings) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         check_upload_name(name)
-    assert refusal.value.code == "invalid_settings"
+    assert refusal.value.code == "invalid_argument"
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_a_name_in_any_script_is_kept(name: str) -> None:
 
 def test_two_spellings_of_one_name_are_one_name() -> None:
     assert check_upload_name("cafe\u0301.txt") == "caf\u00e9.txt"
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         check_uploads([Upload("cafe\u0301.txt", b"a"), Upload("caf\u00e9.txt", b"b")])
 
 
 def test_nothing_to_take_in_is_refused() -> None:
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidArgument):
         check_uploads([])
 
 

@@ -20,7 +20,7 @@ from tests.support.worlds import HandClock, Place, WordEmbedder, place
 from truespan.cli import run
 from truespan.cli.follow import follow_folders
 from truespan.engine.watching import Watch
-from truespan.errors import InvalidSettings, ProviderUnavailable, SourceMissing, TruespanError
+from truespan.errors import InvalidArgument, ProviderUnavailable, SourceMissing, TruespanError
 from truespan.files.watch import FolderWatcher
 from truespan.ingest.report import IngestReport
 from truespan.parsing import supported
@@ -205,7 +205,7 @@ def test_emptied_or_missing_folder_removes_nothing_unless_allowed(scene: Scene) 
 
     assert scene.run(unmount, scene.write("b.txt", story(4))) == ["+a.txt", "+b.txt"]
     assert scene.names() == ["a.txt", "b.txt"]
-    assert scene.errors == ["invalid_settings 1", "source_missing 2", "source_missing 4"]
+    assert scene.errors == ["invalid_argument 1", "source_missing 2", "source_missing 4"]
 
     def empty() -> None:
         shutil.rmtree(scene.folder)
@@ -320,9 +320,9 @@ def test_members_of_a_changed_archive_are_kept_in_step(scene: Scene) -> None:
 def test_only_existing_folders_can_be_watched(scene: Scene) -> None:
     path = scene.here.write("a.txt", story(2))
 
-    with pytest.raises(InvalidSettings, match="Only folders"):
+    with pytest.raises(InvalidArgument, match="Only folders"):
         scene.world.watch(path)
-    with pytest.raises(InvalidSettings, match="Only folders"):
+    with pytest.raises(InvalidArgument, match="Only folders"):
         scene.world.watch([str(scene.folder), f"{scene.folder}/*.txt"])
     with pytest.raises(SourceMissing):
         scene.world.watch(f"{scene.folder}/none")

@@ -13,7 +13,7 @@ from tests.promises import proves
 from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page, redirect
 from truespan.errors import (
-    InvalidSettings,
+    InvalidArgument,
     PageRefused,
     PageUnavailable,
     SourceMissing,
@@ -69,7 +69,7 @@ def test_only_pages_of_named_hosts_are_fetched(server: WebServer, clock: Ticking
     assert (found.url, found.content, found.etag) == (server.url("/a"), b"<p>hello", '"1"')
     assert server.requests[-1][1]["user-agent"] == "truespan/1.2"
     for url in ("http://localhost/a", "https://example.org/", "https://badexample.org/"):
-        with pytest.raises(InvalidSettings, match="ingest_hosts"):
+        with pytest.raises(InvalidArgument, match="ingest_hosts"):
             pages.fetch(url)
     assert pages.check("HTTPS://Docs.Example.org:443") == "https://docs.example.org/"
 
@@ -299,7 +299,7 @@ def test_addresses_are_normalized_or_refused() -> None:
         *("http://example.org:99999/", "http://exa mple.org/", "http://example.org/\u00e9"),
         *("https://example.org/" + "a" * 3000, "http://[::1", "javascript:alert(1)"),
     ):
-        with pytest.raises(InvalidSettings):
+        with pytest.raises(InvalidArgument):
             check_url(url)
     assert host_matches("a.example.org", "*.example.org")
     assert not host_matches("example.org", "*.example.org")

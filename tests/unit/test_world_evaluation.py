@@ -16,7 +16,7 @@ from truespan.errors import (
     DocumentNotFound,
     GenerationNotFound,
     GoldenInvalid,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     PositionNotFound,
     ProviderUnavailable,
@@ -127,7 +127,7 @@ def test_modes_are_compared_side_by_side(here: Place) -> None:
     two = world.evaluation.compare_modes(asked, ["meaning", "auto"])
     assert [pair.better for pair in two.comparisons] == [1]
     for wrong in ((), ["auto"], ["auto", "auto"], ["auto", "nearest"], ["auto", None], "auto"):
-        with pytest.raises(InvalidSettings, match=r"mode"):
+        with pytest.raises(InvalidArgument, match=r"mode"):
             world.evaluation.compare_modes(asked, wrong)  # type: ignore[arg-type]
 
 
@@ -154,7 +154,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
     assert compared.name == "world, generation 1, reader anna"
     assert [one.totals.metrics.hit for one in compared.evaluations] == [1.0, 1.0]
     filtered = GoldenQuery("q", "key", (), ("key",), filters=Filters(language="en"))
-    with pytest.raises(InvalidSettings, match="filters"):
+    with pytest.raises(InvalidArgument, match="filters"):
         world.evaluate([filtered], reader="anna")
     with pytest.raises(PositionNotFound):
         world.evaluate(asked, reader="nobody")
@@ -255,9 +255,9 @@ def test_bad_golden_queries_are_refused_before_anything_is_asked(here: Place) ->
         world.evaluate(here.folder / "none.yaml")
     with pytest.raises(GenerationNotFound):
         world.evaluate(ASKED, generation=9)
-    with pytest.raises(InvalidSettings, match="not both"):
+    with pytest.raises(InvalidArgument, match="not both"):
         world.evaluate(ASKED, generation=1, domain="d")
-    with pytest.raises(InvalidSettings, match="Ingest"):
+    with pytest.raises(InvalidArgument, match="Ingest"):
         here.library.create_world("empty").evaluate(ASKED)
     assert len(here.embedder.queries) == asked
 
@@ -420,11 +420,11 @@ def test_nothing_is_added_that_the_world_does_not_have(here: Place) -> None:
         world.evaluation.add_query(path, "q?", documents=["none.txt"])
     with pytest.raises(ChunkNotFound):
         world.evaluation.add_query(path, "q?", chunks=["00000000-0000-0000-0000-000000000000"])
-    with pytest.raises(InvalidSettings, match="documents or phrases"):
+    with pytest.raises(InvalidArgument, match="documents or phrases"):
         world.evaluation.add_query(path, "q?")
-    with pytest.raises(InvalidSettings, match="list"):
+    with pytest.raises(InvalidArgument, match="list"):
         world.evaluation.add_query(path, "q?", documents="keys.txt")
     world.evaluation.add_query(path, "q?", documents=["keys.txt"])
-    with pytest.raises(InvalidSettings, match="already"):
+    with pytest.raises(InvalidArgument, match="already"):
         world.evaluation.add_query(path, "Q? ", documents=["lamp.txt"])
     assert len(world.evaluation.queries(path)) == 1

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from truespan.answers.prompt import Choice, best_of, choose, rank
 from truespan.core.timestamp import parse_time
-from truespan.errors import InvalidSettings, TruespanError
+from truespan.errors import InvalidArgument, TruespanError
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import (
     CHOSEN,
@@ -230,7 +230,7 @@ def evidence_from_json(record: Any) -> Evidence:
     return evidence
 
 
-def _unreadable(why: str) -> InvalidSettings:
-    return InvalidSettings(
+def _unreadable(why: str) -> InvalidArgument:
+    return InvalidArgument(
         f"This is not the record of a decision: {why}", advice="Give it as it was written."
     )

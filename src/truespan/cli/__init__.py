@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from truespan.errors import (
     InternalError,
     Interrupted,
-    InvalidSettings,
+    InvalidArgument,
     TruespanError,
     resource_error,
 )
@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
         for place, argument in enumerate(arguments, start=1):
             # Bytes that are not UTF-8 can neither be stored nor searched for.
             if any("\ud800" <= character <= "\udfff" for character in argument):
-                raise InvalidSettings(
+                raise InvalidArgument(
                     f"Argument {place} is not UTF-8.",
                     advice="Give names, paths and queries in UTF-8.",
                 )
@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> int:
         advice = f"See '{command} --help'."
         if command == "truespan" and not getattr(refusal, "possibilities", True):
             advice = f"Give options after the command, as in 'truespan status --json'. {advice}"
-        return _report(InvalidSettings(message, advice=advice), arguments)
+        return _report(InvalidArgument(message, advice=advice), arguments)
     except (KeyboardInterrupt, Abort):
         return _report(Interrupted(), arguments)
     except BrokenPipeError:

@@ -22,7 +22,7 @@ from typer.main import get_group
 
 from truespan.cli.terminal import echo
 from truespan.core.strict_json import parse_number
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
@@ -175,7 +175,7 @@ class CommandGroup(TyperGroup):
         if not (ctx._protected_args or self.invoke_without_command):
             *others, last = self.commands
             names = f"{', '.join(others)} or {last}" if others else last
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"Missing subcommand: {names}.", advice=f"See '{ctx.command_path} --help'."
             )
         return super().invoke(ctx)
@@ -412,9 +412,9 @@ def named_world(
     elif generation is None:
         found = opened.domain(domain, world=world)
     else:
-        from truespan.errors import InvalidSettings
+        from truespan.errors import InvalidArgument
 
-        raise InvalidSettings("Name a generation or a domain, not both.")
+        raise InvalidArgument("Name a generation or a domain, not both.")
     CHOSEN_WORLD.set(found.name)
     return found
 
@@ -463,7 +463,7 @@ def filters_from(
 ) -> FilterArguments:
     """Return the filters that options give, as the library takes them; 'any' restricts nothing."""
     from truespan.core.fields import FieldError
-    from truespan.errors import InvalidSettings
+    from truespan.errors import InvalidArgument
     from truespan.types.metadata import parse_comparisons
 
     filters: FilterArguments = {
@@ -477,7 +477,7 @@ def filters_from(
     try:
         filters["metadata_filter"] = parse_comparisons(where or [])
     except FieldError as error:
-        raise InvalidSettings(f"--where {error}.") from None
+        raise InvalidArgument(f"--where {error}.") from None
     if language is not None:
         filters["language_constraint"] = None if language == "any" else language
     if version is not None:

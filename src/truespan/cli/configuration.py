@@ -7,7 +7,7 @@ from typer import Argument, Option
 import truespan.cli.app as cli
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import new_file
-from truespan.errors import InvalidSettings, LibraryNotFound, resource_error
+from truespan.errors import InvalidArgument, LibraryNotFound, resource_error
 from truespan.wire.serialize import to_json
 
 SHELLS = ("bash", "zsh", "fish")
@@ -71,7 +71,7 @@ def completion(
     from typer import completion as typer_completion
 
     if shell not in SHELLS:
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"There is no completion for the shell {shell!r}.",
             advice=f"Name one of: {', '.join(SHELLS)}.",
         )
@@ -83,7 +83,7 @@ def completion(
         install_script = typer_completion.install  # pyright: ignore[reportPrivateImportUsage]
         _, path = install_script(shell, "truespan", _VARIABLE)
     except OSError as error:
-        refusal = InvalidSettings(
+        refusal = InvalidArgument(
             f"The completion for {shell} cannot be installed: {error.strerror}.",
             advice=f"Print it with 'truespan completion {shell}' and install it yourself.",
         )

@@ -11,7 +11,7 @@ import truespan.cli.app as cli
 from truespan.cli.advice import say
 from truespan.cli.options import with_shared_options
 from truespan.cli.terminal import confirm, echo
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.wire.serialize import record_data, to_json
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def chat(
     from truespan.cli.chat_session import ChatSession
 
     if book is not None and reader is None:
-        raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
+        raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and any(filters.values()):
-        raise InvalidSettings("Filters cannot be combined with --reader.")
+        raise InvalidArgument("Filters cannot be combined with --reader.")
     with cli.open_at(library) as opened:
         chosen = cli.named_world(opened, world, domain, generation)
         options: dict[str, Any] = {"mode": mode, "rerank": rerank, **passages}
@@ -96,7 +96,7 @@ def list_conversations(
         if reader is not None:
             found = chosen.reader(reader).conversations(book=book, limit=limit)
         elif book is not None:
-            raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
+            raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
         else:
             found = chosen.conversations(limit=limit)
     if as_json:
@@ -135,7 +135,7 @@ def export_conversation(
 ) -> None:
     """Print a conversation as JSON or Markdown."""
     if format not in ("json", "markdown"):
-        raise InvalidSettings(f"There is no format {format!r}.", advice="Use json or markdown.")
+        raise InvalidArgument(f"There is no format {format!r}.", advice="Use json or markdown.")
     with cli.open_world(library, world) as chosen:
         found = _open(chosen, reader, conversation)
         text = found.to_markdown() if format == "markdown" else to_json(found.export()) + "\n"
@@ -168,7 +168,7 @@ def delete_conversation(
     from truespan.cli.output.conversations import show_deleted
 
     if every == (conversation is not None):
-        raise InvalidSettings("Name a conversation, or pass --all.")
+        raise InvalidArgument("Name a conversation, or pass --all.")
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
     with cli.open_world(library, world) as chosen:
         owner = chosen if reader is None else chosen.reader(reader)
@@ -182,7 +182,7 @@ def delete_conversation(
                 echo("Nothing was deleted.")
                 return
         elif every and not yes:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"This deletes all conversations of {of}.", advice="Add --yes to do it."
             )
         if found is not None:

@@ -10,7 +10,7 @@ from typer import Argument, Option
 import truespan.cli.app as cli
 from truespan.cli.advice import complete, say
 from truespan.cli.terminal import echo
-from truespan.errors import InvalidSettings, PromotionRefused, WorldExists
+from truespan.errors import InvalidArgument, PromotionRefused, WorldExists
 from truespan.wire.serialize import (
     EXIT_PARTIAL,
     EXIT_REFUSED,
@@ -94,7 +94,7 @@ def show(
     from truespan.cli.output.results import show_chunk, show_chunks, show_document
 
     if text and chunks:
-        raise InvalidSettings("--text cannot be combined with --chunks.")
+        raise InvalidArgument("--text cannot be combined with --chunks.")
 
     with cli.open_world(library, world) as chosen:
         documents = chosen.documents
@@ -274,7 +274,7 @@ def ingest(
     If it is interrupted, run it again: it continues.
     """
     if watch and (manifest or sitemap or dry_run or update_alias or golden or no_follow):
-        raise InvalidSettings(
+        raise InvalidArgument(
             "--watch cannot be combined with --manifest, --sitemap, --dry-run, --update-alias, "
             "--golden or --no-follow."
         )
@@ -346,11 +346,11 @@ def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:
     for text in assigned or ():
         name, found, value = text.partition("=")
         if not found:
-            raise InvalidSettings(f"--field {text!r} is not NAME=FIELD, as in text=body.")
+            raise InvalidArgument(f"--field {text!r} is not NAME=FIELD, as in text=body.")
         if name in ("text", "metadata"):
             fields.setdefault(name, []).append(value)
         elif name in fields:
-            raise InvalidSettings(f"--field {name} is given twice.")
+            raise InvalidArgument(f"--field {name} is given twice.")
         else:
             fields[name] = value
     return fields or None
@@ -364,7 +364,7 @@ def _metadata_from(meta: list[str] | None) -> dict[str, Any] | None:
     try:
         return parse_assignments(meta) if meta else None
     except FieldError as error:
-        raise InvalidSettings(f"--meta {error}.") from None
+        raise InvalidArgument(f"--meta {error}.") from None
 
 
 def label(
@@ -394,19 +394,19 @@ def label(
     changes: dict[str, Any] = {"language": language, "version": version, "tags": tag}
     changes = {name: value for name, value in changes.items() if value is not None}
     if no_tags and tag:
-        raise InvalidSettings("--no-tags cannot be combined with --tag.")
+        raise InvalidArgument("--no-tags cannot be combined with --tag.")
     if no_tags:
         changes["tags"] = None
     removed = dict.fromkeys(remove_meta or ())
     added = _metadata_from(meta) or {}
     if both := removed.keys() & added.keys():
-        raise InvalidSettings(f"--remove-meta and --meta name the same key {min(both)!r}.")
+        raise InvalidArgument(f"--remove-meta and --meta name the same key {min(both)!r}.")
     if removed or added:
         changes["metadata"] = {**removed, **added}
     if source_url is not None:
         changes["source_url"] = source_url or None
     if not changes:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "There is nothing to change.",
             advice="Add --meta key=value, --tag, --source-url, --language or --version.",
         )
@@ -522,7 +522,7 @@ def resume_job(
         kind = chosen.jobs.get(job).kind
         if kind in MAINTENANCE:
             if here and opened.has_workers:
-                raise InvalidSettings(
+                raise InvalidArgument(
                     f"Only workers can resume a {kind} job.", advice="Leave --here out."
                 )
             resumed = chosen.submit_resume(job)

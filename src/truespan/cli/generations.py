@@ -9,7 +9,7 @@ import truespan.cli.app as cli
 from truespan.cli.advice import say
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import write_file
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def evaluate(
     from truespan.evaluation.tables import comparison_table, evaluation_table, summary_table
 
     if generation is not None and domain is not None:
-        raise InvalidSettings("Name a generation or a domain, not both.")
+        raise InvalidArgument("Name a generation or a domain, not both.")
     if mode and len(mode) > 1:
         if against is not None or trec_run is not None or trec_qrels is not None:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "Modes cannot be compared with --against, --trec-run or --trec-qrels.",
                 advice="Give one --mode.",
             )

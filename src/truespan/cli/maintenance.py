@@ -11,7 +11,7 @@ import truespan.cli.app as cli
 from truespan.cli.advice import say
 from truespan.cli.terminal import confirm, echo
 from truespan.cli.written_files import new_file, write_file
-from truespan.errors import InvalidConfiguration, InvalidSettings, OperatorError, resource_error
+from truespan.errors import InvalidArgument, InvalidConfiguration, OperatorError, resource_error
 from truespan.wire.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def delete(
     from truespan.cli.output.results import pluralize
 
     if whole == (reference is not None):
-        raise InvalidSettings("Name a document, or pass --all for the whole world.")
+        raise InvalidArgument("Name a document, or pass --all for the whole world.")
     if whole and world is None:
-        raise InvalidSettings("Name the world to delete.", advice="Add --world NAME.")
+        raise InvalidArgument("Name the world to delete.", advice="Add --world NAME.")
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
     deletes = yes or asks or not whole
     # Created before anything is deleted: a receipt cannot be issued a second time.
@@ -210,11 +210,11 @@ def doctor(
     from truespan.maintenance.doctor.plan import plan_from_json, plan_to_json
 
     if apply and plan_file is not None and world is not None:
-        raise InvalidSettings("A plan file names its worlds; leave --world out.")
+        raise InvalidArgument("A plan file names its worlds; leave --world out.")
     if background and claim_index:
-        raise InvalidSettings("--claim-index cannot be combined with --background.")
+        raise InvalidArgument("--claim-index cannot be combined with --background.")
     if background and plan_file is not None:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "--plan-file cannot be combined with --background; see the log of the job."
         )
     if background:
@@ -239,7 +239,7 @@ def doctor(
                 plan = plan_from_json(plan_file.read_bytes())
             except OSError as error:
                 reason = f"The plan file {plan_file} cannot be read: {error.strerror}."
-                raise resource_error(error) or InvalidSettings(reason) from None
+                raise resource_error(error) or InvalidArgument(reason) from None
         else:
             plan = opened.doctor(
                 None if world is None else [opened.world(world).name],

@@ -11,7 +11,7 @@ from truespan.cli.advice import say
 from truespan.cli.options import TopK, with_shared_options
 from truespan.cli.terminal import echo
 from truespan.core.strict_json import JsonError, parse_json
-from truespan.errors import InvalidSettings, resource_error
+from truespan.errors import InvalidArgument, resource_error
 from truespan.wire.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, record_data, to_json
 
 if TYPE_CHECKING:
@@ -128,11 +128,11 @@ def ask(
             passages.setdefault("granularity", "sentence")
         if reader is None:
             if book is not None:
-                raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
+                raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
             events = chosen.answer_stream(question, mode=mode, rerank=rerank, **passages, **filters)
         else:
             if any(filters.values()):
-                raise InvalidSettings("Filters cannot be combined with --reader.")
+                raise InvalidArgument("Filters cannot be combined with --reader.")
             events = chosen.reader(reader).answer_stream(
                 question, book, mode=mode, rerank=rerank, **passages
             )
@@ -167,7 +167,7 @@ def explain(
     from truespan.cli.output.results import show_explanation
 
     if (record is None) == (file is None):
-        raise InvalidSettings(
+        raise InvalidArgument(
             "Pass either the id of a record or '--file'.",
             advice="'truespan usage' lists the records.",
         )
@@ -196,10 +196,10 @@ def _replay_file(name: str) -> "Replay":
                 text = file.read(_MAX_RECORD_SIZE)
         record = parse_json(text)
     except (OSError, UnicodeDecodeError) as error:
-        refusal = InvalidSettings(f"The file {name} of the record cannot be read.")
+        refusal = InvalidArgument(f"The file {name} of the record cannot be read.")
         raise resource_error(error) or refusal from None
     except JsonError as error:
-        raise InvalidSettings(f"The record cannot be used: {error}.") from None
+        raise InvalidArgument(f"The record cannot be used: {error}.") from None
     if isinstance(record, dict) and isinstance(record.get("record"), dict):
         # The output of 'truespan explain --json' contains the record.
         record = record["record"]

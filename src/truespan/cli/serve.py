@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 import truespan.cli.app as cli
 from truespan.cli.terminal import echo, write_error
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.wire.serialize import members, to_json
 
 if TYPE_CHECKING:
@@ -212,15 +212,15 @@ def mcp(
     """Serve a model over standard input and output (Model Context Protocol)."""
     # A server that sees whole documents must be asked for explicitly.
     if owner == (reader is not None):
-        raise InvalidSettings(
+        raise InvalidArgument(
             "Choose who the server is for: a reader, or the owner, who sees whole documents.",
             advice="Add either '--reader NAME' or '--owner'.",
         )
     permissions = _write_permissions(may_move, may_ingest, ingest_folder)
     if may_move and owner:
-        raise InvalidSettings("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
+        raise InvalidArgument("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
     if may_ingest and not owner:
-        raise InvalidSettings("--may-ingest is for the owner.", advice="Use it with '--owner'.")
+        raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
     folder = cli.folder_of(library)
     if print_config:
         from truespan.mcp.client_config import ServerCommand, client_config
@@ -245,7 +245,7 @@ def _write_permissions(
 
     for folder in folders or ():
         if not folder.is_dir():
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"There is no folder {str(folder)!r}.", advice="Name one to add files from."
             )
     absolute = tuple(str(folder.resolve()) for folder in folders or ())
@@ -282,14 +282,14 @@ def create_token(
     # A token for every world must be asked for explicitly.
     needs_worlds = all_worlds or set(verb or ()) != {Verb.OBSERVE}
     if needs_worlds and all_worlds == bool(world):
-        raise InvalidSettings(
+        raise InvalidArgument(
             "No worlds were named for the token.", advice="Add --world NAME or --all-worlds."
         )
     expires_in = None
     if expires is not None:
         found = re.fullmatch(r"([0-9]{1,9})([smhdw])", expires)
         if found is None:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "--expires takes a number and a unit.",
                 advice="Units are s, m, h, d and w: 12h, 30d.",
             )

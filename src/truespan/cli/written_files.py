@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from truespan.core.disk import create_file, replace_file
-from truespan.errors import InvalidSettings, resource_error
+from truespan.errors import InvalidArgument, resource_error
 
 _MODE = 0o666
 """Permissions before those that the user's umask removes."""
@@ -19,13 +19,13 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """Create a file that did not exist; it is removed if the block raises an exception.
 
     Raises:
-        InvalidSettings: it exists, or cannot be created.
+        InvalidArgument: it exists, or cannot be created.
     """
     with ExitStack() as stack:
         try:
             file = stack.enter_context(create_file(path, _MODE))
         except FileExistsError:
-            raise InvalidSettings(f"The file {path} already exists.") from None
+            raise InvalidArgument(f"The file {path} already exists.") from None
         except OSError as error:
             raise resource_error(error) or _unwritable(path, error) from None
         yield file
@@ -43,6 +43,6 @@ def write_file(path: Path, text: str) -> None:
         raise resource_error(error) or _unwritable(path, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> InvalidSettings:
+def _unwritable(path: Path, error: OSError) -> InvalidArgument:
     reason = error.strerror or type(error).__name__
-    return InvalidSettings(f"{path} cannot be written: {reason}.", advice="Check the folder.")
+    return InvalidArgument(f"{path} cannot be written: {reason}.", advice="Check the folder.")

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from truespan.engine.components import Components
-from truespan.errors import InvalidSettings, NotAllowed, WorldNotFound
+from truespan.errors import InvalidArgument, NotAllowed, WorldNotFound
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.snapshot import require_world, with_stable_snapshot
@@ -89,7 +89,7 @@ class WorldAccess(Struct, frozen=True):
         self.require_writable()
         scope = self.readable_scope()
         if scope is None:
-            raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
+            raise InvalidArgument("The world is empty.", advice="Ingest a document first.")
         return scope
 
     def generations_scope(self) -> Scope | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
-from truespan.errors import InvalidSettings, ProfileMismatch
+from truespan.errors import InvalidArgument, ProfileMismatch
 from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer, RequestTrace
 from truespan.protocols import (
@@ -276,12 +276,12 @@ class Components(Struct, frozen=True):
             raise ProfileMismatch(str(profile), str(configured))
 
     def embedder_named(self, name: str | None) -> Embedder:
-        """Return the embedder of this name, the default one for None; raises InvalidSettings."""
+        """Return the embedder of this name, the default one for None; raises InvalidArgument."""
         if name is None:
             return self.embedder
         if name not in self.others:
             known = ", ".join(self.others) or "none; add one as [embedding.NAME] to truespan.toml"
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"There is no embedding profile {name!r}.", advice=f"Known profiles: {known}."
             )
         return self.others[name].embedder()

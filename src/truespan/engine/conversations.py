@@ -21,7 +21,7 @@ from truespan.errors import (
     BlankQuery,
     ConversationNotFound,
     ConversationsOff,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     PositionNotFound,
     QueryTooLong,
@@ -149,7 +149,7 @@ class Conversation:
         Raises:
             PositionNotFound: the reader has no position in the book.
             StoreDamaged: the record of the conversation does not match its checksum.
-            InvalidSettings, BlankQuery, QueryTooLong, ProviderUnavailable, ...: as `answer`.
+            InvalidArgument, BlankQuery, QueryTooLong, ProviderUnavailable, ...: as `answer`.
         """
         return final_answer(self.ask_stream(query, mode=mode, rerank=rerank, **options))
 
@@ -373,7 +373,7 @@ class Conversation:
     def _require_book(self, record: ConversationRecord) -> None:
         wanted = self._find_book(self._book) if self._book is not None else None
         if self._book is not None and (wanted is None or wanted.document != record.document):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "This conversation is about another book.",
                 advice="Leave the book out, or begin a new conversation.",
             )
@@ -419,7 +419,7 @@ def list_conversations(
     check_whole("limit", limit, 1, MAX_CONVERSATIONS)
     check_whole("offset", offset, 0, LAST_FIRST)
     if not isinstance(book, str | None):
-        raise InvalidSettings("book must be a string.")
+        raise InvalidArgument("book must be a string.")
     _require_on(access)
     _require_access(access, reader)
     components, world = access.components, access.record().id

@@ -16,7 +16,7 @@ from truespan.errors import (
     IndexRefused,
     IndexSchemaMismatch,
     Interrupted,
-    InvalidSettings,
+    InvalidArgument,
     ModelDrifted,
     ModelUnavailable,
     NotAllowed,
@@ -137,13 +137,13 @@ class Doctor(Struct, frozen=True):
         If it is killed, it can be run again with the same plan or a new one.
 
         Raises:
-            InvalidSettings: the plan belongs to another library.
+            InvalidArgument: the plan belongs to another library.
             Interrupted: stopped by Ctrl-C.
         """
         result = RepairResult(plan)
         records = {str(record.id): record for record in self._find_worlds(None).values()}
         if len(plan) and not any(world.world in records for world in plan.values()):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "The plan belongs to another library: none of its worlds exists here.",
                 advice="Write a plan for this library with 'truespan doctor --plan-file'.",
             )

@@ -87,7 +87,7 @@ class Documents(Struct, frozen=True):
         With `count` None, all of them are returned, from the one at `first` on.
 
         Raises:
-            InvalidSettings: before anything is read.
+            InvalidArgument: before anything is read.
         """
         from truespan.retrieval.document_list import DocumentQuery
 
@@ -129,7 +129,7 @@ class Documents(Struct, frozen=True):
         Past the end the page is empty.
 
         Raises:
-            InvalidSettings: `first` is negative, or `count` is not between 1 and 1000.
+            InvalidArgument: `first` is negative, or `count` is not between 1 and 1000.
             DocumentNotFound: there is no such document, or it is not complete yet.
             StoreDamaged: a sentence differs from its hash.
         """
@@ -154,7 +154,7 @@ class Documents(Struct, frozen=True):
         are returned from the one at `first` on; past the end there are none.
 
         Raises:
-            InvalidSettings: `first` is negative, or `count` is not between 1 and 500.
+            InvalidArgument: `first` is negative, or `count` is not between 1 and 500.
             DocumentNotFound: there is no such document, or it is not complete yet.
         """
         check_whole("first", first, 0, LAST_FIRST)
@@ -256,7 +256,7 @@ class Documents(Struct, frozen=True):
         value is None is removed.
 
         Raises:
-            InvalidSettings: a label is not valid; then nothing is changed.
+            InvalidArgument: a label is not valid; then nothing is changed.
             StoreDamaged: the labels do not match their checksum, so they cannot be changed.
         """
         scope, document = self._writable(reference)

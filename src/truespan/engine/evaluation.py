@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.reader import Reader
-from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, ServiceError, TruespanError
+from truespan.errors import ChunkNotFound, InvalidArgument, NotAllowed, ServiceError, TruespanError
 from truespan.evaluation.calibrate import (
     CalibrationReport,
     Curve,
@@ -144,7 +144,7 @@ class WorldEvaluation(Struct, frozen=True):
             NotAllowed: the caller may read only as a reader.
         """
         if generation is not None and domain is not None:
-            raise InvalidSettings("Give a generation or a domain, not both.")
+            raise InvalidArgument("Give a generation or a domain, not both.")
         target = self._with_target(domain if generation is None else generation)
         return target._evaluate(golden, name, mode=check_mode(mode), rerank=rerank, reader=reader)
 
@@ -166,12 +166,12 @@ class WorldEvaluation(Struct, frozen=True):
         arguments are checked and before anything is asked. Closing the iterator ends it.
 
         Raises:
-            InvalidSettings: several modes and `against` are given.
+            InvalidArgument: several modes and `against` are given.
             GoldenInvalid, GenerationNotFound, NotAllowed: as `run`.
         """
         wanted = _check_modes(modes) or [None]
         if against is not None and len(wanted) > 1:
-            raise InvalidSettings("Modes and generations cannot be compared at once.")
+            raise InvalidArgument("Modes and generations cannot be compared at once.")
         check_drop(allowed_drop)
         queries, target = self.queries(golden), self._with_target(generation)
         old = [] if against is None else [self._with_target(against)]
@@ -215,7 +215,7 @@ class WorldEvaluation(Struct, frozen=True):
         """
         wanted = _check_modes(modes)
         if len(wanted) < 2:
-            raise InvalidSettings(_TWO_MODES)
+            raise InvalidArgument(_TWO_MODES)
         queries = self.queries(golden)
         evaluations = {
             mode: self.run(
@@ -342,12 +342,12 @@ class WorldEvaluation(Struct, frozen=True):
         Raises:
             DocumentNotFound, ChunkNotFound: the world has none such.
             GoldenInvalid: the query, or the existing file, is invalid.
-            InvalidSettings: the file contains the query already, or nothing is expected.
+            InvalidArgument: the file contains the query already, or nothing is expected.
         """
         check_whole("top_k", top_k, 1, MAX_GOLDEN_TOP_K)
         for label, values in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
             if isinstance(values, str):
-                raise InvalidSettings(f"{label} must be a list.")
+                raise InvalidArgument(f"{label} must be a list.")
         scope, name = self._scope(), PurePath(path).name
         names = self._names(scope)
         ids = [ChunkId(chunk) for chunk in chunks]
@@ -361,7 +361,7 @@ class WorldEvaluation(Struct, frozen=True):
         ]
         expected = dict.fromkeys(names.to_write(reference) for reference in references)
         if not expected and not phrases:
-            raise InvalidSettings("Name the documents or phrases that a good answer contains.")
+            raise InvalidArgument("Name the documents or phrases that a good answer contains.")
         wanted = check_golden(
             name,
             GoldenQuery(
@@ -426,7 +426,7 @@ class WorldEvaluation(Struct, frozen=True):
             raise NotAllowed("evaluate without a reader")
         record = access.record()
         if record.generation is None:
-            raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
+            raise InvalidArgument("The world is empty.", advice="Ingest a document first.")
         return Scope(self._access.authority, record.id, record.generation)
 
     def _search(self, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None) -> list[Found]:
@@ -450,7 +450,7 @@ class WorldEvaluation(Struct, frozen=True):
         not judged.
         """
         if any(query.filters != Filters() for query in queries):
-            raise InvalidSettings("Golden queries with filters cannot be asked as a reader.")
+            raise InvalidArgument("Golden queries with filters cannot be asked as a reader.")
         reader = Reader(self._access, name)
         sentences: list[str] = []
         more = True
@@ -542,10 +542,10 @@ _TWO_MODES = "Give at least two different modes to compare."
 
 def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
     if isinstance(modes, str):
-        raise InvalidSettings("modes must be a list.")
+        raise InvalidArgument("modes must be a list.")
     wanted = [mode for mode in map(check_mode, modes) if mode is not None]
     if len(set(wanted)) < len(modes):
-        raise InvalidSettings(_TWO_MODES)
+        raise InvalidArgument(_TWO_MODES)
     return wanted
 
 

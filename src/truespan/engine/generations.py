@@ -17,7 +17,7 @@ from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
     GenerationNotFound,
-    InvalidSettings,
+    InvalidArgument,
     JobNotResumable,
     PromotionRefused,
     StoreBusy,
@@ -86,12 +86,12 @@ class Generations(Struct, frozen=True):
         for all documents. With the number of a `generation`, that one is completed instead.
 
         Raises:
-            InvalidSettings, GenerationNotFound: there is nothing of that name or number.
+            InvalidArgument, GenerationNotFound: there is nothing of that name or number.
             ProfileMismatch: the model of the generation to be completed is not configured.
             Interrupted: stopped; the same call continues.
         """
         if generation is not None and (embedding is not None or chunking is not None):
-            raise InvalidSettings("An existing generation keeps its model and its chunking.")
+            raise InvalidArgument("An existing generation keeps its model and its chunking.")
         self._delete_retired()
         if generation is not None:
             return self._start(self._scope_of(generation), on_progress)
@@ -101,7 +101,7 @@ class Generations(Struct, frozen=True):
         """Build a generation in the background, as `reindex` does; return the queued job.
 
         Raises:
-            InvalidSettings, ProfileMismatch: as `reindex`, before a job is created.
+            InvalidArgument, ProfileMismatch: as `reindex`, before a job is created.
         """
         components = self._access.components
         components.queue.require_room()
@@ -244,7 +244,7 @@ class Generations(Struct, frozen=True):
     def _current(self) -> Scope:
         scope = self._access.generations_scope()
         if scope is None:
-            raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
+            raise InvalidArgument("The world is empty.", advice="Ingest a document first.")
         return scope
 
     def _start(self, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from truespan.engine.components import Components
-from truespan.errors import InvalidSettings, KeyBusy, KeyReused, TruespanError
+from truespan.errors import InvalidArgument, KeyBusy, KeyReused, TruespanError
 from truespan.types.token import MAX_KEY_LENGTH, ReplayKey
 
 MAX_UNWRITTEN = 1000
@@ -31,7 +31,7 @@ class IdempotencyStore:
         """
         text = key.text
         if not 1 <= len(text) <= MAX_KEY_LENGTH or not text.isascii() or not text.isprintable():
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"An idempotency key has 1 to {MAX_KEY_LENGTH} printable ASCII characters."
             )
         self._write_remembered()

@@ -14,7 +14,7 @@ from truespan.engine.components import Components
 from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.errors import (
     Cancelled,
-    InvalidSettings,
+    InvalidArgument,
     JobNotResumable,
     ProfileMismatch,
     StorageFull,
@@ -109,14 +109,14 @@ class IngestJobs:
         """Return a checked request with absolute paths, which any process can run."""
         listed = [paths] if isinstance(paths, str | PurePath) else list(paths)
         if [bool(listed), manifest is not None, sitemap is not None].count(True) != 1:
-            raise InvalidSettings("Pass either paths, a manifest or a sitemap.")
+            raise InvalidArgument("Pass either paths, a manifest or a sitemap.")
         if manifest is not None and options.declared != DocumentOptions():
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "The options of documents cannot be combined with a manifest.",
                 advice="Put kind, tags and the other fields into its lines.",
             )
         if manifest is not None and options.within is not None:
-            raise InvalidSettings("A manifest is confined to its own folder.")
+            raise InvalidArgument("A manifest is confined to its own folder.")
         self._components.preparation.check(options.declared)
         absolute = self._components.sources.absolute
         if options.within is not None:

@@ -17,7 +17,7 @@ from truespan.engine.idempotency import IdempotencyStore
 from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     WorldBusy,
     WorldNotFound,
@@ -98,7 +98,7 @@ class Library:
 
         Raises:
             WorldExists: the name is taken.
-            InvalidSettings: the name is blank or too long, or there are no such defaults.
+            InvalidArgument: the name is blank or too long, or there are no such defaults.
         """
         chosen = self._components.world_defaults if defaults is None else check_defaults(defaults)
         # One form of accented letters, so that equal names are one name on every system.
@@ -107,7 +107,7 @@ class Library:
         with suppress(ValueError):
             is_id = bool(UUID(plain))
         if not plain or not plain.isprintable() or len(name) > 200 or is_id:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "A world needs a name of 1 to 200 printable characters that is not an id."
             )
         return self._open(self._components.store.create_world(self._authority, plain, chosen).id)
@@ -152,13 +152,13 @@ class Library:
 
         Raises:
             DomainNotFound: it is absent, or in a world that this authority may not see.
-            InvalidSettings: `world` is another world.
+            InvalidArgument: `world` is another world.
         """
         record = self._components.store.find_domain(self._authority, key)
         if record is None:
             raise DomainNotFound(key)
         if world is not None and self._record(world).id != record.id:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"The domain {key!r} names no generation of world {world!r}.",
                 advice="Leave the world out: the domain chooses its own.",
             )
@@ -241,7 +241,7 @@ class Library:
         adds truespan.toml; `keys` adds the library's own keys, so protect the file.
 
         Raises:
-            InvalidSettings: the file exists, and `replace` is not given.
+            InvalidArgument: the file exists, and `replace` is not given.
             StorageFull: the disk is full.
         """
         self._require_owner("back up the library")
@@ -323,14 +323,14 @@ class Library:
 
         Raises:
             InvalidConfiguration: the submitting process runs its jobs itself.
-            InvalidSettings: `concurrency` is less than 1.
+            InvalidArgument: `concurrency` is less than 1.
         """
         from truespan.engine.jobs import submit_due_maintenance
         from truespan.engine.worker import resume_waiting
 
         self._require_owner("run jobs")
         if concurrency < 1:
-            raise InvalidSettings("At least one job must run at a time.")
+            raise InvalidArgument("At least one job must run at a time.")
 
         def on_tick() -> None:
             scopes = self._scopes()
@@ -391,7 +391,7 @@ class Library:
         Each item is checked again first, and skipped if it has changed.
 
         Raises:
-            InvalidSettings: the plan belongs to another library.
+            InvalidArgument: the plan belongs to another library.
         """
         from truespan.engine.doctor import Doctor
 

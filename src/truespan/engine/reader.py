@@ -85,7 +85,7 @@ class Reader(Struct, frozen=True):
         name of a part means the end of the part. No model is asked.
 
         Raises:
-            InvalidSettings: not exactly one kind of position is given, it does not exist, or it
+            InvalidArgument: not exactly one kind of position is given, it does not exist, or it
                 can mean several chapters. The error names chapters, also those that lie ahead.
             PassageNotFound, PassageAmbiguous: the passage is not found exactly once.
         """
@@ -127,7 +127,7 @@ class Reader(Struct, frozen=True):
         Raises:
             NotAllowed: the caller may read only as a reader, and cannot try positions out.
             DocumentNotFound: no document has this name.
-            InvalidSettings: the sentence is no whole number of at least -1.
+            InvalidArgument: the sentence is no whole number of at least -1.
         """
         scope = self._access.readable_scope()
         check_whole("sid", sid, NOTHING_READ, LAST_FIRST)
@@ -166,7 +166,7 @@ class Reader(Struct, frozen=True):
         `more` counts only sentences that were read.
 
         Raises:
-            InvalidSettings: `first` is negative, or `count` is not between 1 and 1000.
+            InvalidArgument: `first` is negative, or `count` is not between 1 and 1000.
             PositionNotFound: the reader has no position in such a book.
             StoreDamaged: a sentence differs from its hash.
         """
@@ -227,7 +227,7 @@ class Reader(Struct, frozen=True):
         The options are those of `PassageArguments`: how much of what is found is returned.
 
         Raises:
-            InvalidSettings, BlankQuery, QueryTooLong: before the provider is asked.
+            InvalidArgument, BlankQuery, QueryTooLong: before the provider is asked.
             DocumentNotFound: no document has this name. A caller who may not see the documents
                 gets the same result as for a book without a position.
         """
@@ -250,7 +250,7 @@ class Reader(Struct, frozen=True):
         Without sources no model is asked: it would answer from its memory of the book.
 
         Raises:
-            InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
+            InvalidArgument, BlankQuery, QueryTooLong: before any provider is asked.
             DocumentNotFound: as `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
         """
@@ -311,7 +311,7 @@ class Reader(Struct, frozen=True):
 
         Raises:
             ConversationsOff, NotAllowed: as `conversation`.
-            InvalidSettings: `limit` or `offset` is out of range.
+            InvalidArgument: `limit` or `offset` is out of range.
         """
         from truespan.engine.conversations import list_conversations
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from truespan.engine.components import Components
-from truespan.errors import InvalidSettings, NotAllowed, TokenNotFound, Unauthorized
+from truespan.errors import InvalidArgument, NotAllowed, TokenNotFound, Unauthorized
 from truespan.retrieval.snapshot import require_world
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
@@ -54,7 +54,7 @@ class AccessTokens:
 
         Raises:
             WorldNotFound: one of the worlds does not exist.
-            InvalidSettings: a name, verb or time is invalid, or a list is empty.
+            InvalidArgument: a name, verb or time is invalid, or a list is empty.
         """
         random_bytes = self._components.random_bytes
         if self._authority != OWNER or random_bytes is None:
@@ -90,7 +90,7 @@ class AccessTokens:
 
         Raises:
             TokenNotFound: there is no such token.
-            InvalidSettings: several tokens have the name.
+            InvalidArgument: several tokens have the name.
         """
         store, now = self._components.store, self._components.clock.now()
         # Compared here and not in the store: the text might be a secret, or not storable.
@@ -103,7 +103,7 @@ class AccessTokens:
                 raise TokenNotFound
             if len(matching) > 1:
                 ids = ", ".join(record.id for record in matching)
-                raise InvalidSettings(
+                raise InvalidArgument(
                     f"{len(matching)} tokens have this name: {ids}.",
                     advice="Revoke one by its id. 'truespan token list' shows what each allows.",
                 )
@@ -122,7 +122,7 @@ class AccessTokens:
         if references is None and verbs == {Verb.OBSERVE}:
             return frozenset()
         if Verb.OBSERVE in verbs and (references is not UNLIMITED or verbs == {Verb.OBSERVE}):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "A token with 'observe' cannot be limited to worlds: the metrics count the "
                 "requests of all worlds.",
                 advice="Give it no worlds and no other verb.",
@@ -155,7 +155,7 @@ def _require_list(what: str, names: str | Iterable[str]) -> builtins.list[str]:
     # A string is a sequence of characters to Python, which is hardly ever meant.
     values = [names] if isinstance(names, str) else list(names)
     if not values or not all(isinstance(name, str) for name in values):
-        raise InvalidSettings(f"A token needs at least one {what}.")
+        raise InvalidArgument(f"A token needs at least one {what}.")
     return values
 
 
@@ -167,10 +167,10 @@ def _verbs(
         return frozenset({Verb.FOLLOW if bound else Verb.READ})
     names = _require_list("verb", verbs)
     if unknown := [verb for verb in names if verb not in set(Verb)]:
-        raise InvalidSettings(f"There is no verb {unknown[0]!r}.", advice=f"Known verbs: {_VERBS}.")
+        raise InvalidArgument(f"There is no verb {unknown[0]!r}.", advice=f"Known verbs: {_VERBS}.")
     chosen = frozenset(map(Verb, names))
     if bound and chosen != {Verb.FOLLOW}:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "A token with readers can only follow them.",
             advice="Omit the verbs or the readers.",
         )
@@ -182,7 +182,7 @@ def _require_name(what: str, name: object) -> str:
     plain = name.strip() if isinstance(name, str) else ""
     harmful = any(unicodedata.category(character) in _HARMFUL for character in plain)
     if not plain or len(plain) > _MAX_NAME_LENGTH or harmful:
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"{what} needs a name of 1 to {_MAX_NAME_LENGTH} characters without control characters."
         )
     return plain
@@ -191,5 +191,5 @@ def _require_name(what: str, name: object) -> str:
 def _seconds(given: object) -> float:
     number = given if isinstance(given, int | float) and not isinstance(given, bool) else math.nan
     if not 0 < number <= MAX_SECONDS:
-        raise InvalidSettings("A token's lifetime must be more than 0 seconds, at most 100 years.")
+        raise InvalidArgument("A token's lifetime must be more than 0 seconds, at most 100 years.")
     return float(number)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.errors import (
-    InvalidSettings,
+    InvalidArgument,
     JobNotResumable,
     NotAllowed,
     OperatorError,
@@ -114,7 +114,7 @@ class World:
         """Choose the recommended defaults, or those of the contract, from the next request on.
 
         Raises:
-            InvalidSettings: there are no such defaults.
+            InvalidArgument: there are no such defaults.
             WorldNotFound: the caller may not administer the world.
         """
         chosen = check_defaults(defaults)
@@ -211,7 +211,7 @@ class World:
         what is counted.
 
         Raises:
-            InvalidSettings: before anything is read.
+            InvalidArgument: before anything is read.
             NotAllowed: the caller may only read as a reader.
         """
         from truespan.retrieval.facets import check_facets, count_facets
@@ -254,7 +254,7 @@ class World:
         `FilterArguments`.
 
         Raises:
-            InvalidSettings: before anything is read.
+            InvalidArgument: before anything is read.
             BlankQuery, QueryTooLong: before the provider is asked.
             ProfileMismatch: the configured embedder is not the world's.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: the provider failed.
@@ -289,7 +289,7 @@ class World:
         provider, the index or the store fails, the bundle has the status `error`.
 
         Raises:
-            InvalidSettings: before anything is read.
+            InvalidArgument: before anything is read.
             BlankQuery, QueryTooLong: before the provider is asked.
         """
         request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
@@ -324,7 +324,7 @@ class World:
         """Answer a question from the documents that the filters leave, or say that they do not.
 
         Raises:
-            InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
+            InvalidArgument, BlankQuery, QueryTooLong: before any provider is asked.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed. That is
                 never reported as a lack of answers.
         """
@@ -375,7 +375,7 @@ class World:
 
         Raises:
             ConversationsOff, NotAllowed: as `conversation`.
-            InvalidSettings: `limit` or `offset` is out of range.
+            InvalidArgument: `limit` or `offset` is out of range.
         """
         from truespan.engine.conversations import list_conversations
 
@@ -397,7 +397,7 @@ class World:
             NotAllowed: the caller may read only as a reader.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            raise InvalidSettings("The limit must be an integer of at least 0.")
+            raise InvalidArgument("The limit must be an integer of at least 0.")
         world = self._require_usage_log()
         return self._components.store.usage(self.authority, world.id, limit=limit)
 
@@ -473,7 +473,7 @@ class World:
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
-            raise InvalidSettings("Golden queries need update_alias.")
+            raise InvalidArgument("Golden queries need update_alias.")
         own = self.access.target
         domain = domain_key or (own if isinstance(own, str) else None)
         queries = before = None
@@ -525,7 +525,7 @@ class World:
 
         Raises:
             SourceMissing, SourceOutside: a folder does not exist, or leads elsewhere.
-            InvalidSettings: a path is not a folder.
+            InvalidArgument: a path is not a folder.
         """
         from truespan.engine.watching import Watch
         from truespan.ingest.pipeline import find_sources
@@ -536,7 +536,7 @@ class World:
         request = jobs.request(folders, None, checked)
         roots = find_sources(jobs.deps, jobs.scope, request, open_files=False).roots
         if len(roots) < len(request.paths) or any(root.pattern for root in roots):
-            raise InvalidSettings("Only folders can be watched.", advice="Name the file's folder.")
+            raise InvalidArgument("Only folders can be watched.", advice="Name the file's folder.")
         if components.watch_folders is None:
             raise NotAllowed("watch folders")
         return Watch(
@@ -557,7 +557,7 @@ class World:
         """Ingest uploaded files in this process, as `submit_uploads` does in the background.
 
         Raises:
-            InvalidSettings, SourceTooLarge, StorageFull, ProfileMismatch: as `submit_uploads`.
+            InvalidArgument, SourceTooLarge, StorageFull, ProfileMismatch: as `submit_uploads`.
         """
         from truespan.ingest.pipeline import IngestRequest
 
@@ -595,7 +595,7 @@ class World:
         """Ingest files and folders in the background, as `ingest` does; return the queued job.
 
         Raises:
-            SourceMissing, InvalidSettings, ProfileMismatch: as `ingest`, before a job is created.
+            SourceMissing, InvalidArgument, ProfileMismatch: as `ingest`, before a job is created.
             Overloaded: too many jobs are queued.
         """
         checked = IngestOptions.from_arguments(**options)
@@ -615,11 +615,11 @@ class World:
         Unlike `submit_ingest` it reads no file of this machine, whichever addresses are given.
 
         Raises:
-            InvalidSettings: no host is allowed, that of an address is not, or it is no address.
+            InvalidArgument: no host is allowed, that of an address is not, or it is no address.
             ProfileMismatch, Overloaded: as `submit_ingest`.
         """
         if not all(isinstance(url, str) and is_page(url) for url in urls):
-            raise InvalidSettings("The address of a page must begin with http:// or https://.")
+            raise InvalidArgument("The address of a page must begin with http:// or https://.")
         return self.submit_ingest(urls, sitemap=sitemap, prune=prune, **options)
 
     def submit_reingest(self, reference: str | int) -> Job:
@@ -629,7 +629,7 @@ class World:
 
         Raises:
             NotAllowed: the caller may not administer the world: a file of this machine is read.
-            InvalidSettings: the document was uploaded, or named by a manifest.
+            InvalidArgument: the document was uploaded, or named by a manifest.
             SourceMissing, SourceOutside: the file is gone, or has become a link to elsewhere.
             DocumentNotFound, DocumentAmbiguous, Overloaded: as elsewhere.
         """
@@ -641,12 +641,12 @@ class World:
         if not page and not access.authority.may(Verb.ADMINISTER, access.record().id):
             raise NotAllowed("read files of the server")
         if document.path.startswith(UPLOAD):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"{document.name} was uploaded, and uploaded files are not kept.",
                 advice="Upload it again: the same name makes a new revision.",
             )
         if document.origin and not is_page(document.origin):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"{document.name} is named by a manifest, which describes it.",
                 advice="Ingest the manifest again.",
             )
@@ -666,7 +666,7 @@ class World:
         are deleted once the job is done or cancelled; a failed job keeps them to be resumed.
 
         Raises:
-            InvalidSettings: a name is invalid, or a declared value is.
+            InvalidArgument: a name is invalid, or a declared value is.
             SourceTooLarge: a file is larger than a document may be.
             StorageFull: the disk is full.
             ProfileMismatch: the configured embedder is not the one the world was built with.
@@ -714,10 +714,10 @@ class World:
         kind = self.jobs.get(job).kind
         if kind == REINDEX:
             advice = "Resume it with 'generations.resume'."
-            raise InvalidSettings("This job builds a generation.", advice=advice)
+            raise InvalidArgument("This job builds a generation.", advice=advice)
         if kind in MAINTENANCE:
             advice = "Resume it with 'submit_resume'."
-            raise InvalidSettings(f"This is a {kind} job.", advice=advice)
+            raise InvalidArgument(f"This is a {kind} job.", advice=advice)
         jobs = self._ingest_jobs(self.access.writable_scope())
         return jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
 
@@ -755,7 +755,7 @@ class World:
 
         Raises:
             WorldNotFound: the caller may not write to the world.
-            InvalidSettings: the world is empty.
+            InvalidArgument: the world is empty.
             Overloaded: too many jobs are queued.
         """
         from truespan.engine.jobs import REPAIR, submit_maintenance
@@ -771,7 +771,7 @@ class World:
         request is queued already, that job is returned.
 
         Raises:
-            WorldNotFound, InvalidSettings, Overloaded: as `submit_repair`.
+            WorldNotFound, InvalidArgument, Overloaded: as `submit_repair`.
         """
         from truespan.engine.jobs import DOCTOR, doctor_request, submit_maintenance
 
@@ -794,7 +794,7 @@ class World:
     ) -> Find:
         """Check the arguments of a question; return what finds candidates for it."""
         if not isinstance(query, str):
-            raise InvalidSettings("The query must be a string.")
+            raise InvalidArgument("The query must be a string.")
         options, filters = split_arguments(arguments)
         request = RetrievalRequest(
             query=query,
@@ -828,7 +828,7 @@ class World:
             return self.access
         known = self._components.store.find_domain(self.authority, domain)
         if known is not None and known.id != self.id:
-            raise InvalidSettings(f"The domain {domain!r} names no generation of this world.")
+            raise InvalidArgument(f"The domain {domain!r} names no generation of this world.")
         if known is None and update_alias:
             return self.access
         access = replace(self.access, target=domain)

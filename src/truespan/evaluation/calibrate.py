@@ -13,7 +13,7 @@ from math import ceil, floor, isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.evaluation.evaluate import Evaluation, ScoredHit, scored_hits
 from truespan.types.bundle import Notice
 from truespan.types.profile import Calibration, CalibrationOrigin, Distance, normalised
@@ -72,9 +72,9 @@ class Unrelated(Struct, frozen=True):
     def __post_init__(self) -> None:
         ascending = sorted(self.quantiles)
         if len(ascending) < 2 or not all(map(isfinite, ascending)):
-            raise InvalidSettings("A distribution needs at least two finite quantiles.")
+            raise InvalidArgument("A distribution needs at least two finite quantiles.")
         if list(self.quantiles) != ascending:
-            raise InvalidSettings("The quantiles of a distribution must ascend.")
+            raise InvalidArgument("The quantiles of a distribution must ascend.")
 
     def quantile(self, share: float) -> float:
         """Return the similarity that this share of unrelated pairs stays at or below."""
@@ -85,7 +85,7 @@ def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
     """Return the distribution of these similarities, each quantile one of them."""
     ascending = sorted(scores)
     if not ascending or steps < 1:
-        raise InvalidSettings("A distribution needs at least one similarity and one step.")
+        raise InvalidArgument("A distribution needs at least one similarity and one step.")
     last = len(ascending) - 1
     return Unrelated(tuple(ascending[round(step * last / steps)] for step in range(steps + 1)))
 
@@ -106,7 +106,7 @@ def calibrate(
     """
     for name, share in (("keep", keep), ("precision", precision), ("least_auc", least_auc)):
         if not 0.0 < share <= 1.0:
-            raise InvalidSettings(f"{name} must lie above 0.0 and at most at 1.0.")
+            raise InvalidArgument(f"{name} must lie above 0.0 and at most at 1.0.")
     curve = curve_of(hits)
     relevant, irrelevant = (curve[-1].relevant, curve[-1].irrelevant) if curve else (0, 0)
     auc = auc_of(curve)
@@ -157,7 +157,7 @@ def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
     """Return what is left at each score that occurs, the highest first."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
     if not all(isfinite(hit.score) for hit in ordered):
-        raise InvalidSettings("Every similarity must be a finite number.")
+        raise InvalidArgument("Every similarity must be a finite number.")
     wanted = sum(hit.relevant for hit in ordered)
     relevant = irrelevant = 0
     curve = []

@@ -213,7 +213,7 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
 
 
 def check_drop(allowed_drop: float) -> None:
-    """Raise InvalidSettings unless it is a share."""
+    """Raise InvalidArgument unless it is a share."""
     check_share("The allowed drop", allowed_drop)
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.core.cancel import check_cancelled
-from truespan.errors import Interrupted, InvalidSettings, TruespanError
+from truespan.errors import Interrupted, InvalidArgument, TruespanError
 from truespan.evaluation.golden import Expected, GoldenQuery, normalize_text, question_digest
 from truespan.types.bundle import Notice
 
@@ -174,12 +174,12 @@ def judge_each(
     A query whose search fails is counted as failed, and the others still run.
 
     Raises:
-        InvalidSettings: there is no query, or two have the same id.
+        InvalidArgument: there is no query, or two have the same id.
         Interrupted: the caller asked to stop.
     """
     ids = {query.id for query in golden}
     if not golden or len(ids) < len(golden):
-        raise InvalidSettings("Golden queries must be at least one, and have different ids.")
+        raise InvalidArgument("Golden queries must be at least one, and have different ids.")
     for query in golden:
         check_cancelled()
         yield _evaluate_query(query, search, identify, clock)

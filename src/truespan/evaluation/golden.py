@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
 from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
-from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
+from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidArgument
 from truespan.evaluation.golden_yaml import Item, Refused, read_entry, split_entries
 from truespan.types.document import Document, document_references
 from truespan.types.metadata import (
@@ -110,7 +110,7 @@ def _read_items(name: str, text: str) -> tuple[list[Item], list[tuple[int, str]]
         entries = [(number, [line]) for number, line in lines if line.strip(" \t\r")]
         read = _read_json_line
     else:
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"{name}: golden queries are read from .yaml, .yml, .jsonl and .ndjson files."
         )
     if len(entries) > MAX_QUERIES:
@@ -230,7 +230,7 @@ def _where(filters: Filters) -> list[str]:
     try:
         return spell_comparisons(filters.metadata)
     except FieldError as error:
-        raise InvalidSettings(f"A golden query {error}.") from None
+        raise InvalidArgument(f"A golden query {error}.") from None
 
 
 def _yaml_lines(fields: Mapping[str, Any]) -> Iterable[str]:
@@ -430,7 +430,7 @@ def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
 
     for earlier in parse_golden(name, content) if content.strip() else ():
         if earlier.id == query.id or question(earlier) == question(query):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"The file asks this already, as {earlier.id}.",
                 advice="Change that entry, or give this one another id and question.",
             )

@@ -30,7 +30,7 @@ from truespan.core.disk import (
 )
 from truespan.errors import (
     BackupInvalid,
-    InvalidSettings,
+    InvalidArgument,
     MigrationRefused,
     StoreDamaged,
     TruespanError,
@@ -261,13 +261,13 @@ class BackupWriter(Struct, frozen=True):
 
 def _require_free_name(target: Path, *, replace: bool) -> None:
     if target.is_dir():
-        raise InvalidSettings(f"{target} is a folder; a backup is a file.")
+        raise InvalidArgument(f"{target} is a folder; a backup is a file.")
     if target.exists() and not replace:
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"There is a file {target} already.", advice="Give another name, or --force."
         )
     if not target.parent.is_dir():
-        raise InvalidSettings(f"There is no folder {target.parent}.")
+        raise InvalidArgument(f"There is no folder {target.parent}.")
 
 
 def restore_to_folder(
@@ -362,7 +362,7 @@ def _require_free(files: Mapping[Path, Path]) -> None:
     """Refuse if another file exists at a target, before anything is written."""
     for target, source in files.items():
         if target.exists() and not (target.is_file() and cmp(target, source, shallow=False)):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"There is another file {target} already.",
                 advice="Nothing is replaced; move it away, or restore into another folder.",
             )
@@ -377,7 +377,7 @@ def _place(files: Mapping[Path, Path], made: list[Path]) -> None:
             made[:0] = missing
             copy_file(source, target)
     except MigrationRefused:
-        raise InvalidSettings("A file of the backup's name was created meanwhile.") from None
+        raise InvalidArgument("A file of the backup's name was created meanwhile.") from None
 
 
 def _take_back(made: list[Path]) -> None:
@@ -393,12 +393,12 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
     """Copy what a backup's store holds into an empty one, and read it back. The backup may come
     from anyone: if the target's constraints refuse a row, the backup is invalid."""
     if target.world_ids():
-        raise InvalidSettings(
+        raise InvalidArgument(
             "The store has worlds already.", advice="Restore into one that is new and prepared."
         )
     try:
         copy_rows(rows, target, skip=NOT_RESTORED)
-    except (MigrationRefused, StoreDamaged, InvalidSettings, WorldNotFound, UnicodeDecodeError):
+    except (MigrationRefused, StoreDamaged, InvalidArgument, WorldNotFound, UnicodeDecodeError):
         raise BackupInvalid(
             "The backup's store holds rows that this store does not accept; nothing was kept.",
             advice="Restore it into a folder, where 'truespan doctor' says what is wrong.",
@@ -407,18 +407,18 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
 
 def _require_empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"{folder} is not empty.", advice="Restore into a folder that is new or empty."
         )
 
 
 def _claim_folder(folder: Path) -> FileLock:
-    """Lock a work folder and remove what a killed process left in it. Raises `InvalidSettings`:
+    """Lock a work folder and remove what a killed process left in it. Raises `InvalidArgument`:
     another process works in it."""
     folder.mkdir(mode=0o700, exist_ok=True, parents=True)
     lock = FileLock(folder / _LOCK)
     if not lock.acquire():
-        raise InvalidSettings(f"Another process is writing to {folder} just now.")
+        raise InvalidArgument(f"Another process is writing to {folder} just now.")
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -114,11 +114,11 @@ class Request(Struct, frozen=True):
         """Return the value of a header that may be sent once."""
         values = bodies.header(self.scope, name)
         if len(values) > 1:
-            raise errors.InvalidSettings(f"The header {name.decode()} was sent more than once.")
+            raise errors.InvalidArgument(f"The header {name.decode()} was sent more than once.")
         try:
             return values[0].decode() if values else None
         except UnicodeDecodeError:
-            raise errors.InvalidSettings(f"The header {name.decode()} is not UTF-8.") from None
+            raise errors.InvalidArgument(f"The header {name.decode()} is not UTF-8.") from None
 
 
 class Endpoint(Struct, frozen=True):
@@ -168,7 +168,7 @@ class Endpoint(Struct, frozen=True):
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
         if not has_body and content.strip():
-            raise errors.InvalidSettings("This address takes no body.")
+            raise errors.InvalidArgument("This address takes no body.")
         request = Request(scope, operation, authorizations, query, content)
         if operation.inline:
             return self._run(request, _NEVER_CANCELLED)
@@ -297,7 +297,7 @@ class Endpoint(Struct, frozen=True):
         try:
             path = {name: unquote(text, errors="strict") for name, text in parameters.items()}
         except UnicodeDecodeError:
-            raise errors.InvalidSettings("The address is not UTF-8.") from None
+            raise errors.InvalidArgument("The address is not UTF-8.") from None
         return CallContext(
             library=self.app.library.under(principal.authority),
             principal=principal,
@@ -343,7 +343,7 @@ def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Re
     def work() -> bytes:
         result = request.operation.run(context, body, request.query)
         if not isinstance(result, Reply) or result.media_type != JSON:
-            raise errors.InvalidSettings("This operation takes no idempotency key.")
+            raise errors.InvalidArgument("This operation takes no idempotency key.")
         reply = replies.encode_reply(result)
         return msgspec.msgpack.encode((reply.status, reply.headers, JSON, reply.value))
 

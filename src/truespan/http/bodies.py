@@ -159,11 +159,11 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
         value = msgspec.json.decode(body, type=kind, strict=True)
         require_unique_keys(body)
     except msgspec.ValidationError as error:
-        raise errors.InvalidSettings(explain_error(error, kind)) from None
+        raise errors.InvalidArgument(explain_error(error, kind)) from None
     except JsonError as error:
-        raise errors.InvalidSettings(f"The body cannot be used: {error}.") from None
+        raise errors.InvalidArgument(f"The body cannot be used: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise errors.InvalidSettings("The body is not JSON.") from None
+        raise errors.InvalidArgument("The body is not JSON.") from None
     return value
 
 
@@ -181,16 +181,16 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
             errors="strict",
         )
     except (UnicodeDecodeError, ValueError):
-        raise errors.InvalidSettings("The query string is not UTF-8.") from None
+        raise errors.InvalidArgument("The query string is not UTF-8.") from None
     if kind is None:
         if pairs:
-            raise errors.InvalidSettings("This address takes no query string.")
+            raise errors.InvalidArgument("This address takes no query string.")
         return None
     values = dict(pairs)
     if len(values) != len(pairs):
         seen = [name for name, _ in pairs]
         name = next(name for name in seen if seen.count(name) > 1)[:MAX_SHOWN_NAME_LENGTH]
-        raise errors.InvalidSettings(f"The argument {name!r} occurs twice in the query string.")
+        raise errors.InvalidArgument(f"The argument {name!r} occurs twice in the query string.")
     return _convert(kind, values)
 
 
@@ -224,7 +224,7 @@ def _convert(kind: type, values: dict[str, Any]) -> Any:
         if name in values:
             number = read(values[name])
             if number is None:
-                raise errors.InvalidSettings(
+                raise errors.InvalidArgument(
                     f"The argument {name!r} is wrong: it is no number in decimal digits.",
                     advice="Write it like 5 or -1, without signs, spaces or exponents.",
                 )
@@ -232,7 +232,7 @@ def _convert(kind: type, values: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise errors.InvalidSettings(explain_error(error, kind)) from None
+        raise errors.InvalidArgument(explain_error(error, kind)) from None
 
 
 class Declaration(Arguments, frozen=True, kw_only=True):
@@ -319,7 +319,7 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         async with asyncio.timeout(seconds):
             parts = await parser.parse()
         if not parser.complete:
-            raise errors.InvalidSettings("The form ends before its last part.", advice=_ADVICE)
+            raise errors.InvalidArgument("The form ends before its last part.", advice=_ADVICE)
         return parts
     except BaseException as error:
         parser.close_files()
@@ -332,7 +332,7 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
             )
             raise errors.resource_error(error) or refusal from None
         if isinstance(error, MultiPartException | KeyError | ValueError):
-            raise errors.InvalidSettings("The form is malformed.", advice=_ADVICE) from None
+            raise errors.InvalidArgument("The form is malformed.", advice=_ADVICE) from None
         raise
 
 
@@ -343,17 +343,17 @@ def open_form(parts: FormData) -> Iterator[Form]:
     uploads = [(name, value) for name, value in items if isinstance(value, UploadFile)]
     try:
         if not uploads or any(name != "file" for name, _ in uploads):
-            raise errors.InvalidSettings("Send at least one file, in parts named file.")
+            raise errors.InvalidArgument("Send at least one file, in parts named file.")
         fields = [(name, value) for name, value in items if isinstance(value, str)]
         values: dict[str, Any] = {name: value for name, value in fields if name != "tags"}
         tags = [value for name, value in fields if name == "tags"]
         if len(values) + len(tags) != len(fields):
-            raise errors.InvalidSettings("A field is repeated in the form.")
+            raise errors.InvalidArgument("A field is repeated in the form.")
         for name in values.keys() & {"metadata", "fields"}:
             try:
                 values[name] = parse_json_object(values[name])
             except JsonError as error:
-                raise errors.InvalidSettings(f"The field {name} is wrong: {error}.") from None
+                raise errors.InvalidArgument(f"The field {name} is wrong: {error}.") from None
         declared = _convert(Declaration, values | ({"tags": tags} if tags else {}))
         files = tuple((file.filename or "", file.file) for _, file in uploads)
         yield Form(files, msgspec.structs.asdict(declared))

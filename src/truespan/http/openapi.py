@@ -119,7 +119,7 @@ HEADERS = {
 }
 
 COMMON_ERRORS: tuple[ErrorType, ...] = (
-    errors.InvalidSettings,
+    errors.InvalidArgument,
     errors.RequestTooLarge,
     errors.HostRefused,
     errors.OriginRefused,

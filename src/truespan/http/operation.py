@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from truespan.core.cancel import CancelToken, use_cancel_token
-from truespan.errors import InvalidSettings, TruespanError
+from truespan.errors import InvalidArgument, TruespanError
 from truespan.http.bodies import Form
 from truespan.types.token import Principal
 
@@ -62,7 +62,7 @@ class CallContext(Struct, frozen=True):
     def _domain_world(self, domain: str, generation: int | None) -> World:
         world = self.library.domain(domain, world=self.path["world"])
         if generation is not None:
-            raise InvalidSettings("Give a generation or a domain, not both.")
+            raise InvalidArgument("Give a generation or a domain, not both.")
         return world
 
 

@@ -11,7 +11,7 @@ from truespan.core.strict_json import JsonError, parse_json
 from truespan.core.timestamp import IsoTime
 from truespan.engine.documents import Documents
 from truespan.engine.jobs import Jobs
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import ALLOWED_DROP
 from truespan.maintenance.delete import PointsRemoved
 from truespan.types import decision as decisions
@@ -280,17 +280,17 @@ class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
     )
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that were given, with what is JSON read; raises InvalidSettings."""
+        """Return the arguments that were given, with what is JSON read; raises InvalidArgument."""
         left_out = (None, UNSET)
         values = {name: value for name, value in asdict(self).items() if value not in left_out}
         for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata_filter"}:
             try:
                 values[name] = parse_json(values[name])
             except JsonError as error:
-                raise InvalidSettings(f"The argument {name!r} is wrong: {error}.") from None
+                raise InvalidArgument(f"The argument {name!r} is wrong: {error}.") from None
             if not isinstance(values[name], dict if name == "metadata_filter" else list):
                 kind = "object" if name == "metadata_filter" else "array"
-                raise InvalidSettings(f"The argument {name!r} is wrong: it is no JSON {kind}.")
+                raise InvalidArgument(f"The argument {name!r} is wrong: it is no JSON {kind}.")
         return values
 
 

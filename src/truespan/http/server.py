@@ -155,7 +155,7 @@ def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
     `on_ready` is called once the server listens.
 
     Raises:
-        LibraryNotFound, InvalidConfiguration, InvalidSettings, WorldNotFound: it cannot be served.
+        LibraryNotFound, InvalidConfiguration, InvalidArgument, WorldNotFound: it cannot be served.
     """
     settings = read_settings(service.folder)
     with truespan.open(service.folder, metrics=True, logs=True) as library:
@@ -204,16 +204,16 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
     """Return the options with the values of the settings."""
     options = service.options
     if not 0 <= service.port <= 65535:
-        raise errors.InvalidSettings("The port must be between 0 and 65535.")
+        raise errors.InvalidArgument("The port must be between 0 and 65535.")
     if not 1 <= service.workers <= 64:
-        raise errors.InvalidSettings("The number of workers must be between 1 and 64.")
+        raise errors.InvalidArgument("The number of workers must be between 1 and 64.")
     if options.mcp_owner and options.mcp_reader is not None:
-        raise errors.InvalidSettings(
+        raise errors.InvalidArgument(
             "MCP can serve a reader or the owner, not both.",
             advice="Give either --mcp-reader or --mcp-owner.",
         )
     if service.watched and service.workers > 1:
-        raise errors.InvalidSettings(
+        raise errors.InvalidArgument(
             "Folders are watched by a server with one process only.",
             advice="Run 'truespan ingest --watch' beside it.",
         )
@@ -223,7 +223,7 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
     if not is_local and not any(
         tokens.state(token) is TokenState.ACTIVE for token in tokens.list()
     ):
-        raise errors.InvalidSettings(
+        raise errors.InvalidArgument(
             f"Other machines could reach the library at {service.host}, and there is no token.",
             advice="Create one with 'truespan token create', or serve at 127.0.0.1.",
         )
@@ -332,7 +332,7 @@ def watch_folders(
     """Keep the documents of a world in step with folders, on a thread that ends with the block.
 
     Raises:
-        SourceMissing, InvalidSettings, WorldNotFound: before the block, if they cannot be watched.
+        SourceMissing, InvalidArgument, WorldNotFound: before the block, if they cannot be watched.
     """
     if not folders:
         yield None

@@ -11,7 +11,7 @@ from itertools import islice
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import InvalidSettings, SourceEmpty
+from truespan.errors import InvalidArgument, SourceEmpty
 from truespan.ingest.canonical import assemble, order_blocks
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
@@ -103,10 +103,10 @@ class Preparation(Struct, frozen=True):
         return replace(self, divides_tables=not by_contract, recognises_novels=not by_contract)
 
     def check(self, declared: DocumentOptions) -> None:
-        """Raise InvalidSettings if documents cannot be processed as is declared of them."""
+        """Raise InvalidArgument if documents cannot be processed as is declared of them."""
         self.chunking_for(declared)
         if declared.ocr and not self.can_recognise:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "Text recognition (ocr) is not installed.",
                 advice="Install it: pip install 'truespan[ocr]'.",
             )
@@ -134,11 +134,11 @@ class Preparation(Struct, frozen=True):
         return self.chunking_named(declared.chunking)
 
     def chunking_named(self, name: str) -> ChunkingProfile:
-        """Return the chunking profile of this name; raises InvalidSettings if there is none."""
+        """Return the chunking profile of this name; raises InvalidArgument if there is none."""
         try:
             return replace(self.chunkings[name], whole_rows=self.divides_tables)
         except KeyError:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"There is no chunking profile {name!r}.",
                 advice=f"Choose one of {', '.join(self.chunkings)}.",
             ) from None

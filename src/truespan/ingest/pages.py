@@ -16,7 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 from msgspec.structs import replace
 
 from truespan.errors import (
-    InvalidSettings,
+    InvalidArgument,
     ManifestInvalid,
     SourceBroken,
     SourceTooLarge,
@@ -68,9 +68,9 @@ def check_url(url: str, base: str = "") -> str:
     """Return the address of a page in its usual form, without its fragment.
 
     Raises:
-        InvalidSettings: it is no plain http or https address.
+        InvalidArgument: it is no plain http or https address.
     """
-    invalid = InvalidSettings(
+    invalid = InvalidArgument(
         "The address of a page must be an http or https URL with a host, without user and "
         f"password, and of at most {MAX_URL_LENGTH} characters.",
         advice="Write it as a browser shows it, with other characters percent-encoded.",
@@ -174,9 +174,9 @@ def split_paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def require_pages(fetcher: PageFetcher | None) -> PageFetcher:
-    """Return what fetches pages; raises InvalidSettings if no host is allowed."""
+    """Return what fetches pages; raises InvalidArgument if no host is allowed."""
     if fetcher is None:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "Web pages are not fetched: no host is allowed.",
             advice='Name the hosts in the setting ingest_hosts, such as ["docs.example.org"].',
         )
@@ -193,7 +193,7 @@ def with_pages(
     """Return sources with the pages of some entries, by priority.
 
     Raises:
-        InvalidSettings: no host is allowed, or that of a page is not.
+        InvalidArgument: no host is allowed, or that of a page is not.
         ManifestInvalid: the same, for a manifest; or two lines contradict each other.
     """
     if not entries:
@@ -205,7 +205,7 @@ def with_pages(
     for entry in entries:
         try:
             url = allowed.check(entry.path)
-        except InvalidSettings as error:
+        except InvalidArgument as error:
             if not manifest:
                 raise
             bad.append((entry.line, f"url: {error.message} {error.advice}".strip()))
@@ -236,7 +236,7 @@ def find_pages_of_sitemap(
     Without `fetch` it is only checked that the sitemap may be fetched.
 
     Raises:
-        InvalidSettings: its host is not allowed, or it lists too much.
+        InvalidArgument: its host is not allowed, or it lists too much.
         SourceRefused: it cannot be fetched.
     """
     allowed = require_pages(fetcher)
@@ -259,7 +259,7 @@ def find_pages_of_sitemap(
         for address in addresses:
             try:
                 checked = allowed.check(address)
-            except InvalidSettings:
+            except InvalidArgument:
                 passed_over += 1
                 continue
             if is_list:

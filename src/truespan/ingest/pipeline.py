@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from truespan.errors import (
     AssetsTaken,
-    InvalidSettings,
+    InvalidArgument,
     SourceCopied,
     SourceMissing,
     SourceRefused,
@@ -721,7 +721,7 @@ def find_sources(
 
 def _require_single(declared: DocumentOptions, count: int) -> None:
     if declared.source_url is not None and count > 1:
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"source_url is the origin of one document, and {count} were found.",
             advice="Give each its own in a manifest or a sidecar.",
         )

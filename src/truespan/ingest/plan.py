@@ -9,7 +9,7 @@ from pathlib import PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import InvalidSettings, SourceRefused
+from truespan.errors import InvalidArgument, SourceRefused
 from truespan.ingest.embed import room_for_texts
 from truespan.ingest.manifest import PathPattern, split_path
 from truespan.ingest.report import Moved
@@ -95,7 +95,7 @@ def documents_to_remove(
     member of a file that was opened is removed if it was not found in it.
 
     Raises:
-        InvalidSettings: nothing was found below a root that has documents. A disk that is not
+        InvalidArgument: nothing was found below a root that has documents. A disk that is not
             mounted looks like that, so an empty root must be confirmed.
     """
     found_ids = {source.doc_id for source in found}
@@ -122,7 +122,7 @@ def documents_to_remove(
     if not allow_empty:
         for root in found.roots:
             if root.found == 0 and any(_documents_below(root, removed.values())):
-                raise InvalidSettings(
+                raise InvalidArgument(
                     f"No file was found below {display_path(root.folder)}, so nothing is removed.",
                     advice="Check that the disk is mounted. To remove all documents of the folder, "
                     "add --allow-empty.",

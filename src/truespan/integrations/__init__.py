@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.bundle import (
     ContextBundle,
     Passage,
@@ -98,7 +98,7 @@ class Retrieval:
             if (name, value) == ("top_k", None):
                 continue
             if name not in names:
-                raise InvalidSettings(
+                raise InvalidArgument(
                     f"There is no setting {name!r}; there are: {', '.join(names)}."
                 )
             merged[names[name]] = value

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, SkipValidation
 
 from truespan.engine.world import World
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.integrations import Citable, Retrieval, reading, retrieval, search
 
 try:
@@ -99,7 +99,7 @@ def _refuse_labels(given: Mapping[str, Any]) -> None:
     """Refuse names that LangChain would keep for itself: the caller means a filter."""
     for name, other in _OF_RUNS.items():
         if given.get(name) is not None:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"{name!r} labels runs of LangChain and filters nothing; use {other!r}.",
                 advice=f"To label runs, call with_config({name}=...).",
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.mcp.prompts import Prompt
 from truespan.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
@@ -47,7 +47,7 @@ class WritePermissions(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.folders and not self.may_ingest:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "Folders were given to add files from, and nothing may be added.",
                 advice="Add --may-ingest, or --mcp-may-ingest to 'truespan serve'.",
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.mcp.caller import WritePermissions
 
 _UVX_FOLDER = "archive-v0"
@@ -38,9 +38,9 @@ class ServerCommand(Struct, frozen=True):
 
 
 def client_config(client: str, command: ServerCommand) -> str:
-    """Return the configuration of a client that starts the server; raises InvalidSettings."""
+    """Return the configuration of a client that starts the server; raises InvalidArgument."""
     if client not in CLIENTS:
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"There is no format for {client!r}.", advice=f"Known are: {', '.join(CLIENTS)}."
         )
     program, *before = _program()

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import Struct
 
-from truespan.errors import CallerError, DocumentNotFound, InvalidSettings, PositionNotFound
+from truespan.errors import CallerError, DocumentNotFound, InvalidArgument, PositionNotFound
 from truespan.types.document import Document, OutlineEntry
 from truespan.types.reading import LAST_FIRST, MAX_PAGE_SENTENCES, ReadingPosition, SentencePage
 from truespan.wire.serialize import members
@@ -123,7 +123,7 @@ TEMPLATES: dict[str, Any] = {
 def list_resources(provider: ResourceProvider, cursor: str | None, subject: Any) -> dict[str, Any]:
     """Return a page of documents ordered by number, and the cursor of the next page."""
     if cursor is not None and not re.fullmatch("[0-9]{1,18}", cursor):
-        raise InvalidSettings("The cursor is not one that this server returned.")
+        raise InvalidArgument("The cursor is not one that this server returned.")
     after = -1 if cursor is None else int(cursor)
     remaining = [entry for entry in provider.list(subject) if entry.document > after]
     remaining.sort(key=lambda entry: entry.document)
@@ -166,7 +166,7 @@ def _read_text(
     if not first <= last <= LAST_FIRST:
         raise _not_found()
     if last - first >= MAX_PAGE_SENTENCES:
-        raise InvalidSettings(f"At most {MAX_PAGE_SENTENCES} sentences can be read at a time.")
+        raise InvalidArgument(f"At most {MAX_PAGE_SENTENCES} sentences can be read at a time.")
     sentences = provider.sentences(subject, reference, first, last - first + 1).sentences
     if [sentence.sid for sentence in sentences] != list(range(first, last + 1)):
         raise _not_found()

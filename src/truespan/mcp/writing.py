@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     PositionNotFound,
     SourceOutside,
@@ -202,13 +202,13 @@ def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> Pos
     with suppress(PositionNotFound):
         before = reader.where(arguments.book)
     if before is None and arguments.book is None:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "There is no current book.", advice="Name the book; list_books lists them."
         )
     book = before.doc_id if before is not None else _find_book(caller, arguments.book or "")
     given = arguments.through_chapter, arguments.sentence, arguments.passage
     if given.count(None) != 2:
-        raise InvalidSettings("Give exactly one of through_chapter, sentence and passage.")
+        raise InvalidArgument("Give exactly one of through_chapter, sentence and passage.")
     try:
         position = writer.reader(reader.name).set(
             book,
@@ -245,17 +245,17 @@ def _refuse_position(
     if arguments.through_chapter is not None:
         reached = before.chapters_reached if before is not None else ()
         named = "; ".join(one_line(chapter) for chapter in reached)
-        return InvalidSettings(
+        return InvalidArgument(
             "The book has no such chapter, or more than one.",
             advice="Give the whole name as it is printed in the book, with its part if it has one, "
             "or its number." + (f" Chapters reached so far: {named}." if named else ""),
         )
     if arguments.passage is not None:
-        return InvalidSettings(
+        return InvalidArgument(
             "The book does not contain this passage exactly once.",
             advice="Give a few more words, exactly as they are printed.",
         )
-    return InvalidSettings("The book has no such sentence.")
+    return InvalidArgument("The book has no such sentence.")
 
 
 def _render_change(_: CallerContext, change: PositionChange) -> list[str]:
@@ -281,7 +281,7 @@ def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments
     world, name = _writer(caller), _note_name(arguments.title)
     path = f"upload:{name}"
     if not arguments.replace and any(known.path == path for known in world.documents.list()):
-        raise InvalidSettings(
+        raise InvalidArgument(
             "There is a note with this title.",
             advice="Choose another title, or set replace to true.",
         )
@@ -330,7 +330,7 @@ def _add_pages(caller: CallerContext, arguments: PagesArguments) -> AddedDocumen
     world = _writer(caller)
     # Anything else would be the path of a file.
     if not all(map(is_page, arguments.urls)):
-        raise InvalidSettings("The address of a page must begin with http:// or https://.")
+        raise InvalidArgument("The address of a page must begin with http:// or https://.")
     return _describe_report(world, world.ingest(arguments.urls, tags=arguments.tags or None))
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from truespan.errors import (
-    InvalidSettings,
+    InvalidArgument,
     PageRefused,
     PageUnavailable,
     SourceMissing,
@@ -86,12 +86,12 @@ class WebPages:
         """Return an address in its usual form.
 
         Raises:
-            InvalidSettings: it is no address of a page, or its host is not allowed.
+            InvalidArgument: it is no address of a page, or its host is not allowed.
         """
         checked = check_url(url)
         if not self._is_allowed_host(checked):
             host = urlsplit(checked).hostname
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"Pages of {host} may not be fetched.",
                 advice=f"To allow it, add {host!r} to the setting ingest_hosts.",
             )
@@ -141,7 +141,7 @@ class WebPages:
                 return page, status
             try:
                 target = check_url(location, url)
-            except InvalidSettings:
+            except InvalidArgument:
                 raise PageRefused(first, advice="It redirects to an invalid address.") from None
             host = urlsplit(target).hostname
             if not self._is_allowed_host(target):

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.retrieval.pipeline import matching_documents
 from truespan.types.document import (
     MAX_DOCUMENT_SEARCH_LENGTH,
@@ -59,27 +59,27 @@ class DocumentQuery(Struct, frozen=True):
         count: int | None,
         filters: FilterArguments,
     ) -> DocumentQuery:
-        """Return a checked query; raises InvalidSettings."""
+        """Return a checked query; raises InvalidArgument."""
         check_whole("first", first, 0, LAST_FIRST)
         if count is not None:
             check_whole("count", count, 1, MAX_PAGE_DOCUMENTS)
         if search is not None and not isinstance(search, str):
-            raise InvalidSettings("search must be a string.")
+            raise InvalidArgument("search must be a string.")
         if search is not None and len(search) > MAX_DOCUMENT_SEARCH_LENGTH:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"search must have at most {MAX_DOCUMENT_SEARCH_LENGTH} characters."
             )
         try:
             wanted = None if status is None else DocumentStatus(status)
         except ValueError:
-            raise InvalidSettings(f"status must be one of {', '.join(DocumentStatus)}.") from None
+            raise InvalidArgument(f"status must be one of {', '.join(DocumentStatus)}.") from None
         try:
             order = DocumentSort(sort)
         except ValueError:
-            raise InvalidSettings(f"sort must be one of {', '.join(DocumentSort)}.") from None
+            raise InvalidArgument(f"sort must be one of {', '.join(DocumentSort)}.") from None
         chosen = Filters().with_arguments(filters)
         if chosen.chapter is not None or chosen.section is not None:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "Whole documents are listed, so a chapter or section filter does not apply to them."
             )
         words = tuple(_fold(search or "").split())

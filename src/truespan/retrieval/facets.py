@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.retrieval.pipeline import matching_documents, unreadable_metadata
 from truespan.types.bundle import Notice
 from truespan.types.document import CatalogEntry, DocumentCatalog
@@ -34,14 +34,14 @@ _LABEL_VALUES: dict[str, Callable[[CatalogEntry], str | list[str]]] = {
 
 
 def check_facets(keys: Sequence[str] | None, limit: object, filters: Filters) -> None:
-    """Raise InvalidSettings unless facets can be counted."""
+    """Raise InvalidArgument unless facets can be counted."""
     check_whole("limit", limit, 1, MAX_FACET_VALUES)
     if isinstance(keys, str) or not all(isinstance(key, str) for key in keys or ()):
-        raise InvalidSettings("keys must be a list of strings.")
+        raise InvalidArgument("keys must be a list of strings.")
     if keys is not None and len(keys) > MAX_FACETS:
-        raise InvalidSettings(f"keys must be at most {MAX_FACETS}.")
+        raise InvalidArgument(f"keys must be at most {MAX_FACETS}.")
     if filters.chapter is not None or filters.section is not None:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "Facets count whole documents, so a chapter or section filter does not apply to them."
         )
 

@@ -24,7 +24,7 @@ from truespan.errors import (
     IndexIncomplete,
     IndexRefused,
     IndexUnavailable,
-    InvalidSettings,
+    InvalidArgument,
     NotAllowed,
     QueryTooLong,
     StorageFull,
@@ -214,7 +214,7 @@ class Pipeline(Struct, frozen=True):
             if any(map(is_blank, given)):
                 raise BlankQuery
             if any(_SURROGATE.search(text) for text in given):
-                raise InvalidSettings(
+                raise InvalidArgument(
                     "The query has half a character (a lone surrogate).",
                     advice="Send valid Unicode text.",
                 )
@@ -231,11 +231,11 @@ class Pipeline(Struct, frozen=True):
         reranker that is configured is used.
 
         Raises:
-            InvalidSettings: it is wanted, and no reranker is configured.
+            InvalidArgument: it is wanted, and no reranker is configured.
         """
         options = self.deps.rerank
         if wanted and options is None:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "No reranker is configured.",
                 advice="Add [rerank] to truespan.toml, or leave out rerank.",
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truespan.errors import InvalidConfiguration, InvalidSettings, resource_error
+from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings import tables
 from truespan.settings.catalogue import (
     SECRETS,
@@ -200,7 +200,7 @@ def find_library(variables: Mapping[str, str] = os.environ) -> Path:
     it is the default folder.
 
     Raises:
-        InvalidSettings: the current folder contains several.
+        InvalidArgument: the current folder contains several.
     """
     default, here = default_library(variables), Path()
     if variables.get("TRUESPAN_LIBRARY"):
@@ -220,7 +220,7 @@ def find_library(variables: Mapping[str, str] = os.environ) -> Path:
     found = [here / name for name in names if is_library(here / name)]
     if len(found) > 1:
         listed = ", ".join(map(str, found[:10]))
-        raise InvalidSettings(
+        raise InvalidArgument(
             f"There are {len(found)} libraries here: {listed}.", advice="Name one with --library."
         )
     return found[0] if found else default

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, to_builtins
 
-from truespan.errors import InvalidConfiguration, InvalidSettings
+from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId
@@ -331,17 +331,17 @@ class Candidate(Struct, frozen=True):
         share = self.coverage
         is_number = isinstance(share, int | float) and not isinstance(share, bool)
         if share is not None and not (is_number and 0.0 <= share <= 1.0):
-            raise InvalidSettings("The coverage of a candidate must lie between 0.0 and 1.0.")
+            raise InvalidArgument("The coverage of a candidate must lie between 0.0 and 1.0.")
         if isinstance(self.similarity, bool) or not isinstance(self.similarity, int | float):
-            raise InvalidSettings("A similarity must be a number.")
+            raise InvalidArgument("A similarity must be a number.")
         if not -math.inf < self.similarity < math.inf:
-            raise InvalidSettings("A similarity must be finite.")
+            raise InvalidArgument("A similarity must be finite.")
         for name in ("characters", "start", "place", "added"):
             value = getattr(self, name)
             if value is None and name in ("start", "place"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidSettings(f"The {name} of a candidate must count from 0.")
+                raise InvalidArgument(f"The {name} of a candidate must count from 0.")
 
 
 class Evidence(Struct, frozen=True):
@@ -367,9 +367,9 @@ class Evidence(Struct, frozen=True):
     def __post_init__(self) -> None:
         words = self.query_words
         if isinstance(words, bool) or not isinstance(words, int) or words < 0:
-            raise InvalidSettings("query_words must be a count of words.")
+            raise InvalidArgument("query_words must be a count of words.")
         if len({candidate.chunk_id for candidate in self.candidates}) < len(self.candidates):
-            raise InvalidSettings("A chunk can be a candidate only once.")
+            raise InvalidArgument("A chunk can be a candidate only once.")
 
 
 class Thresholds(Struct, frozen=True):

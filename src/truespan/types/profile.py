@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from truespan.errors import InvalidConfiguration, InvalidSettings
+from truespan.errors import InvalidArgument, InvalidConfiguration
 
 
 class Distance(StrEnum):
@@ -224,7 +224,7 @@ class Calibration(Struct, frozen=True):
     def __post_init__(self) -> None:
         numbers = self._numbers()
         if not all(0.0 <= value <= 1.0 for value in numbers.values()):
-            raise InvalidSettings("Every number of a calibration lies between 0.0 and 1.0.")
+            raise InvalidArgument("Every number of a calibration lies between 0.0 and 1.0.")
 
     def discriminates(self, floor: float) -> bool:
         """Say whether a floor separates anything: whether it keeps most unrelated text out.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.chunk import (
     ChunkKind,
     ChunkState,
@@ -286,5 +286,5 @@ class Passage(Struct, frozen=True):
 def wanted_image(image_ref: str) -> ImageFile | None:
     """Return what a reference names; None where no image can have it."""
     if not isinstance(image_ref, str):
-        raise InvalidSettings("An image is named by a string.")
+        raise InvalidArgument("An image is named by a string.")
     return image_file(image_ref)

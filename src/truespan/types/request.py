@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from truespan.core.fields import FieldError
-from truespan.errors import InvalidSettings, QueryTooLong
+from truespan.errors import InvalidArgument, QueryTooLong
 from truespan.types.metadata import Condition, read_conditions
 from truespan.types.source import DocumentKind
 
@@ -71,9 +71,9 @@ class Defaults(StrEnum):
 
 
 def check_defaults(defaults: object) -> Defaults:
-    """Return defaults by their name; raises InvalidSettings."""
+    """Return defaults by their name; raises InvalidArgument."""
     if not isinstance(defaults, str) or defaults not in set(Defaults):
-        raise InvalidSettings(f"defaults must be one of {', '.join(Defaults)}.")
+        raise InvalidArgument(f"defaults must be one of {', '.join(Defaults)}.")
     return Defaults(defaults)
 
 
@@ -90,37 +90,37 @@ def check_reader_name(name: str) -> str:
     """Return the name of a reader without surrounding spaces.
 
     Raises:
-        InvalidSettings: it is blank or too long.
+        InvalidArgument: it is blank or too long.
     """
     if not isinstance(name, str) or not name.strip() or len(name) > 200:
-        raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
+        raise InvalidArgument("A reader needs a name of 1 to 200 characters.")
     return name.strip()
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:
-    """Raise InvalidSettings unless a value is a whole number between two others."""
+    """Raise InvalidArgument unless a value is a whole number between two others."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidSettings(f"{name} must be a whole number.")
+        raise InvalidArgument(f"{name} must be a whole number.")
     if not least <= value <= most:
-        raise InvalidSettings(f"{name} must lie between {least} and {most}.")
+        raise InvalidArgument(f"{name} must lie between {least} and {most}.")
 
 
 def check_share(name: str, value: object) -> None:
-    """Raise InvalidSettings unless a value is a number between 0 and 1."""
+    """Raise InvalidArgument unless a value is a number between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidSettings(f"{name} must be a number.")
+        raise InvalidArgument(f"{name} must be a number.")
     # A whole number may be too large for `math`, and NaN is not between any two numbers.
     if not 0.0 <= value <= 1.0:
-        raise InvalidSettings(f"{name} must lie between 0.0 and 1.0.")
+        raise InvalidArgument(f"{name} must lie between 0.0 and 1.0.")
 
 
 def _check_length(name: str, value: object, longest: int) -> None:
     if value is None:
         return
     if not isinstance(value, str):
-        raise InvalidSettings(f"{name} must be a string.")
+        raise InvalidArgument(f"{name} must be a string.")
     if not 1 <= len(value) <= longest:
-        raise InvalidSettings(f"{name} must have between 1 and {longest} characters.")
+        raise InvalidArgument(f"{name} must have between 1 and {longest} characters.")
 
 
 def check_query(query: object, longest: int = MAX_QUERY_LENGTH) -> None:
@@ -142,21 +142,21 @@ def is_blank(text: str) -> bool:
 
 
 def check_mode(mode: object) -> Mode | None:
-    """Return a mode by its name, None for the world's default; raises InvalidSettings."""
+    """Return a mode by its name, None for the world's default; raises InvalidArgument."""
     if mode is None:
         return None
     found = _MODE_OF.get(mode) if isinstance(mode, str) else None
     if found is None:
-        raise InvalidSettings(f"mode must be one of {MODES}.")
+        raise InvalidArgument(f"mode must be one of {MODES}.")
     return found
 
 
 def check_rerank(rerank: object, query: str | None) -> None:
-    """Raise InvalidSettings unless `rerank` is true, false or None, and true only with a query."""
+    """Raise InvalidArgument unless `rerank` is true, false or None, and true only with a query."""
     if rerank is not None and not isinstance(rerank, bool):
-        raise InvalidSettings("rerank must be true or false.")
+        raise InvalidArgument("rerank must be true or false.")
     if rerank and query is None:
-        raise InvalidSettings("Reranking compares passages with a query; give one.")
+        raise InvalidArgument("Reranking compares passages with a query; give one.")
 
 
 class Granularity(StrEnum):
@@ -198,14 +198,14 @@ class PassageOptions(Struct, frozen=True):
     def __post_init__(self) -> None:
         check_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
         if not isinstance(self.granularity, str) or self.granularity not in _GRANULARITIES:
-            raise InvalidSettings(f"granularity must be one of {', '.join(Granularity)}.")
+            raise InvalidArgument(f"granularity must be one of {', '.join(Granularity)}.")
         force_setattr(self, "granularity", Granularity(self.granularity))
         if self.max_tokens is not None:
             check_whole("max_tokens", self.max_tokens, 1, MAX_NUMBER)
         if not isinstance(self.include_boilerplate, bool | None):
-            raise InvalidSettings("include_boilerplate must be true or false.")
+            raise InvalidArgument("include_boilerplate must be true or false.")
         if not isinstance(self.highlight, bool):
-            raise InvalidSettings("highlight must be true or false.")
+            raise InvalidArgument("highlight must be true or false.")
 
     @property
     def is_plain(self) -> bool:
@@ -218,11 +218,11 @@ class PassageOptions(Struct, frozen=True):
         return self.highlight or not self.is_plain
 
     def budget(self, allowed: int) -> int:
-        """Return the token budget of a context; raises InvalidSettings if it is not allowed."""
+        """Return the token budget of a context; raises InvalidArgument if it is not allowed."""
         if self.max_tokens is None:
             return min(MAX_CONTEXT_TOKENS, allowed)
         if self.max_tokens > allowed:
-            raise InvalidSettings(
+            raise InvalidArgument(
                 f"max_tokens must lie between 1 and {allowed}.",
                 advice="The operator can raise 'retrieval_max_tokens'.",
             )
@@ -255,7 +255,7 @@ def _check_conditions(name: str, wanted: object) -> tuple[Condition, ...]:
     try:
         return () if wanted is None else read_conditions(wanted)
     except FieldError as error:
-        raise InvalidSettings(f"{name} {error}.") from None
+        raise InvalidArgument(f"{name} {error}.") from None
 
 
 class Filters(Struct, frozen=True):
@@ -286,10 +286,10 @@ class Filters(Struct, frozen=True):
                 _check_length(name, value, MAX_NAME_LENGTH)
             # A string is a sequence of letters to Python, and hardly ever meant that way.
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
-                raise InvalidSettings(f"{name} must be a list of strings.")
+                raise InvalidArgument(f"{name} must be a list of strings.")
         if self.kinds and (unknown := set(self.kinds) - set(DocumentKind)):
             kinds = ", ".join(DocumentKind)
-            raise InvalidSettings(f"kinds must be of {kinds}; {min(unknown)[:40]!r} is none.")
+            raise InvalidArgument(f"kinds must be of {kinds}; {min(unknown)[:40]!r} is none.")
 
     def with_arguments(self, arguments: FilterArguments) -> Filters:
         """Return these filters with those that a caller gave as keyword arguments, checked."""
@@ -364,12 +364,12 @@ class SearchRequest(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
-            raise InvalidSettings("The query must be a string.")
+            raise InvalidArgument("The query must be a string.")
         check_query(self.query)
         if isinstance(self.top_k, bool) or not isinstance(self.top_k, int):
-            raise InvalidSettings("top_k must be a whole number.")
+            raise InvalidArgument("top_k must be a whole number.")
         if self.top_k < 0:
-            raise InvalidSettings("top_k must not be negative.")
+            raise InvalidArgument("top_k must not be negative.")
         check_share("The floor", self.floor)
         force_setattr(self, "mode", check_mode(self.mode))
         check_rerank(self.rerank, self.query)
@@ -391,14 +391,14 @@ class RetrievalRequest(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:
-            raise InvalidSettings("Give a query, a selected text, or both.")
+            raise InvalidArgument("Give a query, a selected text, or both.")
         check_query(self.query)
         _check_length("query", self.query, MAX_QUERY_LENGTH)
         _check_length("selected_text", self.selected_text, MAX_SELECTION_LENGTH)
         check_whole("top_k", self.top_k, 1, MAX_TOP_K)
         force_setattr(self, "mode", check_mode(self.mode))
         if self.mode is Mode.WORDS and self.query is None:
-            raise InvalidSettings("The mode 'words' needs a query.")
+            raise InvalidArgument("The mode 'words' needs a query.")
         check_rerank(self.rerank, self.query)
 
     @property
@@ -419,7 +419,7 @@ class ReadingRequest(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.query is None:
-            raise InvalidSettings("A query is required.")
+            raise InvalidArgument("A query is required.")
         check_query(self.query)
         _check_length("query", self.query, MAX_QUERY_LENGTH)
         check_whole("top_k", self.top_k, 1, MAX_TOP_K)
@@ -429,11 +429,11 @@ class ReadingRequest(Struct, frozen=True):
 
 
 def require_domain_key(domain: str | None) -> None:
-    """Raise InvalidSettings unless a domain's key is short, printable and without outer spaces."""
+    """Raise InvalidArgument unless a domain's key is short, printable and without outer spaces."""
     if domain is None:
         return
     is_plain = bool(domain) and domain == domain.strip() and domain.isprintable()
     if not is_plain or len(domain) > 200:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "A domain's key has 1 to 200 printable characters and no surrounding white space."
         )

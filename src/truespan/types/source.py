@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.core.fields import MAX_LABEL_LENGTH, FieldError, check_fields, check_label, check_type
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.metadata import check_metadata, read_metadata
 
 MAX_URL_LENGTH = 2048
@@ -148,13 +148,13 @@ class DocumentOptions(Struct, frozen=True):
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
-        """Return what keyword arguments set, checked; raises InvalidSettings."""
+        """Return what keyword arguments set, checked; raises InvalidArgument."""
         if unknown := keywords.keys() - DocumentArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
         return cls(**_check_arguments({k: v for k, v in keywords.items() if v is not None}))
 
     def relabel(self, **changes: Unpack[LabelArguments]) -> DocumentOptions:
-        """Return these options with changed labels, checked; raises InvalidSettings."""
+        """Return these options with changed labels, checked; raises InvalidArgument."""
         if unknown := changes.keys() - LabelArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
         values: dict[str, Any] = {**changes}
@@ -212,14 +212,14 @@ PARSE_DEFAULTS = ParseOptions()
 
 
 def _check_arguments(values: dict[str, Any]) -> dict[str, Any]:
-    """Return checked keyword arguments; raises InvalidSettings."""
+    """Return checked keyword arguments; raises InvalidArgument."""
     if isinstance(values.get("language"), str):
         values["language"] = values["language"].replace("_", "-")
     if isinstance(values.get("tags"), Iterable) and not isinstance(values["tags"], str):
         values["tags"] = list(values["tags"])
     checked, faults = check_fields(values, FIELD_CHECKS)
     if faults:
-        raise InvalidSettings(f"The {'; the '.join(faults)}.")
+        raise InvalidArgument(f"The {'; the '.join(faults)}.")
     return checked
 
 
@@ -233,7 +233,7 @@ class IngestOptions(Struct, frozen=True):
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[IngestArguments]) -> IngestOptions:
-        """Return what keyword arguments set, checked; raises InvalidSettings."""
+        """Return what keyword arguments set, checked; raises InvalidArgument."""
         prune, allow_empty = keywords.pop("prune", False), keywords.pop("allow_empty", False)
         within = keywords.pop("within", None)
         folders = None if within is None else tuple(str(folder) for folder in within)
@@ -579,30 +579,30 @@ class Upload(Struct, frozen=True):
 
 
 def check_upload_name(name: object) -> str:
-    """Return the name of an upload in NFC; raises InvalidSettings if it cannot be a file name."""
+    """Return the name of an upload in NFC; raises InvalidArgument if it cannot be a file name."""
     if not isinstance(name, str):
-        raise InvalidSettings("The name of an upload must be a string.")
+        raise InvalidArgument("The name of an upload must be a string.")
     normal = unicodedata.normalize("NFC", name)
     if not normal.strip(" .") or normal != normal.strip():
-        raise InvalidSettings(
+        raise InvalidArgument(
             "The name of an upload must not be blank or only dots, nor start or end with a space."
         )
     if "/" in normal or "\\" in normal:
-        raise InvalidSettings("The name of an upload must be a file name without a folder.")
+        raise InvalidArgument("The name of an upload must be a file name without a folder.")
     if not all(char.isprintable() or char in _JOINERS for char in normal):
-        raise InvalidSettings("The name of an upload contains unprintable characters.")
+        raise InvalidArgument("The name of an upload contains unprintable characters.")
     if len(normal.encode()) > MAX_NAME_BYTES:
-        raise InvalidSettings(f"The name of an upload has more than {MAX_NAME_BYTES} bytes.")
+        raise InvalidArgument(f"The name of an upload has more than {MAX_NAME_BYTES} bytes.")
     return normal
 
 
 def check_uploads(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
-    """Return uploads with checked names; raises InvalidSettings without any, or with two alike."""
+    """Return uploads with checked names; raises InvalidArgument without any, or with two alike."""
     checked = tuple(Upload(check_upload_name(upload.name), upload.content) for upload in uploads)
     if not checked:
-        raise InvalidSettings("There is no file to ingest.")
+        raise InvalidArgument("There is no file to ingest.")
     if len({upload.name for upload in checked}) < len(checked):
-        raise InvalidSettings(
+        raise InvalidArgument(
             "Two files have the same name.", advice="The name identifies the document: rename one."
         )
     return checked

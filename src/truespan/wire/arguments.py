@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from truespan.core.fields import MAX_LABEL_LENGTH
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.metadata import MAX_CONDITIONS, MAX_VALUES
 from truespan.types.request import (
     DEFAULT_FLOOR,
@@ -262,11 +262,11 @@ def arguments_of(values: Arguments) -> dict[str, Any]:
 
 
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
-    """Return the arguments of a call as their type; raises InvalidSettings."""
+    """Return the arguments of a call as their type; raises InvalidArgument."""
     try:
         return msgspec.convert(values, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidSettings(explain_error(error, kind)) from None
+        raise InvalidArgument(explain_error(error, kind)) from None
 
 
 def explain_error(error: msgspec.ValidationError, kind: type) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from truespan.core.clock import SystemClock
 from truespan.core.disk import copy_file, copy_tree
-from truespan.errors import InvalidSettings, LibraryNotFound, resource_error
+from truespan.errors import InvalidArgument, LibraryNotFound, resource_error
 from truespan.maintenance.doctor.plan import count_findings
 from truespan.settings import read_own_settings, read_settings
 from truespan.settings.catalogue import Settings
@@ -35,7 +35,7 @@ def migrate_library(source: Path, target: Path) -> MigrationReport:
 
     Raises:
         LibraryNotFound: there is no library to move.
-        InvalidSettings: both are the same library.
+        InvalidArgument: both are the same library.
         MigrationRefused: the target holds something else, or what arrived differs from the source.
     """
     if not source.is_dir():
@@ -46,10 +46,10 @@ def migrate_library(source: Path, target: Path) -> MigrationReport:
     try:
         target.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        refusal = InvalidSettings(f"{target} cannot be made: {error.strerror}.")
+        refusal = InvalidArgument(f"{target} cannot be made: {error.strerror}.")
         raise resource_error(error) or refusal from None
     new = read_settings(target)
-    same_library = InvalidSettings(
+    same_library = InvalidArgument(
         "A library cannot be moved into itself.",
         advice="Name the folder that it is moved from, and with --library the other one.",
     )

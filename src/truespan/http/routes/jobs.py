@@ -197,5 +197,5 @@ def remove_generation(context: CallContext) -> schemas.RemovedGeneration:
 def _generation_number(context: CallContext) -> int:
     text = context.path["generation"]
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise errors.InvalidSettings("A generation is named by its number.")
+        raise errors.InvalidArgument("A generation is named by its number.")
     return int(text)

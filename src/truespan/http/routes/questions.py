@@ -165,7 +165,7 @@ def ask_in_conversation(
     if context.has_key:
         # The stored reply would be given again after the documents it quotes were deleted, and to
         # a reader who has gone back.
-        raise errors.InvalidSettings(
+        raise errors.InvalidArgument(
             "A question of a conversation takes no Idempotency-Key.",
             advice="To find out whether it was stored, get the conversation.",
         )

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from truespan.core.strict_json import JsonError, require_unique_keys
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.maintenance import Check, Verdict
 
 _NUMBER = r"\d{1,18}"
@@ -256,13 +256,13 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str | bytes) -> Plan:
-    """Return the plan that `plan_to_json` wrote. Raises `InvalidSettings`: the text is not a plan,
+    """Return the plan that `plan_to_json` wrote. Raises `InvalidArgument`: the text is not a plan,
     or one of another version."""
     try:
         file = msgspec.json.decode(text, type=_PlanFile)
         require_unique_keys(text)
         if (file.kind, file.version) != (_KIND, VERSION):
-            raise InvalidSettings(
+            raise InvalidArgument(
                 "The plan file has another version.", advice="Write a new one with this version."
             )
         plan = Plan({world.name: world for world in file.worlds})
@@ -271,7 +271,7 @@ def plan_from_json(text: str | bytes) -> Plan:
             return plan
     except (msgspec.DecodeError, UnicodeDecodeError, JsonError):
         pass
-    raise InvalidSettings(
+    raise InvalidArgument(
         "The plan file does not contain a valid plan.",
         advice="Write one with 'doctor --plan-file'.",
     )

@@ -15,7 +15,7 @@ from itertools import chain
 from msgspec import Struct
 
 from truespan.core.graphemes import shorten
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidArgument
 from truespan.types.document import OutlineEntry
 from truespan.types.text import fold_name
 
@@ -184,10 +184,10 @@ def find_chapter(
     number or the name, the reader's `position` decides, unless that leaves several.
 
     Raises:
-        InvalidSettings: no chapter is meant, or it could be several.
+        InvalidArgument: no chapter is meant, or it could be several.
     """
     if not _fold(wanted):
-        raise InvalidSettings("Name a chapter, or give its number.")
+        raise InvalidArgument("Name a chapter, or give its number.")
     for pool in (chapters, sections):
         found = _by_name(pool, wanted)
         part, rest = _split_part(wanted)
@@ -304,7 +304,7 @@ def _nearest(found: Sequence[Chapter], pool: Sequence[Chapter], position: int) -
     return found if any(chapter.start <= position for chapter in found) else found[:1]
 
 
-def _refuse_several(wanted: str, found: Sequence[Chapter]) -> InvalidSettings:
+def _refuse_several(wanted: str, found: Sequence[Chapter]) -> InvalidArgument:
     listed = [
         # The first sentence tells chapters of one name apart.
         f"{chapter.name!r} (from sentence {chapter.start})"
@@ -313,14 +313,14 @@ def _refuse_several(wanted: str, found: Sequence[Chapter]) -> InvalidSettings:
         for chapter in found[:MAX_LISTED]
     ]
     more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-    return InvalidSettings(
+    return InvalidArgument(
         f"{_quote(wanted)} can mean several chapters: {', '.join(listed)}{more}.",
         advice="Give more of the name, with its part if it has one, the number of the last "
         "sentence read with --sentence, or words of it with --passage.",
     )
 
 
-def _refuse(chapters: Sequence[Chapter], wanted: str) -> InvalidSettings:
+def _refuse(chapters: Sequence[Chapter], wanted: str) -> InvalidArgument:
     folded = {_fold(chapter.name): chapter.name for chapter in chapters[:MAX_COMPARED]}
     spoken = _fold(wanted)[:MAX_QUOTED_LENGTH]
     close = [folded[name] for name in get_close_matches(spoken, folded, n=3, cutoff=0.5)]
@@ -331,7 +331,7 @@ def _refuse(chapters: Sequence[Chapter], wanted: str) -> InvalidSettings:
     elif listed:
         dots = ", ..." if len(chapters) > len(listed) else ""
         text += f" The chapters: {', '.join(map(repr, listed))}{dots}."
-    return InvalidSettings(text, advice="'truespan show DOCUMENT' lists them.")
+    return InvalidArgument(text, advice="'truespan show DOCUMENT' lists them.")
 
 
 def _quote(wanted: str) -> str:

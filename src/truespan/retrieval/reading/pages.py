@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from truespan.errors import (
     DocumentNotFound,
-    InvalidSettings,
+    InvalidArgument,
     PassageAmbiguous,
     PassageNotFound,
     StoreDamaged,
@@ -278,7 +278,7 @@ def resolve(
     `position` is the last sentence read until now.
     """
     if [sid, through_chapter, passage].count(None) != 2:
-        raise InvalidSettings(
+        raise InvalidArgument(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."
         )
     if document.active is None:
@@ -302,9 +302,9 @@ def resolve(
         chapters, sections = list_chapters(outline, end)
         return find_chapter(chapters, through_chapter, sections=sections, position=position).end
     if isinstance(sid, bool) or not isinstance(sid, int):
-        raise InvalidSettings("The sentence must be a whole number.")
+        raise InvalidArgument("The sentence must be a whole number.")
     if not NOTHING_READ <= sid <= last:
-        raise InvalidSettings(f"The document has sentences 0 to {last}.")
+        raise InvalidArgument(f"The document has sentences 0 to {last}.")
     return sid
 
 

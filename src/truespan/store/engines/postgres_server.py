@@ -18,8 +18,8 @@ from psycopg_pool import PoolTimeout
 
 from truespan.core.disk import require_descriptor
 from truespan.errors import (
+    InvalidArgument,
     InvalidConfiguration,
-    InvalidSettings,
     LibraryTooNew,
     StorageFull,
     StoreBusy,
@@ -125,13 +125,13 @@ def map_errors() -> Iterator[None]:
             "The store's database is damaged.", advice="Restore the database from a backup."
         ) from error
     except (pg.NumericValueOutOfRange, pg.ProgramLimitExceeded):
-        raise InvalidSettings("A number or a name is larger than any that is kept.") from None
+        raise InvalidArgument("A number or a name is larger than any that is kept.") from None
     except (UnicodeEncodeError, pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):
-        raise InvalidSettings("A name or a text is not valid Unicode.") from None
+        raise InvalidArgument("A name or a text is not valid Unicode.") from None
     except psycopg.DataError as error:
         if error.sqlstate is None:
             # A code point that the texts of this engine cannot hold: nothing in the store has it.
-            raise InvalidSettings("A name or a text holds a character that is no text.") from None
+            raise InvalidArgument("A name or a text holds a character that is no text.") from None
         if isinstance(error, pg.InvalidTextRepresentation):
             raise InvalidRow from error
         raise

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from truespan.core.cancel import check_cancelled
 from truespan.core.disk import require_descriptor, require_space
 from truespan.errors import (
+    InvalidArgument,
     InvalidConfiguration,
-    InvalidSettings,
     LibraryTooNew,
     StorageFull,
     StoreBusy,
@@ -370,10 +370,10 @@ class SqliteDatabase(Database):
             raise InvalidRow from error
         except OverflowError:
             # SQLite counts to 2**63; a larger number is an argument of the caller.
-            raise InvalidSettings("A number is larger than 9223372036854775807.") from None
+            raise InvalidArgument("A number is larger than 9223372036854775807.") from None
         except UnicodeEncodeError:
             # Nothing in the store contains such text, so it is an argument of the caller.
-            raise InvalidSettings("A name or a text is not valid Unicode.") from None
+            raise InvalidArgument("A name or a text is not valid Unicode.") from None
 
     def _require_resources(self, error: apsw.Error) -> None:
         """Raise what really happened where SQLite only says that it could not open, read or write a
