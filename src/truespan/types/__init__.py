@@ -1,4 +1,4 @@
-"""Frozen values, named by what is known about them.
+"""Frozen records, grouped by subject.
 
 Owns: ids, text and spans, chunks, profiles, scopes, requests, the states of trust, results.
 Does not own: any I/O, clock, randomness or third-party client.

@@ -1,4 +1,4 @@
-"""An answer with all that it rests on, and the events of one that comes piece by piece."""
+"""Answers: their sources, the events of a streamed answer, and the usage log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from truespan.types.trust import OtherPlace, RerankScore, VerificationFailure, V
 
 
 class Role(StrEnum):
-    """Who speaks: the one who lays down the rules, or the one who asks."""
+    """Role of a chat message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -44,20 +44,21 @@ class Message(Struct, frozen=True):
 
 ANSWER_TOP_K = 25
 MAX_NEAR_MISSES = 3
-"""Maximum number of passages that are shown beside a refusal."""
+"""Maximum number of passages shown with a refusal."""
 
 
 class Fitted(Struct, frozen=True):
-    """Sources as a model gets them, and what the caller should know about them."""
+    """Sources as passed to the model, and warnings for the caller."""
 
     sources: tuple[Visible, ...]
     warnings: tuple[Notice, ...] = ()
 
 
 class Retrieved(Struct, frozen=True):
-    """Visible chunks by rank, the scope they were found in, and what the caller should know.
+    """Visible chunks by rank, their scope, and warnings for the caller.
 
-    Without a scope there was nothing to look in. `flaws` are hits that could not be trusted.
+    `scope` is None if the world has no searchable documents. `flaws` are hits that failed
+    verification.
     """
 
     world: World
@@ -67,21 +68,20 @@ class Retrieved(Struct, frozen=True):
     warnings: tuple[Notice, ...] = ()
     flaws: tuple[VerificationFailure, ...] = ()
     closest: tuple[Visible, ...] = ()
-    """The best chunks below the floor, where no chunk reached it."""
+    """The best chunks below the floor, if no chunk reached it."""
     coverage: Mapping[ChunkId, float] = field(default_factory=dict)
-    """How much of the query's words each chunk contains, if that was measured."""
+    """Share of the query's words in each chunk, if measured."""
     fit: Callable[[Sequence[Visible], int, int], Fitted] = lambda sources, _most, _characters: (
         Fitted(tuple(sources))
     )
-    """Fits chosen chunks to the options of the request: at most so many, of so many characters."""
+    """Applies the request options to chosen chunks, up to a number of chunks and of characters."""
 
 
 class Shortlist(Struct, frozen=True):
-    """The best of what was found, at most as many as wanted.
+    """The best chunks of a ranking.
 
-    Chunks of excluded kinds take no place from the others: a model never sees them, and however
-    many there are, the text behind them is looked at. `missing` says how many more it could take,
-    `last` at which score it was full; None while it is not.
+    Chunks of excluded kinds, which a model never sees, do not count against the limit. `missing` is
+    the number of chunks that still fit. `last` is the score of the last chunk; None while some fit.
     """
 
     chunks: tuple[Visible, ...]
@@ -90,13 +90,13 @@ class Shortlist(Struct, frozen=True):
 
 
 def shortlist(ranked: Iterable[Visible], wanted: int, excluded: Collection[ChunkKind]) -> Shortlist:
-    """Return the first `wanted` chunks of ranked ones, and as many excluded ones among them."""
+    """Return the first `wanted` chunks, and at most as many excluded chunks among them."""
     kept: list[Visible] = []
-    counted = aside = 0
+    counted = skipped = 0
     for chunk in ranked:
         if chunk.kind in excluded:
-            aside += 1
-            if aside > wanted:
+            skipped += 1
+            if skipped > wanted:
                 continue
         else:
             counted += 1
@@ -110,10 +110,10 @@ PREVIEW_CHARACTERS = 200
 
 
 class Citation(Struct, frozen=True):
-    """A source that the answer names by its number, and where that stands.
+    """A source that the answer cites by number, and its place.
 
-    All but the number is None where the answer cites a number that no source has: it is listed, so
-    that a made-up citation shows as one.
+    All fields but the number are None if the answer cites a number that no source has. Such a
+    made-up citation is listed so that it is visible.
     """
 
     number: int
@@ -128,16 +128,16 @@ class Citation(Struct, frozen=True):
     last_sid: int | None = None
     chunk_id: ChunkId | None = None
     source_url: str | None = None
-    """The declared URL, else the path."""
+    """Declared URL, else the path."""
     path: str | None = None
     best_sentence: SentencePlace | None = None
-    """The place of the sentence of it that matches the question best; None if none does."""
+    """Place of the sentence that matches the question best; None if none matches."""
     other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text."""
 
 
 class Quote(Struct, frozen=True):
-    """Words that the answer puts between quotation marks, and where they stand if they do."""
+    """Words in quotation marks in the answer, and their place if they occur in a source."""
 
     text: str
     verified: bool
@@ -146,14 +146,15 @@ class Quote(Struct, frozen=True):
     first_sid: int | None = None
     last_sid: int | None = None
     place: SentencePlace | None = None
-    """The chapter, section, page and location of these sentences."""
+    """Chapter, section, page and location of the quoted sentences."""
 
 
 class RetrievedNote(SourceLabels, frozen=True):
-    """A retrieved chunk: where it stands, how its text begins, and what became of it.
+    """A retrieved chunk: its place, the beginning of its text, and whether the model got it.
 
-    `verdict` is `returned` where the chunk was chosen for the model, else why it was not. Only a
-    figure has the last members; `parent_chunk_id` is the text chunk in which it stands.
+    `verdict` is `returned` if the chunk was chosen for the model, else the reason why it was not.
+    The fields from `figure_id` on are set for figures; `parent_chunk_id` is the text chunk around
+    it.
     """
 
     chunk_id: ChunkId
@@ -176,10 +177,10 @@ class RetrievedNote(SourceLabels, frozen=True):
 
 
 class ConversationNote(Struct, frozen=True):
-    """The turn of a conversation that an answer became.
+    """The conversation turn of an answer.
 
-    `standalone` is the question that was searched for; `history` counts the earlier turns that the
-    model got.
+    `standalone` is the question that was searched for; `history` is the number of earlier turns in
+    the prompt.
     """
 
     id: str
@@ -190,11 +191,11 @@ class ConversationNote(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
-    """What a question gets: words, what they rest on, and how that was decided.
+    """An answer: text, citations and the decision behind it.
 
-    `retrieved_chunks_metadata` is sorted by similarity; `used_chunks` are those of them that the
-    answer was made from. `record` is the id in the usage log; None where nothing was written there.
-    Members with a default are left out of JSON where they have it.
+    `retrieved_chunks_metadata` is sorted by similarity; `used_chunks` are the retrieved chunks that
+    the answer was made from. `record` is the id in the usage log; None if nothing was logged.
+    Fields with a default value are omitted from JSON.
     """
 
     answer: str
@@ -209,28 +210,28 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     record: str | None
     processing_time_ms: int
     near_misses: tuple[RetrievedNote, ...] = ()
-    """The closest passages of a refusal. `text` begins at the sentence nearest to the question."""
+    """Closest passages of a refusal. `text` begins at the sentence nearest to the question."""
     support: Support | None = None
-    """How far the passages support it; None where no model wrote it."""
+    """Support of the answer by the passages; None if no model wrote it."""
     conversation: ConversationNote | None = None
-    """None, and not in JSON, for a question outside a conversation."""
+    """Turn of a conversation; None, and absent from JSON, outside a conversation."""
 
 
 class Started(Struct, frozen=True):
-    """The first event: mode and speaker are settled and do not change any more."""
+    """First event of a streamed answer: its final mode and model."""
 
     mode: AnswerMode
     used_llm: UsedModel
 
 
 class Piece(Struct, frozen=True):
-    """Some more of the answer; all pieces joined are the answer."""
+    """Event with the next part of the text. All parts joined are the answer."""
 
     text: str
 
 
 class Finished(Struct, frozen=True):
-    """The last event: the whole answer, checked."""
+    """Last event of a streamed answer: the complete answer with all checks."""
 
     answer: Answer
 
@@ -252,28 +253,28 @@ def preview(text: str, end: str = "") -> str:
 
 
 class AnswerRules(Struct, frozen=True):
-    """How answers are decided and what is kept of them.
+    """Settings of answers and of the usage log.
 
-    `distance` is what the operator expects of every profile, if anything. With `calibrated`, the
-    thresholds measured for a profile stand in for the configured ones where there are any; None
-    leaves that to the defaults of each world.
+    `distance` is the distance that every embedding profile must have; None allows any. `calibrated`
+    selects the thresholds measured for a profile over the configured ones; None leaves it to the
+    defaults of each world.
     """
 
     decision: DecisionSettings = field(default_factory=DecisionSettings)
     distance: Distance | None = None
     calibrated: bool | None = None
     own_thresholds: frozenset[str] = frozenset()
-    """Which thresholds of short queries the operator wrote down: they count beside measured ones,
-    and the stricter is in force."""
+    """Configured thresholds of short queries. The stricter of these and the measured ones
+    applies."""
     support_floor: float | None = None
-    """From which similarity on two sentences say the same; None leaves it to what was measured for
-    the embedding model, without which sentences are compared by words alone."""
+    """Minimum similarity of two sentences that say the same. None uses the value measured for the
+    embedding model; without one, sentences are compared by words alone."""
     log_queries: bool = False
     usage_days: int = 90
     usage_records: int = 10_000
 
     def uses_calibration(self, defaults: Defaults) -> bool:
-        """Return whether measured thresholds count in a world with these defaults."""
+        """Return whether measured thresholds apply in a world with the given defaults."""
         if self.calibrated is None:
             return defaults is Defaults.RECOMMENDED
         return self.calibrated
@@ -281,10 +282,10 @@ class AnswerRules(Struct, frozen=True):
     def for_profile(
         self, profile: EmbeddingProfile, measured: Calibration | None, defaults: Defaults
     ) -> DecisionSettings:
-        """Return the settings of decisions on what was found under a profile.
+        """Return the decision settings for an embedding profile and its calibration, if any.
 
-        `measured` is the calibration that counts for it, if there is one. Raises
-        InvalidConfiguration if the distance is not the one that the operator expects.
+        Raises:
+            InvalidConfiguration: the distance of the profile is not the configured one.
         """
         if self.distance not in (None, profile.distance):
             raise InvalidConfiguration(
@@ -302,10 +303,10 @@ class AnswerRules(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """One answered request, before it has an id.
+    """An answered request before it is logged.
 
-    `evidence` is what the decision was made from, `decision_explain` what came of it. The query in
-    both is a keyed hash, unless the operator wants it otherwise.
+    `evidence` is the input of the decision, `decision_explain` its result. Both contain the query
+    as a keyed hash unless `log_queries` is set.
     """
 
     mode: AnswerMode
@@ -317,7 +318,7 @@ class Usage(Struct, frozen=True):
 
 
 class UsageRecord(Struct, frozen=True):
-    """An answered request as the log keeps it; the members of `Usage` with an id and a time."""
+    """An answered request in the usage log: the fields of `Usage` with an id and a time."""
 
     id: str
     created_at: float

@@ -1,4 +1,4 @@
-"""Results: passages with receipts, the context, and how they came about."""
+"""Results of searches and retrievals: passages with receipts, context and explanation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from truespan.types.trust import FusedScore, Match, OtherPlace, RerankScore
 
 
 class Receipt(Struct, frozen=True):
-    """What a passage was checked against, at the moment of reading."""
+    """The stored values that a passage was verified against when it was read."""
 
     text_hash: TextHash
     profile: str
@@ -23,7 +23,7 @@ class Receipt(Struct, frozen=True):
 
 
 class Passage(SourceLabels, frozen=True):
-    """One verified result in its rich form."""
+    """A verified result of a search with all fields."""
 
     chunk_id: ChunkId
     score: float
@@ -45,46 +45,46 @@ class Passage(SourceLabels, frozen=True):
     receipt: Receipt
     page: int | None = None
     location: str | None = None
-    """The pages, slides, lines, cells or rows that it lies on, such as `pages 3-4` or `A5:F9`."""
+    """Pages, slides, lines, cells or rows of the text, such as `pages 3-4` or `A5:F9`."""
     figure_id: str | None = None
     image_ref: str | None = None
     parent_chunk_id: ChunkId | None = None
     parent_chunk_local_index: int | None = None
     fused: FusedScore | None = None
-    """In a fused search, what it was ranked by; `score` is always the similarity."""
+    """Scores of a blended search; `score` is always the similarity."""
     rerank: RerankScore | None = None
-    """How a reranker moved it; None if none scored it."""
+    """Score and ranks from a reranker; None if it was not reranked."""
     match: Match | None = None
-    """What in it matches the query; None unless the request asks for it."""
+    """Matching sentence and words; None unless requested."""
     best_sentence: SentencePlace | None = None
-    """The place of the sentence that matches best; None where its own is as exact, or none does."""
+    """Place of the best matching sentence; None if no more exact than the place of the passage."""
     other_places: tuple[OtherPlace, ...] = ()
-    """Other places of the same text within the scope. With the defaults `contract`, each place is
-    a result of its own."""
+    """Other places of the same text in scope. In `contract` worlds, each place is a separate
+    result."""
     content: str | UnsetType = UNSET
-    """The same as `text`. This member and the following are there in `contract` worlds only."""
+    """Same as `text`. Set in `contract` worlds only, like the fields below."""
     start_char: int | UnsetType = field(default=UNSET, name="startChar")
     end_char: int | UnsetType = field(default=UNSET, name="endChar")
     space_id: str | UnsetType = UNSET
-    """The id of the world."""
+    """Id of the world."""
 
 
 class Notice(Struct, frozen=True):
-    """Something the caller should know although the request succeeded."""
+    """A warning about a request that succeeded."""
 
     code: str
     message: str
 
 
 class Skipped(Struct, frozen=True):
-    """How many hits were left out for one reason."""
+    """Number of hits left out for one reason."""
 
     code: str
     count: int
 
 
 class Funnel(Struct, frozen=True):
-    """How many candidates were left after each stage."""
+    """Number of candidates after each stage."""
 
     in_scope: int
     fetched: int
@@ -93,10 +93,10 @@ class Funnel(Struct, frozen=True):
 
 
 class RerankReport(Struct, frozen=True):
-    """What a reranker did to the order of a result.
+    """Effect of a reranker on a result.
 
-    `candidates` is how many chunks it was given, `moved` how many of them changed their place.
-    `failure` is the code of the error if it failed; then the order is the one without it.
+    `candidates` is the number of chunks it scored, `moved` the number that changed rank. `failure`
+    is the error code if it failed; the order is then unchanged.
     """
 
     model: str
@@ -106,7 +106,7 @@ class RerankReport(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """The answer to a search. It has the same members whether it is full or empty."""
+    """Result of a search. It has the same fields if nothing was found."""
 
     world: WorldId
     results: tuple[Passage, ...]
@@ -119,19 +119,19 @@ class SearchResult(Struct, frozen=True):
     warnings: tuple[Notice, ...]
     processing_time_ms: int
     floor_discriminates: bool | None = None
-    """Whether the floor keeps unrelated text out under this profile; None without a calibration."""
+    """Whether the floor excludes unrelated text for this profile; None without a calibration."""
     rerank: RerankReport | None = None
-    """What a reranker changed; None if none was used."""
+    """Effect of the reranker; None if none was used."""
     mode: Mode = Mode.MEANING
-    """How was searched."""
+    """Search mode that was used."""
     defaults: Defaults = Defaults.CONTRACT
-    """The defaults of the world."""
+    """Defaults of the world."""
     chunk_text: str | UnsetType = UNSET
-    """The same as `context`, in `contract` worlds only."""
+    """Same as `context`, in `contract` worlds only."""
 
 
 class WhyNot(StrEnum):
-    """Why a chunk is not among the results, in the order of the checks."""
+    """Reason why a chunk is not in the results, in the order of the checks."""
 
     RETURNED = "returned"
     ABSENT = "absent"
@@ -140,7 +140,7 @@ class WhyNot(StrEnum):
     FILTERED = "filtered_out"
     BELOW_FLOOR = "below_floor"
     NO_WORDS = "no_words"
-    """Words alone name the candidates, and the chunk has no word of the query, or no phrase."""
+    """In keyword mode, the chunk contains no word, or no phrase, of the query."""
     UNRELATED = "unrelated_to_selection"
     EXCLUDED = "excluded_kind"
     DUPLICATE = "duplicate_passage"
@@ -149,9 +149,9 @@ class WhyNot(StrEnum):
 
 
 class Reason(Struct, frozen=True):
-    """Why a chunk is not among the results, with its score if it has one.
+    """Reason why a chunk is not in the results, with its score if it has one.
 
-    `warnings` say if the search was not exact, so that it may have missed the chunk.
+    `warnings` report an inexact search, which may have missed the chunk.
     """
 
     code: WhyNot
@@ -160,7 +160,7 @@ class Reason(Struct, frozen=True):
 
 
 class BundleStatus(StrEnum):
-    """How a retrieval ended."""
+    """Outcome of a retrieval."""
 
     SUCCESS = "success"
     PARTIAL = "partial"
@@ -169,10 +169,10 @@ class BundleStatus(StrEnum):
 
 
 class RetrievedChunk(Struct, frozen=True):
-    """One chunk of a bundle; for a reader, what of it has been read.
+    """A chunk of a bundle; for a reader, the part of it that has been read.
 
-    `source_url` is the declared URL, else the path; with the defaults `contract` it is always a
-    URL, and without a declared one the address of the document.
+    `source_url` is the declared URL, else the path. In `contract` worlds it is the declared URL,
+    else the URI of the document in Truespan.
     """
 
     content: str
@@ -185,9 +185,9 @@ class RetrievedChunk(Struct, frozen=True):
 
 
 class SourceNote(SourceLabels, frozen=True):
-    """Where a retrieved chunk stands and what it was checked against; one for each, in order.
+    """Place and verification of a retrieved chunk; one for each chunk, in order.
 
-    A reader's has no revision: a number that counts changes would tell of what lies ahead.
+    `revision` is None for a reader: a change count would reveal something about unread text.
     """
 
     chunk_id: ChunkId
@@ -204,7 +204,7 @@ class SourceNote(SourceLabels, frozen=True):
     revision: int | None
     page: int | None = None
     location: str | None = None
-    """The pages, slides, lines, cells or rows that it lies on, such as `pages 3-4` or `A5:F9`."""
+    """Pages, slides, lines, cells or rows of the text, such as `pages 3-4` or `A5:F9`."""
     fused: FusedScore | None = None
     rerank: RerankScore | None = None
     chunk_type: ChunkKind = ChunkKind.TEXT
@@ -214,9 +214,9 @@ class SourceNote(SourceLabels, frozen=True):
 
 
 class FigureNote(SourceLabels, frozen=True):
-    """A figure that was found. It is shown to people; a model gets the text around it instead.
+    """A figure that was found, for display; a model gets the text around it instead.
 
-    `parent_chunk_id` is the text chunk in which it stands, `description` what is said of it.
+    `parent_chunk_id` is the text chunk around it, `description` the text of the figure chunk.
     """
 
     chunk_id: ChunkId
@@ -237,7 +237,7 @@ class FigureNote(SourceLabels, frozen=True):
 
 
 class NearMiss(Struct, frozen=True):
-    """A chunk within the caller's rights that lay just below the floor."""
+    """A chunk just below the floor that the caller may see."""
 
     chunk_id: ChunkId
     score: float
@@ -247,7 +247,7 @@ class NearMiss(Struct, frozen=True):
 
 
 class Located(Struct, frozen=True):
-    """Where a selected text stands."""
+    """Place of a selected text."""
 
     document: int
     source: str
@@ -261,7 +261,7 @@ class Located(Struct, frozen=True):
 
 
 class BundleMetadata(Struct, frozen=True):
-    """How a bundle came about."""
+    """Explanation of a bundle: counts, warnings and sources."""
 
     query_type: str
     processing_time_ms: int
@@ -283,7 +283,7 @@ class BundleMetadata(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Why a bundle failed."""
+    """Error of a failed bundle."""
 
     code: str
     message: str
@@ -291,9 +291,9 @@ class Problem(Struct, frozen=True):
 
 
 class ContextBundle(Struct, frozen=True):
-    """Context for a model: chunks by relevance, the text rendered from them, and the account.
+    """Context for a model: chunks by relevance, the text rendered from them, and metadata.
 
-    `context` says nothing twice and holds text only; for a reader it is in reading order.
+    `context` is text without repetitions; for a reader it is in reading order.
     """
 
     retrieved_chunks: tuple[RetrievedChunk, ...]

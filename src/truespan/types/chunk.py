@@ -1,4 +1,4 @@
-"""Chunks in their states, the figures and vectors that belong to them, points of the index."""
+"""Chunks in their states, their figures and vectors, and the points of the index."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.text import PlacedSentence
 
 Vector = NewType("Vector", bytes)
-"""A vector as its little-endian float32 numbers: what is stored, sent and compared, bit for bit."""
+"""A vector as little-endian float32 numbers, exactly as it is stored and compared."""
 MIN_LENGTH = 1e-6
-"""A vector shorter than this is taken for zero, here as in the checks that follow."""
+"""Minimum length of a vector; a shorter one is treated as zero."""
 NO_VECTOR = Vector(b"")
-"""Stands for a vector that a provider did not give; every check on vectors refuses it."""
+"""Placeholder for a missing vector; validation refuses it."""
 
 
 class QueryEntry(NamedTuple):
-    """The vector of a query, its key in the cache, and when it was embedded."""
+    """A cached query vector with its key and the time of embedding."""
 
     key: str
     vector: Vector
@@ -39,7 +39,7 @@ def numbers_of(vector: bytes) -> array[float]:
 
 
 def bytes_of(numbers: Iterable[float]) -> bytes:
-    """Return numbers as a vector; each must be one that a float32 can hold."""
+    """Return numbers as float32 bytes; each must be in the range of a float32."""
     packed = array("f", numbers)
     if sys.byteorder == "big":
         packed.byteswap()
@@ -47,11 +47,11 @@ def bytes_of(numbers: Iterable[float]) -> bytes:
 
 
 def unit_vector(numbers: Sequence[float | None] | None) -> Vector:
-    """Return a vector of length one, computed in double precision and rounded once.
+    """Return the unit vector of numbers, computed in double precision and rounded once.
 
-    The profile's cosine is taken over unit vectors. Not every provider scales them, and some do not
-    when dimensions are cut. What cannot be scaled stays as it is, and what is not all numbers is no
-    vector, for the checks that follow to refuse: the other texts of a batch are not lost with it.
+    Not every provider returns unit vectors, and some do not if dimensions are cut. A vector that
+    cannot be scaled is returned unchanged, and one with missing numbers becomes `NO_VECTOR`;
+    validation then refuses it without losing the other texts of the batch.
     """
     if numbers is None or None in numbers:
         return NO_VECTOR
@@ -66,7 +66,7 @@ _IMAGE_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})/(img_[0-9]{3,9}\.([
 
 
 class ImageFile(NamedTuple):
-    """Where an image lies: the document it is of, the name of its file, and that name's ending."""
+    """An image file: the document, the file name and its extension."""
 
     doc_id: str
     name: str
@@ -74,25 +74,25 @@ class ImageFile(NamedTuple):
 
 
 class FigureFlags(Struct, frozen=True):
-    """What is done with pictures. All off: the text is what it would be without any."""
+    """Processing of pictures. With all flags off, pictures do not affect the text."""
 
     extract_images: bool = False
-    """Write their bytes below the folder for assets."""
+    """Whether to write images to the assets folder."""
     placeholders: bool = False
-    """Put a marker at the place of each into the text."""
+    """Whether to insert a marker into the text at each figure."""
     chunks: bool = False
-    """Make a chunk of a description of each."""
+    """Whether to make a chunk from the description of each figure."""
     debug: bool = False
-    """Log a line for each."""
+    """Whether to log a line for each figure."""
 
     @property
     def any(self) -> bool:
-        """Say whether pictures leave a trace at all."""
+        """Whether figures are processed at all."""
         return self.extract_images or self.placeholders or self.chunks
 
 
 class ParentChunk(Struct, frozen=True):
-    """The text chunk in which a figure stands, as far as its id is made from it."""
+    """The text chunk around a figure, with the fields that determine its id."""
 
     index: int
     start: int
@@ -102,10 +102,10 @@ class ParentChunk(Struct, frozen=True):
 
 
 class FigureRecord(Struct, frozen=True):
-    """A figure of a revision. `offset` is its place in the canonical text.
+    """A figure of a revision. `offset` is its offset in the canonical text.
 
-    `description` is what its chunk holds. `image_ref` is relative to the folder for assets, and
-    None when no image was stored.
+    `description` is the text of its chunk. `image_ref` is relative to the assets folder; None if no
+    image was stored.
     """
 
     number: int
@@ -119,39 +119,39 @@ class FigureRecord(Struct, frozen=True):
     parent: ParentChunk | None
     between: bool = False
     own_reach: int | None = None
-    """The reach without that of the chunk it stands in."""
+    """Reach of the figure without the reach of the chunk around it."""
 
 
 def figure_id_of(doc_id: str, number: int) -> str:
-    """Return the id of a document's figure; figures count from 1 in reading order."""
+    """Return the id of a figure; figures count from 1 in reading order."""
     return f"{doc_id}-fig-{number:03d}"
 
 
 def image_name(number: int, extension: str) -> str:
-    """Return the name of the file of an image; images count from 1."""
+    """Return the file name of an image; images count from 1."""
     return f"img_{number:03d}.{extension}"
 
 
 def image_file(image_ref: str) -> ImageFile | None:
-    """Return what a reference to an image names; None for anything that could not be one."""
+    """Parse a reference to an image; None if it is not valid."""
     found = _IMAGE_REF.fullmatch(image_ref)
     return ImageFile(*found.groups()) if found and ".." not in image_ref else None
 
 
 def marker(figure_id: str) -> str:
-    """Return what stands in the text at a figure's place."""
+    """Return the marker of a figure in the text."""
     return f"[FIGURE:{figure_id}]"
 
 
 class ChunkKind(StrEnum):
-    """What a chunk's text is."""
+    """Kind of a chunk's text."""
 
     TEXT = "text"
     FIGURE = "figure"
 
 
 class ChunkState(StrEnum):
-    """Whether the index can be expected to hold a chunk's point."""
+    """State of a chunk's point in the index."""
 
     PENDING = "pending"
     EMBEDDED = "embedded"
@@ -159,21 +159,21 @@ class ChunkState(StrEnum):
 
 
 class FigureMark(Struct, frozen=True):
-    """Which figure a chunk of kind `figure` describes, and the text chunk it stands in."""
+    """The figure that a chunk of kind `figure` describes, and the text chunk around it."""
 
     figure_id: str
     image_ref: str | None
     parent: ParentChunk | None
     between: bool = False
-    """Whether it stands between two blocks of text, and in none of them."""
+    """Whether the figure is between two blocks of text."""
     reach: int | None = None
-    """The last sentence that decided its description, whichever chunk it stands in."""
+    """Last sentence that affected the description."""
 
 
 class NewChunk(Struct, gc=False):
-    """A chunk as it was cut, before it has an id. `sentence_ends` are offsets within its text.
+    """A new chunk without an id. `sentence_ends` are offsets in its text.
 
-    There are thousands at a time, and none can refer to itself: the garbage collector ignores them.
+    Not tracked by the garbage collector: there are thousands at a time, without cycles.
     """
 
     index: int
@@ -192,14 +192,16 @@ class NewChunk(Struct, gc=False):
     kind: ChunkKind = ChunkKind.TEXT
     page: int | None = None
     location: str | None = None
-    """The label of the pages, slides, lines, cells or rows that it lies on."""
+    """Label of the pages, slides, lines, cells or rows of the text."""
     figure: FigureMark | None = None
     dedupe_hash: TextHash | None = None
 
 
 class StoredChunk(Struct, frozen=True):
-    """A chunk row as it was read, not yet believed: `data` are the bytes found, `text_hash` what
-    they hashed to when they were written."""
+    """A chunk row as read, not yet verified.
+
+    `data` are the stored bytes, `text_hash` their hash at the time of writing.
+    """
 
     chunk_id: ChunkId
     index: int
@@ -220,18 +222,18 @@ class StoredChunk(Struct, frozen=True):
     figure: FigureMark | None = None
     dedupe_hash: TextHash | None = None
     sentences: tuple[PlacedSentence, ...] = ()
-    """Those that it has at least a part of, read only for a scope with a chapter or section. Its
-    first and its last one may begin before it or end after it."""
+    """Sentences that overlap the chunk, read only for a scope with a chapter or section. The first
+    may begin before the chunk and the last may end after it."""
     vector: Vector | None = None
-    """The stored vector of its text, if that was read too and is intact."""
+    """Stored vector of the text, if it was read and is intact."""
     sentence_ends: bytes = b""
-    """Ends of its sentences in its text, as its row has them."""
+    """Packed sentence ends in the text, as in the row."""
 
 
 class DocumentLabel(Struct, frozen=True):
-    """The names of a document and revision that a result shows.
+    """Names and labels of a document and revision that results show.
 
-    `path` is that of its file from the folder that was ingested on, or the name of an upload.
+    `path` is relative to the ingested folder, or the name of an upload.
     """
 
     number: int
@@ -245,25 +247,25 @@ class DocumentLabel(Struct, frozen=True):
     version: str = ""
     path: str = ""
     source_url: str | None = None
-    """The declared one."""
+    """Declared URL."""
     language_declared: bool = False
-    """Whether the caller declared the language; otherwise it comes from the file."""
+    """Whether the caller declared the language; otherwise the file states it or it was detected."""
     metadata: dict[str, Any] | None = None
-    """What the caller declared besides; None if that is nothing, or cannot be trusted."""
+    """Declared metadata; None if there are none, or they cannot be trusted."""
 
 
 class SourceLabels(Struct, frozen=True, kw_only=True):
-    """What a result says of the document that it is from.
+    """Labels of the document of a result.
 
-    `source_url` is the declared URL, else the path. A reader gets no metadata, and a language only
-    if it was declared.
+    `source_url` is the declared URL, else the path. A reader gets no metadata, and the language
+    only if it was declared.
     """
 
     source_url: str
     address: str
-    """The address of the document within Truespan."""
+    """URI of the document in Truespan: `truespan://<world>/<number>`."""
     path: str
-    """Of its file, from the folder that was ingested on; the name of an upload."""
+    """Path of the file, relative to the ingested folder; the name of an upload."""
     language: str | None
     version: str
     tags: tuple[str, ...]
@@ -271,7 +273,7 @@ class SourceLabels(Struct, frozen=True, kw_only=True):
 
 
 def labels_of(world: WorldId, document: DocumentLabel, *, for_reader: bool) -> SourceLabels:
-    """Return what results of a document say of it."""
+    """Return the labels of a document for results."""
     return SourceLabels(
         source_url=document.source_url or document.path,
         address=f"truespan://{world}/{document.number}",
@@ -284,13 +286,12 @@ def labels_of(world: WorldId, document: DocumentLabel, *, for_reader: bool) -> S
 
 
 class ChunkRecord(Struct, frozen=True):
-    """What the store knows of one chunk id: its state row, and its chunk row if that is there.
+    """The stored state of a chunk id: its state row, and its chunk row if present.
 
-    `live` is false while the revision is staged, after it was superseded, and once its document is
-    deleted. `recorded_hash` is the state row's: the hash of the text that the chunk was made with.
-    `intact` says whether both rows and the text match their checksum, `labels_intact` whether the
-    names of the document and the state of the revision do. `changes` is the change count of the
-    world at the moment of the read.
+    `live` is false if the revision is staged or superseded, or its document deleted.
+    `recorded_hash` is the text hash in the state row. `intact` is true if both rows and the text
+    match their checksums, `labels_intact` if the document labels and the revision state do.
+    `changes` is the change count of the world at the time of the read.
     """
 
     state: ChunkState
@@ -302,17 +303,17 @@ class ChunkRecord(Struct, frozen=True):
     labels_intact: bool
     changes: int = -1
     space_id: str | None = None
-    """The id of its world, in `contract` worlds."""
+    """Id of the world, in `contract` worlds only."""
 
     def is_intact(self) -> bool:
-        """Say whether all that is known of the chunk is what was written."""
+        """Return whether the chunk exists and everything read matches its checksum."""
         return self.chunk is not None and self.intact and self.labels_intact
 
 
 class PendingChunk(Struct, gc=False):
-    """A chunk that the index should hold and, as far as the store knows, does not.
+    """A chunk that the index should contain but, according to the store, does not.
 
-    `text` is empty when a vector for its hash is already stored.
+    `text` is empty if a vector for its hash is already stored.
     """
 
     chunk_id: ChunkId
@@ -330,7 +331,7 @@ class PendingChunk(Struct, gc=False):
     sections: tuple[str, ...]
 
     def point(self, vector: Vector) -> Point:
-        """Return what the index is given for it."""
+        """Return the point of the chunk for the index."""
         return Point(
             chunk_id=self.chunk_id,
             vector=vector,
@@ -346,10 +347,10 @@ class PendingChunk(Struct, gc=False):
 
 
 class Point(Struct, gc=False):
-    """What the index is given: a vector, the hash of the text it was made from, and its place.
+    """A point of the index: a vector, the hash of its text, and its place.
 
-    There is no text in it, so no reader of the index can mistake it for the source of text.
-    `chapters` and `sections` are all that the text lies in, in its order.
+    A point has no text, so the index can never be used as a source of text. `chapters` and
+    `sections` are those of the text, in order.
     """
 
     chunk_id: ChunkId
@@ -365,10 +366,9 @@ class Point(Struct, gc=False):
 
 
 class PointPlace(Struct, frozen=True):
-    """Where a point says it belongs: what filters on documents, places and positions go by.
+    """Payload of a point that filters on documents, places and positions use.
 
-    A point that names no kind is one of text. A point of an earlier version names one chapter and
-    one section, those that its text begins in.
+    A point without a kind is text.
     """
 
     document: int
@@ -381,16 +381,16 @@ class PointPlace(Struct, frozen=True):
 
 
 class Holdings(Struct, frozen=True):
-    """How many points each tenant has in a collection, and how many points there are in all."""
+    """Number of points of each tenant in a collection, and the total."""
 
     tenants: dict[str, int]
     points: int
 
 
 class IndexedPoint(Struct, frozen=True):
-    """A point as the index holds it, read back to be compared with the store.
+    """A point read back from the index for comparison with the store.
 
-    `place` is None where something of it is missing or not of its kind.
+    `place` is None if a field of the payload is missing or has the wrong type.
     """
 
     chunk_id: ChunkId

@@ -1,4 +1,4 @@
-"""Conversations: questions that follow up on earlier ones, and what is kept of them."""
+"""Conversations: turns with questions and answers, and their stored form."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from truespan.types.support import Support
 
 CONVERSATION_LIMIT: Final = 50
 MAX_CONVERSATIONS: Final = 1000
-"""The longest list of conversations that a request can get."""
+"""Maximum number of conversations in a list."""
 MAX_TITLE_LENGTH: Final = 120
 _ID = re.compile("[0-9a-f]{32}")
 
 
 def is_conversation_id(text: object) -> bool:
-    """Say whether a text is spelled like the id of a conversation or a turn."""
+    """Return whether a text has the form of the id of a conversation or turn."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
 class ConversationRules(Struct, frozen=True):
-    """Whether conversations are kept, for how long, and how much of them a model gets."""
+    """Settings of conversations."""
 
     enabled: bool = True
     days: int = 90
-    """Turns older than this are not shown, and deleted with the next turn that is stored."""
+    """Number of days after which turns are hidden; the next stored turn deletes them."""
     turns: int = 200
-    """The most turns of a conversation, for a reader at each position; the oldest are deleted
-    first."""
+    """Maximum number of turns of a conversation, for a reader at each position. The oldest are
+    deleted first."""
     history_tokens: int = 1000
-    """The most tokens of earlier turns in a prompt."""
+    """Maximum number of tokens of earlier turns in a prompt."""
 
 
 class Turn(Struct, frozen=True):
-    """One question of a conversation, and its answer.
+    """A question of a conversation and its answer.
 
     `standalone` is the question that was searched for. `document` and `sid` are the book and the
-    position of a reader when it was asked. A damaged turn has its id and its time alone: what it
-    said cannot be trusted.
+    position of a reader at that time. A damaged turn has only its id and time, since the rest
+    cannot be trusted.
     """
 
     id: str
@@ -57,16 +57,16 @@ class Turn(Struct, frozen=True):
     citations: tuple[Citation, ...] = ()
     quotes: tuple[Quote, ...] = ()
     support: Support | None = None
-    """How far the passages support the answer; None where no model wrote it."""
+    """Support of the answer by the passages; None if no model wrote it."""
     record: str | None = None
-    """The id in the usage log; None if nothing was written there."""
+    """Id in the usage log; None if nothing was logged."""
     document: int | None = None
     sid: int | None = None
     damaged: bool = False
 
     @property
     def refused(self) -> bool:
-        """Return whether the answer is a refusal: neither passages nor a model gave it."""
+        """Whether the answer is a refusal, from neither passages nor a model."""
         return self.mode is AnswerMode.FALLBACK and self.support is None
 
     def to_json(self) -> dict[str, Any]:
@@ -75,10 +75,9 @@ class Turn(Struct, frozen=True):
 
 
 class ConversationInfo(Struct, frozen=True):
-    """A conversation as a list shows it. Only turns that the caller may see count.
+    """A conversation in a list, from the turns that the caller may see.
 
-    `title` is the first visible question. `book` is the number of the document that a reader's
-    conversation is about.
+    `title` is the first visible question. `book` is the document number of a reader's conversation.
     """
 
     id: str
@@ -89,7 +88,7 @@ class ConversationInfo(Struct, frozen=True):
     updated_at: float
     turns: int
     damaged: bool = False
-    """Whether something of it does not match its checksum; that is not shown."""
+    """Whether a part does not match its checksum; that part is not shown."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON, with times in ISO 8601."""
@@ -98,18 +97,18 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class ConversationRecord(Struct, frozen=True):
-    """A conversation as it is stored: whose it is, and what it is about."""
+    """A stored conversation: its owner, reader and book."""
 
     id: str
     reader: str | None
     document: int | None
     token: str | None
-    """The token that began it; None for the owner of the library."""
+    """Id of the token that started the conversation; None for the owner of the library."""
     created_at: float
 
 
 class ReadTo(Struct, frozen=True):
-    """What a reader has read of a book: the turns up to there are visible."""
+    """Position of a reader in a book, up to which turns are visible."""
 
     document: int
     revision: int
@@ -117,25 +116,24 @@ class ReadTo(Struct, frozen=True):
 
 
 class Exchange(Struct, frozen=True):
-    """An earlier turn as a model gets it: never evidence, so without the numbers of citations."""
+    """An earlier turn in a prompt, without citation numbers, since it is not evidence."""
 
     question: str
     answer: str
 
 
 class Question(Struct, frozen=True):
-    """A question as it was asked, and as it was searched for."""
+    """A question as asked and as searched for."""
 
     asked: str
     standalone: str
     follow_up: FollowUp | None = None
-    """None outside a conversation."""
+    """Rewriting of the question; None outside a conversation."""
     history: tuple[Exchange, ...] = ()
 
 
 class NewTurn(Struct, frozen=True):
-    """A turn before it is stored, with what it rests on: documents whose passages it used, and the
-    last earlier turn, by its id."""
+    """A turn before it is stored, with the documents of its passages and the previous turn's id."""
 
     turn: Turn
     documents: frozenset[int]
@@ -144,7 +142,7 @@ class NewTurn(Struct, frozen=True):
 
 
 def title_of(question: str) -> str:
-    """Return a question as a title: one line, cut after a character."""
+    """Return a question as a title of one line, shortened if necessary."""
     return shorten(" ".join(question.split()), MAX_TITLE_LENGTH)
 
 

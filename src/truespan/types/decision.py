@@ -1,7 +1,7 @@
-"""How an answer is decided: what the decision is made from, and the decision as a value.
+"""The decision of an answer: settings, evidence and result.
 
-There is no text in here. A candidate says how close a verified, visible chunk is and how many
-characters it has; the query is a number of words and, for the record, an opaque string.
+These records contain no document text. A candidate has the similarity and the length of a
+verified, visible chunk; the query is a number of words and, for the log, an opaque string.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 RECOMMENDED_COVERAGE = 0.4
-"""The least coverage between calibrated thresholds; docs/answers.md says how it was chosen."""
+"""Minimum coverage between calibrated thresholds; docs/answers.md explains the choice."""
 
 
 class ScoreMode(StrEnum):
-    """Which numbers are compared with thresholds: similarities, or the scores of the distance."""
+    """Scale of the thresholds: normalized similarities, or raw scores of the distance."""
 
     NORMALIZED = "normalized"
     RAW = "raw"
 
 
 class DecisionSettings(Struct, frozen=True):
-    """Thresholds, gates and limits. All but the `raw_` ones are on the scale of similarities.
+    """Thresholds, gates and limits of answers. All but the `raw_` thresholds are similarities.
 
-    The thresholds of short queries are on that scale in raw mode as well, and are converted to the
-    one in force; so is the similarity gate, which looks at the similarity of the best chunk.
+    In raw mode, the thresholds of short queries and the similarity gate are similarities too and
+    are converted.
     """
 
     threshold_low: float = 0.25
     threshold_high: float = 0.55
     short_query_max_tokens: int = 3
-    """Queries of this many words or fewer are short; 0 switches the tightening off."""
+    """Maximum number of words of a short query; 0 disables the stricter thresholds."""
     short_query_threshold_low: float = 0.28
     short_query_threshold_high: float = 0.58
     min_similarity_for_hybrid: float = 0.5
@@ -61,11 +61,11 @@ class DecisionSettings(Struct, frozen=True):
     raw_cosine_low: float | None = None
     raw_cosine_high: float | None = None
     min_coverage: float | None = None
-    """How much of the query's words a passage must contain between the thresholds, weighted by
-    rarity. It stands in for `min_similarity_for_hybrid`; None for that gate alone."""
+    """Minimum share of the query's words in a passage between the thresholds, weighted by rarity.
+    It replaces `min_similarity_for_hybrid`; None keeps that gate."""
 
     def __post_init__(self) -> None:
-        # Names become choices, so that settings read from a file compare equal.
+        # Convert names to enum members, so that settings read from a file compare equal.
         for name, value in (
             ("score_mode", _choice("score_mode", ScoreMode, self.score_mode)),
             ("distance", _choice("distance", Distance, self.distance)),
@@ -78,17 +78,17 @@ class DecisionSettings(Struct, frozen=True):
 
     @property
     def raw_names(self) -> tuple[str, str]:
-        """Return the names of the raw thresholds that the distance asks for."""
+        """Names of the raw thresholds of the distance."""
         return f"raw_{self.distance}_low", f"raw_{self.distance}_high"
 
     @property
     def low(self) -> float:
-        """Return the low threshold on the scale of the score mode."""
+        """Low threshold on the scale of the score mode."""
         return self.threshold_low if self._normalized else getattr(self, self.raw_names[0])
 
     @property
     def high(self) -> float:
-        """Return the high threshold on the scale of the score mode."""
+        """High threshold on the scale of the score mode."""
         return self.threshold_high if self._normalized else getattr(self, self.raw_names[1])
 
     def to_score(self, similarity: float) -> float:
@@ -129,7 +129,7 @@ def _choice(name: str, kind: type[Choice], value: Any) -> Choice:
 
 
 def _kinds(value: Any) -> tuple[ChunkKind, ...]:
-    """Return the excluded kinds in one order, so that equal settings are equal values."""
+    """Return the excluded kinds, sorted so that equal settings compare equal."""
     name = "exclude_chunk_types_from_llm"
     if not isinstance(value, tuple | list | set | frozenset):
         raise InvalidConfiguration(f"{name} must be a list.", advice='As in ["figure"].')
@@ -151,7 +151,7 @@ def _check_numbers(settings: DecisionSettings) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidConfiguration(f"{name} must be a number between {least} and 1.0.")
-        if not least <= value <= 1.0:  # NaN is not, either.
+        if not least <= value <= 1.0:  # Also refuses NaN.
             raise InvalidConfiguration(
                 f"{name} is {value}.", advice=f"Give a number between {least} and 1.0."
             )
@@ -162,7 +162,7 @@ def _check_numbers(settings: DecisionSettings) -> None:
 
 
 def _check_order(settings: DecisionSettings) -> None:
-    """Hold each pair to low <= high, and raw mode to having the pair of its distance."""
+    """Require low <= high for each pair, and in raw mode the pair of the distance."""
     missing = [name for name in settings.raw_names if getattr(settings, name) is None]
     if missing and settings.score_mode is ScoreMode.RAW:
         raise InvalidConfiguration(
@@ -182,7 +182,7 @@ def _check_order(settings: DecisionSettings) -> None:
 def _check_possible(settings: DecisionSettings) -> None:
     """Refuse gates that nothing could pass.
 
-    Thresholds of short queries may lie below the others: the stricter of each pair is in force.
+    Thresholds of short queries may be lower than the others: the stricter of each pair applies.
     """
     for gate, limit in (
         ("min_chunks_for_hybrid", "max_chunks"),
@@ -205,11 +205,11 @@ def _check_possible(settings: DecisionSettings) -> None:
 
 
 CHOSEN = WhyNot.RETURNED
-"""The verdict on a chunk that is handed to the primary model."""
+"""Verdict on a chunk that is passed to the primary model."""
 
 
 class AnswerMode(StrEnum):
-    """What an answer rests on; also the value of the header `X-Answer-Mode`."""
+    """Mode of an answer; also the value of the header `X-Answer-Mode`."""
 
     RAG = "rag"
     HYBRID = "hybrid"
@@ -217,18 +217,18 @@ class AnswerMode(StrEnum):
 
 
 class ModelOutcome(StrEnum):
-    """What became of asking a model. A failure of its provider is an error, and none of these."""
+    """Outcome of a call to a chat model. A failure of the provider is an error instead."""
 
     NOT_RUN = "not_run"
     ABSENT = "absent"
-    """No such model is configured, so that none will run."""
+    """The model is not configured."""
     ANSWERED = "answered"
     BLANK = "blank"
     NO_CONTEXT = "no_context"
 
 
 class RewrittenBy(StrEnum):
-    """What made a question of a conversation stand alone: nothing, the rule, or the chat model."""
+    """Method that rewrote a follow-up question: none, the rule, or the chat model."""
 
     NONE = "none"
     RULE = "rule"
@@ -236,9 +236,9 @@ class RewrittenBy(StrEnum):
 
 
 class FollowUp(Struct, frozen=True):
-    """How a question of a conversation was understood. It decides nothing.
+    """Rewriting of a follow-up question, for the explanation only.
 
-    `earlier_turns` could be used for it; `history_turns` of them fit into a prompt.
+    `earlier_turns` were available for rewriting; `history_turns` of them fit into the prompt.
     """
 
     rewritten_by: RewrittenBy = RewrittenBy.NONE
@@ -247,7 +247,7 @@ class FollowUp(Struct, frozen=True):
 
 
 class UsedModel(StrEnum):
-    """Whose words the answer is; none when no model ran, and when its reply was not taken."""
+    """Model that wrote the answer; none if no model ran or its reply was not used."""
 
     PRIMARY = "primary"
     FALLBACK = "fallback"
@@ -255,7 +255,7 @@ class UsedModel(StrEnum):
 
 
 class SourcesUsed(StrEnum):
-    """How much of what was retrieved the answer rests on."""
+    """Share of the retrieved chunks that the answer is based on."""
 
     ALL = "all"
     PARTIAL = "partial"
@@ -263,7 +263,7 @@ class SourcesUsed(StrEnum):
 
 
 class DecisionReason(StrEnum):
-    """Why it is this mode, in the order in which it is asked."""
+    """Reason for the mode, in the order of the checks."""
 
     NOTHING_FOUND = "nothing_found"
     NOTHING_USABLE = "nothing_usable"
@@ -276,41 +276,40 @@ class DecisionReason(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why there is no answer at all although the mode is fallback."""
+    """Reason why a fallback gives no answer."""
 
     READING = "reading"
-    """A fallback model would speak of the book from memory, past the reader's position."""
+    """The fallback model could talk about parts of the book after the reader's position."""
     NO_FALLBACK_MODEL = "no_fallback_model"
     FALLBACK_SILENT = "fallback_silent"
 
 
 class Step(StrEnum):
-    """What is to be done next with a decision."""
+    """Next step after a decision."""
 
     ASK_PRIMARY = "ask_primary"
     ASK_FALLBACK = "ask_fallback"
     QUOTE = "quote"
-    """No primary model is configured: the answer is the chosen passages themselves."""
+    """Quote the chosen passages, since no primary model is configured."""
     DELIVER = "deliver"
     REFUSE = "refuse"
 
 
 class GateName(StrEnum):
-    """The gates of hybrid mode, named as their settings."""
+    """Gate of hybrid mode, named like its setting."""
 
     SIMILARITY = "min_similarity_for_hybrid"
     COVERAGE = "min_coverage"
-    """Asked instead of the similarity, where the words of the query can be covered."""
+    """Replaces the similarity gate if the coverage was measured."""
     CHUNKS = "min_chunks_for_hybrid"
     CHARACTERS = "min_total_context_chars"
 
 
 class Candidate(Struct, frozen=True):
-    """A verified chunk that this caller may see, without its text.
+    """A verified chunk that the caller may see, without its text.
 
-    `similarity` is on the scale that all distances share, and not clamped. `start` is where its
-    characters begin in the document's canonical text; None for words that do not stand there, as
-    the description of a figure.
+    `similarity` is normalized but not clamped. `start` is the offset in the canonical text; None
+    for text that is not part of it, such as the description of a figure.
     """
 
     chunk_id: ChunkId
@@ -321,11 +320,11 @@ class Candidate(Struct, frozen=True):
     index: int = 0
     start: int | None = None
     place: int | None = None
-    """Where words counted as well, its turn to be chosen. The mode never depends on it."""
+    """Rank in a search that also uses words. The mode never depends on it."""
     coverage: float | None = None
-    """The share of the query's words in it, weighted by rarity; None if it was not measured."""
+    """Share of the query's words in the chunk, weighted by rarity; None if not measured."""
     added: int = 0
-    """The characters that a prompt adds to it: those of Markdown tables."""
+    """Number of characters that a prompt adds to the text for Markdown tables."""
 
     def __post_init__(self) -> None:
         share = self.coverage
@@ -345,9 +344,9 @@ class Candidate(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """All that a decision is made from; equal evidence gives an equal decision, at any time.
+    """Complete input of a decision; equal evidence always gives an equal decision.
 
-    `effective_query` is carried to the explanation and decides nothing: the caller hashes it first.
+    `effective_query` is for the explanation only; the caller hashes it first.
     """
 
     settings: DecisionSettings
@@ -359,10 +358,10 @@ class Evidence(Struct, frozen=True):
     retrieval_target: str = ""
     effective_query: str = ""
     search_mode: Mode | None = None
-    """How the candidates were found, for the record; None in records of earlier versions."""
+    """Search mode that found the candidates, for the log."""
     defaults: Defaults | None = None
     conversation: FollowUp | None = None
-    """None for a question outside a conversation."""
+    """Rewriting of a follow-up question; None outside a conversation."""
 
     def __post_init__(self) -> None:
         words = self.query_words
@@ -373,7 +372,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Thresholds(Struct, frozen=True):
-    """The thresholds in force for one request, on the scale of its score mode."""
+    """Thresholds of one request, on the scale of its score mode."""
 
     low: float
     high: float
@@ -381,7 +380,7 @@ class Thresholds(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """One condition of hybrid mode: what it needs, what was found, and whether that is enough."""
+    """A condition of hybrid mode: the needed value, the found value, and whether it holds."""
 
     name: GateName
     needed: float
@@ -394,18 +393,18 @@ class Gate(Struct, frozen=True):
 
 
 class Considered(Struct, frozen=True):
-    """A retrieved chunk, and why it is not handed to the primary model; `CHOSEN` if it is."""
+    """A retrieved chunk and its verdict: `CHOSEN`, or why the primary model does not get it."""
 
     candidate: Candidate
     verdict: WhyNot
 
 
 class Decision(Struct, frozen=True):
-    """Which mode answers, on what grounds, and what is to be done next.
+    """The mode of an answer, its reason, and the next step.
 
-    `retrieved` is the order of `retrieved_chunks_metadata`. `max_similarity` is that of the best
-    chunk a model may be given, and None without one; `max_score` is the same on the scale of the
-    thresholds. `context_characters` counts each character of the chosen chunks once.
+    `retrieved` has the order of `retrieved_chunks_metadata`. `max_similarity` is the similarity of
+    the best chunk that a model may get, None without one; `max_score` is the same on the scale of
+    the thresholds. `context_characters` counts each character of the chosen chunks once.
     """
 
     evidence: Evidence
@@ -418,23 +417,23 @@ class Decision(Struct, frozen=True):
     max_similarity: float | None
     max_score: float | None
     gates: tuple[Gate, ...]
-    """Empty unless the best score lies between the thresholds: otherwise they are not checked."""
+    """Checked gates; empty unless the best score lies between the thresholds."""
     retrieved: tuple[Considered, ...]
     context_characters: int
 
     @property
     def chosen(self) -> tuple[ChunkId, ...]:
-        """Return what the primary model is given if it is asked, best first."""
+        """Chunks for the primary model, best first."""
         return tuple(item.candidate.chunk_id for item in self.retrieved if item.verdict is CHOSEN)
 
     @property
     def used_chunks(self) -> tuple[ChunkId, ...]:
-        """Return what the answer rests on: nothing in fallback, which is given no context."""
+        """Chunks that the answer is based on; none in fallback, which gets no context."""
         return () if self.mode is AnswerMode.FALLBACK else self.chosen
 
     @property
     def sources_used(self) -> SourcesUsed:
-        """Tell whether the answer rests on all that was retrieved, on some of it, or on nothing."""
+        """Whether the answer is based on all, some or none of the retrieved chunks."""
         used = len(self.used_chunks)
         if not used:
             return SourcesUsed.NONE
@@ -442,13 +441,13 @@ class Decision(Struct, frozen=True):
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Return how many retrieved chunks were not chosen, by reason."""
+        """Number of retrieved chunks that were not chosen, by reason."""
         verdicts = (item.verdict for item in self.retrieved)
         return dict(sorted(Counter(code.value for code in verdicts if code is not CHOSEN).items()))
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many chunks were retrieved, chosen for the model and used in the answer."""
+        """Number of chunks that were retrieved, chosen for the model and used in the answer."""
         return {
             "retrieved": len(self.retrieved),
             "chosen": len(self.chosen),
@@ -457,10 +456,10 @@ class Decision(Struct, frozen=True):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return `decision_explain`: plain values for JSON, without text and without chunk ids.
+        """Return `decision_explain`: plain values for JSON, without text and chunk ids.
 
-        A number is the shortest that is the same as a float32, so that comparing what is shown
-        gives what was decided.
+        Numbers are rounded to the shortest form with the same float32 value, so that comparing the
+        shown numbers gives the same decision.
         """
         evidence, thresholds = self.evidence, self.thresholds
         return {
@@ -499,5 +498,5 @@ class Decision(Struct, frozen=True):
 
 
 def _shorten(number: float | None) -> float | None:
-    """Return a score as it is compared; counts and the lack of a score stay what they are."""
+    """Return the shortest form of a score; counts and None are returned unchanged."""
     return number if number is None or isinstance(number, int) else shortest(number)

@@ -1,4 +1,4 @@
-"""Documents and revisions: as they are written, as they are listed, and their words."""
+"""Documents and revisions as they are written and listed, and the counts of their words."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ from truespan.types.text import (
 T = TypeVar("T")
 
 PAIR = struct.Struct("<IH")
-"""In packed postings, a chunk's index and how often a term is in it."""
+"""An entry of packed postings: the index of a chunk and the number of times the term occurs."""
 
 
 class DocumentStatus(StrEnum):
-    """How much of a document can be found."""
+    """State of a document for search."""
 
     READY = "ready"
     INGESTING = "ingesting"
-    """Its first revision is not complete, so that nothing of it can be found yet."""
+    """The first revision is not complete, so the document is not searchable yet."""
     UPDATING = "updating"
-    """A new revision is not complete; the earlier one is found until then."""
+    """A new revision is not complete; searches use the previous one."""
     INCOMPLETE = "incomplete"
-    """Some of its chunks are not embedded, or are longer than the model reads."""
+    """Some chunks are not embedded, or are longer than the input limit of the model."""
     DAMAGED = "damaged"
     """Labels do not match their checksum, or chunks are quarantined."""
 
 
 class DocumentSort(StrEnum):
-    """What a list of documents can be sorted by."""
+    """Sort key of a list of documents."""
 
     NUMBER = "number"
     TITLE = "title"
@@ -74,18 +74,18 @@ MAX_DOCUMENT_SEARCH_LENGTH = 200
 
 
 class RevisionRef(Struct, frozen=True, gc=False):
-    """One revision of one document of the scope's world."""
+    """A revision of a document in the world of the scope."""
 
     document: int
     revision: int
 
 
 MeasuredSentence: TypeAlias = tuple[int, int, int, int, bytes]
-"""Number, start, end, token count and digest of a sentence, as its row has them."""
+"""Number, start, end, token count and digest of a sentence, as stored in its row."""
 
 
 class MeasuredSentences(NumberedRows[MeasuredSentence]):
-    """The sentences of a revision in order: their starts, ends, token counts and digests."""
+    """Sentences of a revision in order, as columns of starts, ends, token counts and digests."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ class MeasuredSentences(NumberedRows[MeasuredSentence]):
 
 
 class AuditEntry(Struct, frozen=True):
-    """How often one rule of the sanitiser found something; never what it found."""
+    """Number of findings of one rule of the sanitizer, without the text that it found."""
 
     label: str
     rule: str
@@ -106,10 +106,10 @@ class AuditEntry(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True):
-    """Everything one revision consists of, ready to be written.
+    """A complete revision, ready to be written.
 
-    `source_hash` and `recipe` together say whether ingesting again could change anything: the
-    first covers the bytes, the second all that was done to them.
+    `source_hash` identifies the bytes of the source and `recipe` how they were processed. If both
+    are unchanged, ingesting again would change nothing.
     """
 
     doc_id: str
@@ -129,35 +129,35 @@ class Draft(Struct, frozen=True):
     sentences: Sequence[MeasuredSentence]
     chunks: tuple[NewChunk, ...]
     stated_title: str | None = None
-    """The title that the source's own fields give, apart from its text."""
+    """Title from the metadata fields of the source, not from its text."""
     language_stated: bool = False
-    """Whether the language is one that the source states, and not the caller."""
+    """Whether the source states the language, not the caller."""
     source_url: str | None = None
     metadata: str | None = None
-    """Metadata of the caller, as a JSON object."""
+    """Declared metadata, as a JSON object."""
     origin: str = ""
     shown_path: str = ""
     properties: Properties = field(default_factory=Properties)
     validators: Validators | None = None
-    """What the server said of this version of a web page."""
+    """HTTP validators of this version of a web page."""
     figures: tuple[FigureRecord, ...] = ()
     images: tuple[Image, ...] = ()
     audit: tuple[AuditEntry, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is worth a line in the log, without words of the text."""
+    """Lines for the log. They contain no text of the document."""
     remarks: tuple[str, ...] = ()
-    """Sentences for the report of the run; unlike notes, they may quote the text."""
+    """Sentences for the report of the run. Unlike notes, they may quote the text."""
     words: CountedWords | None = None
-    """The words of its chunks; None if they are not counted while ingesting."""
+    """Counted words of the chunks; None if they are not counted during ingestion."""
 
 
 def assets_token(source_hash: str, recipe: str) -> str:
-    """Return the name under which a revision's images wait; known before the revision is."""
+    """Return the name under which the images of a revision are staged before it has a number."""
     return f"{source_hash[:16]}-{recipe[:16]}"
 
 
 class Document(Struct, frozen=True, gc=False):
-    """A document as it stands. `active` is None until its first revision is complete."""
+    """A document in its current state. `active` is None until its first revision is complete."""
 
     number: int
     doc_id: str
@@ -175,7 +175,7 @@ class Document(Struct, frozen=True, gc=False):
     staged: int | None
     source_hash: str
     recipe: str
-    """Labels, `source_hash` and `recipe` are of the staged revision, else of the active one."""
+    """Recipe of the staged revision, else of the active one; likewise `source_hash` and labels."""
     chunks: int
     embedded: int
     quarantined: int
@@ -185,23 +185,23 @@ class Document(Struct, frozen=True, gc=False):
     source_url: str | None = None
     metadata: str | None = None
     skipped: int = 0
-    """Chunks that were left out because the model reads less than they hold."""
+    """Number of chunks left out because they exceed the input limit of the model."""
     origin: str = ""
-    """The manifest that named it, if one did."""
+    """Manifest that listed the document; empty if none did."""
     damaged: bool = False
-    """Whether labels or metadata do not match their checksum, so that they cannot be believed."""
+    """Whether labels or metadata do not match their checksum and cannot be trusted."""
     shown_path: str = ""
-    """What results show of its path: from the folder that was ingested on; an upload's name."""
+    """Path shown in results, relative to the ingested folder; the name of an upload."""
     provider: str | UnsetType = UNSET
-    """Of its embedding model. This member and the following are there in `contract` worlds only."""
+    """Provider of the embedding model. Set in `contract` worlds only, like the fields below."""
     model: str | UnsetType = UNSET
     dimensions: int | UnsetType = UNSET
     space_id: str | UnsetType = UNSET
-    """The id of the world."""
+    """Id of the world."""
 
     @property
     def status(self) -> DocumentStatus:
-        """Return how much of it can be found; what is worst counts."""
+        """Return the status; the worst condition wins."""
         if self.damaged or self.quarantined:
             return DocumentStatus.DAMAGED
         if self.active is None:
@@ -212,12 +212,12 @@ class Document(Struct, frozen=True, gc=False):
 
     @property
     def declared_language(self) -> str | None:
-        """Return the language that the caller declared; None if it was stated or detected."""
+        """Return the declared language; None if the source stated it or it was detected."""
         return self.language if self.language_declared and not self.language_stated else None
 
     @property
     def declared(self) -> DocumentOptions:
-        """Return the options that were declared when the document was last ingested."""
+        """Return the options declared when the document was last ingested."""
         return DocumentOptions(
             kind=self.kind,
             title=self.declared_title,
@@ -231,9 +231,9 @@ class Document(Struct, frozen=True, gc=False):
 
 
 class DocumentPage(Struct, frozen=True):
-    """Some documents of a list, from the one at `first` on, and how many the whole list has.
+    """A page of a list of documents, starting at index `first`, and the length of the whole list.
 
-    `statuses` counts the documents of each status, whichever status was asked for.
+    `statuses` counts the documents of each status, also when the list is filtered by status.
     """
 
     documents: tuple[Document, ...]
@@ -243,7 +243,7 @@ class DocumentPage(Struct, frozen=True):
 
 
 class CatalogEntry(Struct, frozen=True):
-    """What filters need to know of a document in force."""
+    """Fields of an active document that filters use."""
 
     number: int
     doc_id: str
@@ -257,15 +257,15 @@ class CatalogEntry(Struct, frozen=True):
     damaged: bool = False
     kind: str = DocumentKind.DOCUMENT
     path: str = ""
-    """What results show of the path of its file."""
+    """Path shown in results."""
     source_url: str | None = None
-    """The declared one."""
+    """Declared URL."""
 
 
 class References(Generic[T]):
-    """Documents by all that refers to them: number, doc id, URL, path, or the end of the path.
+    """Lookup of documents by number, doc id, URL, path, or the end of the path.
 
-    Whatever comes first in this order counts, so that a file called `7` does not hide document 7.
+    The first match in this order wins, so a file called `7` does not hide document 7.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class References(Generic[T]):
         documents: Iterable[T],
         label: Callable[[T], tuple[int, str, str, str | None]],
     ) -> None:
-        """`label` returns number, doc id, path and declared URL of a document."""
+        """Index documents. `label` returns number, doc id, path and declared URL of a document."""
         self._label = label
         self._exact: list[dict[str, list[T]]] = [{}, {}, {}, {}]
         self._ends: dict[str, list[T]] = {}
@@ -290,7 +290,7 @@ class References(Generic[T]):
                 self._ends.setdefault("/".join(parts[-count:]), []).append(document)
 
     def find(self, reference: str) -> list[T]:
-        """Return the documents that a reference names; several if it is ambiguous."""
+        """Return the documents that match a reference; several if it is ambiguous."""
         for name in (reference, _without_dots(reference)):
             for known in (*self._exact, self._ends):
                 if name in known:
@@ -298,10 +298,10 @@ class References(Generic[T]):
         return []
 
     def find_one(self, reference: str) -> T | None:
-        """Return the document that a reference names; None if there is none.
+        """Return the document that matches a reference; None if there is none.
 
         Raises:
-            DocumentAmbiguous: it names several.
+            DocumentAmbiguous: several documents match the reference.
         """
         found = self.find(reference)
         if len(found) > 1:
@@ -311,14 +311,14 @@ class References(Generic[T]):
 
 
 def _without_dots(path: str) -> str:
-    """Return a relative path without `.` and empty parts, as documents are called."""
+    """Return a relative path without `.` and empty parts."""
     if path.startswith("/"):
         return path
     return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def document_references(documents: Iterable[Document]) -> References[Document]:
-    """Return documents by all that refers to them."""
+    """Return a lookup of documents by number, doc id, URL and path."""
     return References(
         documents,
         lambda found: (found.number, found.doc_id, found.shown_path, found.source_url),
@@ -326,7 +326,7 @@ def document_references(documents: Iterable[Document]) -> References[Document]:
 
 
 class OutlineEntry(Struct, frozen=True):
-    """Where a chapter or section of a document begins."""
+    """Start of a chapter or section of a document."""
 
     first_sid: int
     start: int
@@ -335,7 +335,7 @@ class OutlineEntry(Struct, frozen=True):
 
 
 class Derived(Struct, frozen=True):
-    """What became of deriving a revision's metadata: a JSON object, or the code of a failure."""
+    """Derived metadata of a revision: a JSON object, or the error code of a failure."""
 
     revision: RevisionRef
     metadata: str | None = None
@@ -343,7 +343,7 @@ class Derived(Struct, frozen=True):
 
 
 class Derivable(Struct, frozen=True):
-    """What metadata are derived from: a revision's labels, its own words about itself, its text."""
+    """Input for deriving metadata: labels, stated properties, text and outline of a revision."""
 
     title: str
     declared_title: str | None
@@ -357,10 +357,10 @@ class Derivable(Struct, frozen=True):
 
 
 class StoredText(Struct, frozen=True):
-    """What the chunks of a revision are made of, as it is stored.
+    """Stored text and structure of a revision, from which its chunks are made.
 
-    `figures` are chunks of kind `figure` as another generation has them: their text is kept, only
-    the chunks they stand in differ.
+    `figures` are the figure chunks of another generation. Their text is reused; only the chunks
+    that contain them differ.
     """
 
     text: str
@@ -374,14 +374,14 @@ class StoredText(Struct, frozen=True):
 
 
 class KeptGeneration(Struct, frozen=True):
-    """A generation, and whether the world or a domain sends readers to it."""
+    """A generation, and whether it is the default of the world or the target of a domain."""
 
     generation: Generation
     named: bool
 
 
 class GenerationRecord(Struct, frozen=True):
-    """A generation in numbers. `missing` counts documents that it has no chunks of yet."""
+    """Counts of a generation. `missing` is the number of documents without chunks in it."""
 
     generation: Generation
     created_at: float
@@ -396,7 +396,7 @@ class GenerationRecord(Struct, frozen=True):
 
     @property
     def complete(self) -> bool:
-        """Say whether it has every document that readers of the world see, fully embedded."""
+        """Whether every active document of the world is fully embedded in the generation."""
         return self.missing == 0 and self.pending == 0
 
 
@@ -410,7 +410,7 @@ class DomainRecord(Struct, frozen=True):
 
 
 class WorldStatus(Struct, frozen=True):
-    """A world in numbers."""
+    """Counts of a world."""
 
     documents: int
     chunks: int
@@ -420,18 +420,17 @@ class WorldStatus(Struct, frozen=True):
     repairs: int
     vectors: int
     missing: int | None = 0
-    """Embedded chunks that the index has lost; None if it could not be counted."""
+    """Number of embedded chunks that the index lacks; None if it could not be counted."""
 
 
 Documents = frozenset[int] | Unlimited
 
 
 class DocumentCatalog:
-    """Every document in force, by number.
+    """The active documents of a world by number, cached until the world changes.
 
-    It is cached until the world changes. What can be counted once is, so that a request
-    costs the same in a world of a thousand documents and of a million. `read_metadata` is called
-    when metadata are needed for the first time.
+    Totals and selections are computed once, so that the cost of a request does not grow with the
+    number of documents. `read_metadata` is called when metadata are first needed.
     """
 
     def __init__(
@@ -471,17 +470,16 @@ class DocumentCatalog:
 
     @cached_property
     def metadata(self) -> MetadataIndex:
-        """The metadata of the documents.
+        """Metadata of the documents, read on first use.
 
-        They are read later than the labels. A request that saw the world change in between is
-        repeated with another catalog.
+        A request during which the world changed is repeated with another catalog.
         """
         return self._read_metadata()
 
     def select(
         self, filters: Filters, find: Callable[[], frozenset[int] | None]
     ) -> frozenset[int] | None:
-        """Return what `find` gives for filters, which is called once for equal filters."""
+        """Return the result of `find`, which is called once for equal filters."""
         key = msgspec.json.encode(filters)
         try:
             return self._selections[key]
@@ -491,10 +489,11 @@ class DocumentCatalog:
         return found
 
     def labelled(self, suits: Callable[[CatalogEntry], bool]) -> frozenset[int] | None:
-        """Return the numbers of documents whose labels suit; None when those of all do.
+        """Return the numbers of documents whose labels match; None if all documents match.
 
-        Only language, version, tags and kind may be looked at: one document is asked for all that
-        have the same. A damaged document always matches: its chunks are then found damaged.
+        `suits` may use language, version, tags and kind only: it is called once for all documents
+        that share these labels. A damaged document always matches, and its chunks are reported as
+        damaged.
         """
         suitable = [
             numbers for example, numbers in self._groups if example.damaged or suits(example)
@@ -505,7 +504,7 @@ class DocumentCatalog:
         """Return the numbers of documents whose path or source URL matches a pattern.
 
         `*` stands for any characters, also for slashes, and `?` for one. A pattern may begin at any
-        folder, unless it begins with a slash or a scheme. A damaged document suits.
+        folder, unless it begins with a slash or a scheme. A damaged document always matches.
         """
         pattern = unicodedata.normalize("NFC", pattern).replace("[", "[[]")
         patterns = [pattern.removeprefix("/")]
@@ -519,26 +518,26 @@ class DocumentCatalog:
         )
 
     def named(self, references: Iterable[str]) -> frozenset[int]:
-        """Return the numbers of the documents that are referred to; see `References`.
+        """Return the numbers of the documents that match references; see `References`.
 
         Raises:
-            DocumentAmbiguous: a reference names several.
+            DocumentAmbiguous: a reference matches several documents.
         """
         found = (self._references.find_one(reference) for reference in references)
         return frozenset(entry.number for entry in found if entry is not None)
 
     def among(self, numbers: Iterable[int]) -> Iterator[CatalogEntry]:
-        """Give the documents with these numbers."""
+        """Yield the documents with the given numbers."""
         return (self._entries[number] for number in numbers if number in self._entries)
 
     @cached_property
     def numbers(self) -> frozenset[int]:
-        """The numbers of all documents."""
+        """Numbers of all documents."""
         return frozenset(self._entries)
 
     @cached_property
     def damaged(self) -> frozenset[int]:
-        """The documents whose labels do not match their checksum."""
+        """Numbers of the documents whose labels do not match their checksum."""
         return frozenset(entry.number for entry in self if entry.damaged)
 
     @cached_property
@@ -547,7 +546,7 @@ class DocumentCatalog:
 
     @cached_property
     def _groups(self) -> list[tuple[CatalogEntry, frozenset[int]]]:
-        """Return the documents with the same labels, with one that stands for all of them."""
+        """Return the numbers of documents that share their labels, each group with an example."""
         found: dict[tuple[object, ...], list[CatalogEntry]] = {}
         for entry in self:
             labels = entry.language, entry.version, entry.tags, entry.kind, entry.damaged
@@ -576,7 +575,7 @@ class DocumentCatalog:
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_KEPT = 64
-"""How many results of filters are cached; most are used many times or never again."""
+"""Maximum number of cached filter results."""
 
 
 def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
@@ -586,35 +585,35 @@ def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
 
 
 class WordEntry(Struct, frozen=True):
-    """A revision in force as word search sees it.
+    """An active revision for keyword search.
 
-    `key` names it in postings, or `segment` together with `ref`. `recipe` says how its words were
-    made, None when they were not counted; `fresh` is false when its chunks are not the ones that
-    were counted.
+    Postings refer to the revision by `key`, or by `segment` and `ref`. `recipe` identifies the word
+    rules; it is None if the words were not counted. `fresh` is false if the chunks have changed
+    since the words were counted.
     """
 
     key: int
     segment: int
-    """The key under which its postings lie: its own, or that of a revision that shares its rows."""
+    """Key of the postings rows: the own key, or the key of a revision that shares the rows."""
     ref: RevisionRef
     language: str
     recipe: str | None
     fresh: bool
     lengths: Mapping[int, int]
-    """Words of each chunk that is embedded and counted, by its index."""
+    """Number of words of each embedded and counted chunk, by chunk index."""
 
 
 class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
-    """The revisions in force of one state of a world, by document number; itself and no equal."""
+    """The active revisions of one state of a world, by document number. Compared by identity."""
 
     entries: tuple[WordEntry, ...]
 
 
 class RevisionChunk(Struct, frozen=True):
-    """A chunk of a revision, as its row says.
+    """A chunk of a revision, from its row.
 
-    `seen_from` is the position from which on it is read whole. `trusted` says whether the row
-    matches its checksum and the chunk is not quarantined; otherwise nothing of it can be believed.
+    `seen_from` is the first position at which all of the chunk has been read. `trusted` is true if
+    the row matches its checksum and the chunk is not quarantined.
     """
 
     index: int
@@ -623,14 +622,13 @@ class RevisionChunk(Struct, frozen=True):
     trusted: bool
     embedded: bool
     words: int | None
-    """How many words it has; None if they were not counted."""
+    """Number of words; None if they were not counted."""
 
 
 class RevisionWords(Struct, frozen=True, eq=False, weakref=True):
-    """The chunks and the words of one revision, as a reader's search needs them; itself and no
-    equal.
+    """Chunks and word counts of one revision, for searches of a reader. Compared by identity.
 
-    `recipe` is that of a `WordEntry`; `fresh` is false when a counted chunk has another text now.
+    `recipe` and `fresh` have the same meaning as in `WordEntry`.
     """
 
     key: int
@@ -640,7 +638,7 @@ class RevisionWords(Struct, frozen=True, eq=False, weakref=True):
 
 
 class CountableChunk(Struct, frozen=True):
-    """A chunk's bytes as they were read, and the hash they had when they were written."""
+    """The bytes of a chunk as read, and their hash at the time of writing."""
 
     index: int
     data: bytes
@@ -648,11 +646,12 @@ class CountableChunk(Struct, frozen=True):
 
 
 class CountedWords(Struct, frozen=True):
-    """The words of the chunks of a revision, as they are counted when the chunks are written.
+    """Word counts of the chunks of a revision, made when the chunks are written.
 
-    `terms` are in order. For each, `chunks` says in how many chunks it stands, and `packed` which
-    those are, one term after another, as in `Postings`. `hashes` are the texts that were counted,
-    `lengths` their words. A chunk whose bytes could not be trusted is in none of them.
+    `terms` are sorted. `chunks` has the number of chunks that contain each term, and `packed` the
+    chunks themselves, term by term, as in `Postings`. `hashes` and `lengths` have the text hash and
+    the number of words of each counted chunk. A chunk whose bytes could not be trusted is not
+    counted.
     """
 
     recipe: str
@@ -663,7 +662,7 @@ class CountedWords(Struct, frozen=True):
     packed: bytes
 
     def postings(self) -> Iterator[tuple[str, bytes]]:
-        """Yield each term with the packed places where it stands."""
+        """Yield each term with its packed postings."""
         start = 0
         for term, count in zip(self.terms, self.chunks, strict=True):
             end = start + PAIR.size * count
@@ -671,7 +670,7 @@ class CountedWords(Struct, frozen=True):
             start = end
 
     def places(self, term: str) -> dict[int, int]:
-        """Return the indexes of the chunks that contain a term, and how often each does."""
+        """Return the chunks that contain a term: index and number of occurrences."""
         row = bisect_left(self.terms, term)
         if row == len(self.terms) or self.terms[row] != term:
             return {}
@@ -680,19 +679,18 @@ class CountedWords(Struct, frozen=True):
 
 
 class CountedRevision(Struct, frozen=True):
-    """The counted words of a revision."""
+    """Word counts of a revision."""
 
     ref: RevisionRef
     words: CountedWords
 
 
 class Postings(Struct, frozen=True):
-    """Where a term stands: in which revisions, in how many chunks of each, and which.
+    """Occurrences of a term: the revisions, the number of chunks in each, and the chunks.
 
-    `keys` are those of the rows. `refs` are the numbers of document and revision where a row has
-    postings of several revisions; zeros where the key is that of the revision.
-    `packed` has six bytes for each of those chunks: its index in four, how often the term is in it
-    in two, both little-endian.
+    `keys` are the keys of the rows. `refs` are the document and revision numbers if a row has the
+    postings of several revisions; zeros if the key identifies the revision. `packed` has six bytes
+    for each chunk, little-endian: its index in four, the number of occurrences in two.
     """
 
     keys: list[int]
@@ -700,4 +698,4 @@ class Postings(Struct, frozen=True):
     chunks: list[int]
     packed: bytes
     damaged: list[int]
-    """The keys of rows that do not match their checksum."""
+    """Keys of the rows that do not match their checksum."""

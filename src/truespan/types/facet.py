@@ -1,4 +1,4 @@
-"""Facets: how many documents have which labels and metadata."""
+"""Facets: counts of documents by label and metadata value."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from truespan.types.metadata import ValueKind
 LABELS = ("tags", "language", "version", "kind")
 """Labels that every document has, besides its own metadata."""
 METADATA_PREFIX = "metadata."
-"""What precedes a key of metadata that has the name of a label."""
+"""Prefix of a metadata key that has the same name as a label."""
 DEFAULT_FACET_VALUES = 10
 MAX_FACET_VALUES = 1000
 MAX_FACETS = 100
-"""So many keys are counted unless some are named; those that most documents have."""
+"""Maximum number of counted keys if the request names none; the most frequent ones."""
 
 
 class FacetValue(Struct, frozen=True):
-    """A value, how many documents have it, and how many chunks of them can be searched."""
+    """A value with the number of documents that have it and of their searchable chunks."""
 
     value: str | int | float | bool
     kind: ValueKind
@@ -27,27 +27,28 @@ class FacetValue(Struct, frozen=True):
 
 
 class Facet(Struct, frozen=True):
-    """The values of one label or key, the most frequent first."""
+    """Values of one label or metadata key, the most frequent first."""
 
     key: str
     metadata: bool
-    """Whether it is a key of the documents' metadata, not a label."""
+    """Whether `key` is a metadata key, not a label."""
     documents: int
-    """How many documents have a value that can be compared."""
+    """Number of documents that have a comparable value."""
     values: tuple[FacetValue, ...]
     more_values: int = 0
-    """How many further values there are."""
+    """Number of values that are not listed."""
     least: str | int | float | None = None
-    """The least and the greatest value, if all are numbers or all are dates."""
+    """Smallest value, if all values are numbers or all are dates."""
     greatest: str | int | float | None = None
+    """Largest value, if all values are numbers or all are dates."""
 
 
 class Facets(Struct, frozen=True):
-    """The facets of the documents that filters leave. Damaged ones are named and not counted."""
+    """Facets of the documents that match the filters. Damaged documents cause a warning."""
 
     documents: int
     chunks: int
     facets: tuple[Facet, ...]
     more_keys: int = 0
-    """How many further keys there are."""
+    """Number of keys that are not listed."""
     warnings: tuple[Notice, ...] = ()

@@ -1,4 +1,4 @@
-"""Identifiers, and how the ones that must be reproducible are made."""
+"""Identifiers and hashes, including the derivation of reproducible ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMESPACE = UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1").bytes
 def slug(name: str) -> str:
     """Return a file name without its ending in plain letters and digits, for use in an id."""
     stem, dot, _ = name.rpartition(".")
-    # Dots at the beginning are no ending.
+    # Leading dots do not start an ending.
     if not dot or not stem.strip("."):
         stem = name
     if not stem.isascii():
@@ -33,7 +33,7 @@ def slug(name: str) -> str:
 
 
 def member_doc_id(file: str, member: str) -> str:
-    """Return the id of a document inside a file, by the id of the file and the path in it."""
+    """Return the id of a document inside a file, from the file's id and the path in it."""
     digest = sha256(f"{file}/{member}".encode()).hexdigest()[:16]
     return f"{slug(member.rpartition('/')[2])}-{digest}"
 
@@ -41,10 +41,10 @@ def member_doc_id(file: str, member: str) -> str:
 def chunk_id(
     world: WorldId, generation: int, document: int, revision: int, index: int, /
 ) -> ChunkId:
-    """Return the UUIDv5 of one chunk: the same input gives the same id, everywhere and always.
+    """Return the UUIDv5 of a chunk; the same arguments always give the same id.
 
-    World and generation are part of it, so equal documents in two worlds never share a point. The
-    name holds a UUID and four integers, so no two of them can spell the same name.
+    World and generation are part of the id, so equal documents in two worlds never share a point.
+    The hashed name is a UUID and four integers, so two different chunks cannot have the same name.
     """
     return _uuid5(f"{world}:{generation}:{document}:{revision}:{index}")
 
@@ -59,9 +59,9 @@ def reader_chunk_id(
     text_hash: TextHash,
     /,
 ) -> ChunkId:
-    """Return the id under which a reader knows a chunk: nothing unread is in it.
+    """Return the id of a chunk as a reader sees it; it depends on no unread text.
 
-    `part` tells the parts of one long sentence apart; the offset at which a part begins does.
+    `part` distinguishes the parts of one long sentence: it is the start offset of the part.
     """
     place = f"{first_sid}:{last_sid}:{part}"
     return _uuid5(f"{world}:{generation}:{document}:{place}:{text_hash}")
@@ -80,7 +80,7 @@ def hash_text(text: str) -> TextHash:
 
 
 def hash_bytes(data: bytes) -> TextHash:
-    """Return the text hash of text given as its UTF-8 bytes."""
+    """Return the hash of a text from its UTF-8 bytes."""
     return TextHash(sha256(data).hexdigest())
 
 
@@ -90,5 +90,5 @@ _NOT_WORDS = re.compile(r"\W+")
 def dedupe_hash(text: str) -> TextHash:
     """Return a hash that ignores differences in case, punctuation and white space."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    # Text without any word is hashed as it is.
+    # Text without any word is hashed unchanged.
     return hash_text(_NOT_WORDS.sub(" ", folded).strip() or folded.strip())

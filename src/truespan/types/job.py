@@ -13,7 +13,7 @@ from truespan.types.ids import WorldId
 
 T = TypeVar("T")
 MAX_CRASHES = 3
-"""How often a job may crash its process before it is no longer retried automatically."""
+"""Number of crashes after which a job is no longer retried automatically."""
 
 
 class JobState(StrEnum):
@@ -32,14 +32,14 @@ class JobState(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a job is doing."""
+    """Current activity of a job."""
 
     READING = "reading"
     EMBEDDING = "embedding"
     METADATA = "metadata"
     REMOVING = "removing"
     WAITING = "waiting"
-    """Parts of it are queued, and no worker is doing one."""
+    """Shares of the job are queued, and no worker runs one."""
     FINISHED = "finished"
 
 
@@ -102,17 +102,17 @@ class Job(Struct, frozen=True):
     counts: JobCounts = field(default_factory=JobCounts)
     error: str | None = None
     background: bool = False
-    """Whether it runs in the background."""
+    """Whether the job runs in the background."""
     crashes: int = 0
-    """How often it crashed its process since it was last submitted."""
+    """Number of crashes since the job was last submitted."""
     parent: str | None = None
-    """The job that this is a share of; only workers see it."""
+    """Job of which this is a share; only workers see shares."""
     shares: int = 0
-    """The number of shares it is currently split into; their state is part of its state."""
+    """Number of shares into which the job is currently split."""
 
 
 def read_request(job: Job, parse: Callable[[str], T]) -> T:
-    """Return what `parse` makes of the request of a job. Raises `StoreDamaged`: it cannot."""
+    """Parse the request of a job; raises StoreDamaged if that fails."""
     try:
         return parse(job.request)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -144,16 +144,16 @@ class Urgency(IntEnum):
 
 
 class Outcome(StrEnum):
-    """What to do with a queued task after an attempt to run it."""
+    """Treatment of a queued task after an attempt to run it."""
 
     OVER = "over"
-    """It is finished."""
+    """The task is finished."""
     AGAIN = "again"
-    """The failure may be temporary: try again later."""
+    """The failure may be temporary; retry later."""
     STOPPED = "stopped"
-    """The worker was stopped; another one may continue at once."""
+    """The worker was stopped; another may continue at once."""
     LATER = "later"
-    """Another worker holds one of its documents: wait a little, without counting an attempt."""
+    """Another worker holds one of the documents; wait without counting an attempt."""
 
 
 class JobOrder(Struct, frozen=True):
@@ -165,7 +165,7 @@ class JobOrder(Struct, frozen=True):
 
 
 class JobNews(Struct):
-    """What happened since the job was last saved."""
+    """Changes of a job since it was last saved."""
 
     documents: dict[str, JobDocument] = field(default_factory=dict)
     lines: list[JobLine] = field(default_factory=list)
@@ -175,12 +175,12 @@ class QueueStatus(Struct, frozen=True):
     """The queue at one moment. It names jobs by id and contains nothing else of them."""
 
     waiting: int
-    """Tasks that no worker has started."""
+    """Number of tasks that no worker has started."""
     most_waiting: int
-    """The maximum number of waiting tasks."""
+    """Maximum number of waiting tasks."""
     orphaned: int
-    """Tasks started by a worker that is gone."""
+    """Number of tasks started by a worker that is gone."""
     workers: int
-    """Workers with a recent heartbeat."""
+    """Number of workers with a recent heartbeat."""
     ordered: frozenset[str]
-    """The jobs that have a task, started or not."""
+    """Ids of the jobs that have a task, started or not."""

@@ -1,4 +1,4 @@
-"""What a backup says of itself: its manifest, written and read back with every check."""
+"""Backups with their manifest, migrations, erasures, and findings of the doctor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Member(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """What a backup holds. `missing_images` were not there when it was written."""
+    """Manifest of a backup. `missing_images` were not found when it was written."""
 
     schema: int
     truespan: str
@@ -58,21 +58,21 @@ class Manifest(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Return how large all its members are together, once they are unpacked."""
+        """Total size of the unpacked members in bytes."""
         return sum(member.size for member in self.members)
 
     def has(self, folder: str) -> bool:
-        """Say whether there are members in one of its folders."""
+        """Return whether a folder of the backup has members."""
         return any(member.name.startswith(f"{folder}/") for member in self.members)
 
     def to_json(self) -> bytes:
-        """Return the manifest as it is written, with a digest over itself."""
+        """Return the manifest as JSON with a digest of itself."""
         sealed = replace(self, digest=_digest_of(to_builtins(self)))
         return json.dumps(to_builtins(sealed), indent=1, sort_keys=True).encode()
 
 
 class BackupReport(Struct, frozen=True):
-    """A backup that was written and read back."""
+    """A backup that was written and verified."""
 
     path: str
     bytes: int
@@ -80,9 +80,12 @@ class BackupReport(Struct, frozen=True):
 
 
 class RestoreReport(Struct, frozen=True):
-    """A library that was restored. `written` and `pending` count points: those the index has again,
-    and those that `truespan repair` has to embed. `settings_aside` is where the settings of the
-    backup lie if they are not in force, since they name a server or there were others."""
+    """A restored library.
+
+    `written` is the number of points in the index, `pending` the number that `truespan repair` must
+    embed. `settings_aside` is the file with the settings of the backup if they are not used,
+    because they name a server or other settings exist.
+    """
 
     path: str
     manifest: Manifest
@@ -113,7 +116,7 @@ def manifest_from_json(text: bytes, *, known_schema: int) -> Manifest:
     if len(set(names)) != len(names) or names.count(STORE) != 1:
         raise BackupInvalid("The manifest of the backup names files twice, or no store.")
     for member in manifest.members:
-        # Names become paths and sizes become room on the disk: neither is taken on trust.
+        # Names become paths, and sizes reserve disk space: do not trust either.
         if not _MEMBER.fullmatch(member.name) or ".." in member.name:
             raise BackupInvalid("The backup has a member that does not belong into one.")
         if type(member.size) is not int or not 0 <= member.size <= _MAX_SIZE:
@@ -129,26 +132,26 @@ def _digest_of(fields: dict[str, Any]) -> str:
 
 
 class MovedCount(Struct, frozen=True):
-    """Rows of one table over all worlds, and their digest, which is the same on both sides."""
+    """Number of rows of a table in all worlds, and their digest, equal in source and target."""
 
     rows: int
     digest: str
 
 
 class MigrationReport(Struct, frozen=True):
-    """A library that was moved. Every row was read back and compared, and every point looked at."""
+    """A migrated library. Every row was read back and compared, and every point checked."""
 
     path: str
     worlds: int
     tables: dict[str, MovedCount]
     files: int
-    """Images and keys that the target has now and had not before."""
+    """Number of copied images and keys."""
     points: int
-    """Points of the target's index, each compared with the store."""
+    """Number of points in the target index, each compared with the store."""
     pending: int
-    """Chunks without a stored vector; `truespan repair` embeds them."""
+    """Number of chunks without a stored vector; `truespan repair` embeds them."""
     findings: dict[str, int]
-    """What the doctor found in the target, by code; what was damaged before is so still."""
+    """Findings of the doctor in the target by code, including damage of the source."""
 
     @property
     def rows(self) -> int:
@@ -156,7 +159,7 @@ class MigrationReport(Struct, frozen=True):
 
 
 class ErasureKind(StrEnum):
-    """Where something deleted may be left, in the order in which it is removed there."""
+    """Storage that may contain deleted data, in the order of removal."""
 
     POINTS = "points"
     ASSETS = "assets"
@@ -165,27 +168,27 @@ class ErasureKind(StrEnum):
 
 
 class Ownership(StrEnum):
-    """Whose a collection of the index is."""
+    """Owner of a collection of the index."""
 
     OWN = "own"
     OTHER = "other"
     UNKNOWN = "unknown"
-    """Created by an earlier version, or by another program."""
+    """Created by another program, or without a recorded owner."""
 
 
 class FileFate(StrEnum):
-    """What was done with files that contained deleted text."""
+    """Treatment of files that contained deleted text."""
 
     GONE = "gone"
-    """They are written anew; nothing deleted is left in them."""
+    """Rewritten; they contain no deleted data."""
     REQUESTED = "requested"
-    """They belong to a server, which was asked to rewrite them; they cannot be inspected here."""
+    """Files of a server that was asked to rewrite them; they cannot be inspected."""
     LEFT = "left_to_operator"
-    """They are a server's, which does not let us ask for that."""
+    """Files of a server that does not offer rewriting."""
 
 
 class Erasure(Struct, frozen=True):
-    """One piece of work that waits. `urgent` ones were asked for by a deletion."""
+    """A pending erasure. `urgent` erasures were requested by a deletion."""
 
     number: int
     kind: ErasureKind
@@ -196,14 +199,14 @@ class Erasure(Struct, frozen=True):
 
 
 class Trace(NamedTuple):
-    """A stretch of bytes that only the deleted thing has: of its text, or of a vector."""
+    """Bytes that occur only in deleted data: a part of a text or of a vector."""
 
     is_vector: bool
     content: bytes
 
 
 class LeftoverMatch(NamedTuple):
-    """What a look through all files gave: how much was looked through, and how much was found."""
+    """Result of scanning all files for traces of deleted data."""
 
     traces: int
     files: int
@@ -212,7 +215,7 @@ class LeftoverMatch(NamedTuple):
 
 
 class RemovedFiles(NamedTuple):
-    """Files that were removed, and how large they were."""
+    """Number and size of removed files."""
 
     files: int
     bytes: int
@@ -226,7 +229,7 @@ def sum_files(removed: Iterable[RemovedFiles]) -> RemovedFiles:
 
 
 MAX_SAMPLE = 1_000_000_000
-"""Maximum number of texts that the doctor embeds again."""
+"""Maximum number of texts that the doctor re-embeds."""
 
 
 class Verdict(StrEnum):
@@ -236,7 +239,7 @@ class Verdict(StrEnum):
 
 
 class Check(Struct, frozen=True):
-    """One check of the machine, the settings or a boundary; `remedy` where there is one."""
+    """A check of the machine, the settings or a boundary; `remedy` is empty if there is none."""
 
     name: str
     verdict: Verdict
@@ -245,9 +248,10 @@ class Check(Struct, frozen=True):
 
 
 class TextFlaw(Struct, frozen=True):
-    """A chunk row that is missing or whose bytes are not the recorded ones.
+    """A chunk row that is missing or whose bytes do not match their hash.
 
-    `seen` names the bytes that were found; `restorable` when canonical text gives the right ones.
+    `seen` identifies the bytes found; `restorable` is true if the canonical text has the right
+    bytes.
     """
 
     chunk_id: ChunkId
@@ -256,19 +260,19 @@ class TextFlaw(Struct, frozen=True):
 
 
 class RevisionPart(StrEnum):
-    """What of a revision does not match what was recorded of it."""
+    """Part of a revision that does not match its checksum."""
 
     RECORD = "record"
-    """Its labels, its state, and what is known of its parts."""
+    """The labels, the state and the checksums of the parts."""
     TEXT = "text"
     SENTENCES = "sentences"
-    """Also its chapters, pages, figures, and what the sanitiser counted."""
+    """The sentences, chapters, pages, figures and sanitizer counts."""
 
 
 class TallyFlaw(Struct, frozen=True):
-    """A count of a revision's chunks in a generation that is not what its chunks are.
+    """A recorded chunk count of a revision and generation that is wrong.
 
-    `seen` names what was recorded, and what was counted instead.
+    `seen` contains the recorded and the actual count.
     """
 
     revision: RevisionRef
@@ -277,7 +281,7 @@ class TallyFlaw(Struct, frozen=True):
 
 
 class RevisionFlaw(Struct, frozen=True):
-    """A revision whose record, canonical text or sentences cannot be believed."""
+    """A revision whose record, canonical text or sentences cannot be trusted."""
 
     revision: RevisionRef
     part: RevisionPart

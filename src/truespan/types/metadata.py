@@ -1,4 +1,4 @@
-"""Metadata that callers declare about documents: how they are checked, typed and compared.
+"""Declared metadata of documents: validation, types and comparison.
 
 Metadata are a JSON object. Under each key, text, numbers, booleans, dates and lists of these can be
 compared; nested objects are only stored and returned. A date is a text of the form `2026-11-16`, or
@@ -24,11 +24,11 @@ from truespan.core.graphemes import shorten
 from truespan.core.strict_json import MAX_DEPTH, MAX_INTEGER, parse_number, parse_whole_number
 
 MAX_METADATA = 16 * 1024
-"""Bytes of the metadata of one document, as JSON without spaces."""
+"""Maximum size of the metadata of a document, in bytes of compact JSON."""
 MAX_CONDITIONS = 20
-"""Keys that one filter may compare."""
+"""Maximum number of keys in a metadata filter."""
 MAX_VALUES = 1000
-"""Values that one condition may list."""
+"""Maximum number of values in a condition."""
 
 Scalar = str | int | float | bool
 
@@ -43,7 +43,7 @@ _DAY = timedelta(days=1) // _MICROSECOND
 
 
 class ValueKind(StrEnum):
-    """What a value is; values of two kinds are never equal and have no order."""
+    """Type of a value. Values of different kinds are never equal and have no order."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -52,10 +52,10 @@ class ValueKind(StrEnum):
 
 
 class Value(Struct, frozen=True):
-    """A value that can be compared. `key` orders the values of one kind.
+    """A comparable value. `key` orders the values of one kind.
 
-    The key of a date is its instant in microseconds since 1970, and `length` how long it lasts: a
-    day, or nothing if it has a time of day.
+    The key of a date is its time in microseconds since 1970. `length` is the duration of a date
+    without a time of day, one day; it is 0 for all other values.
     """
 
     kind: ValueKind
@@ -64,12 +64,12 @@ class Value(Struct, frozen=True):
 
 
 def check_metadata(value: Any) -> str:
-    """Return an object as JSON with sorted keys, so that equal metadata are equal texts.
+    """Return metadata as JSON with sorted keys, so that equal metadata are equal texts.
 
     Dates of Python and TOML become text in ISO 8601.
 
     Raises:
-        FieldError: a value is not one that JSON has, or all of it is too long.
+        FieldError: a value is not a JSON value, or the metadata are too long.
     """
     if not isinstance(value, Mapping):
         raise FieldError("must be an object")
@@ -86,7 +86,7 @@ def check_metadata(value: Any) -> str:
 
 
 def check_key(value: Any) -> str:
-    """Return the name of a key in NFC; raises FieldError."""
+    """Return a key in NFC; raises FieldError."""
     try:
         label = check_label(MAX_LABEL_LENGTH, value)
         return unicodedata.normalize("NFC", _check_text(label, "contains"))
@@ -95,7 +95,7 @@ def check_key(value: Any) -> str:
 
 
 def _to_json(value: Any, place: str, depth: int) -> Any:
-    """Return a value as JSON has it; raises FieldError, with `place` before the reason."""
+    """Return a value as JSON; raises FieldError with `place` before the reason."""
     if depth > MAX_DEPTH - 1:
         raise FieldError(f"is nested more than {MAX_DEPTH - 1} levels deep")
     if value is None or isinstance(value, bool):
@@ -139,12 +139,12 @@ def _quote(text: str) -> str:
 
 
 def read_metadata(stored: str | None) -> dict[str, Any]:
-    """Return stored metadata as an object; empty if there are none."""
+    """Return stored metadata as a dict; empty if there are none."""
     return json.loads(stored) if stored else {}
 
 
 def type_value(value: Any) -> Value | None:
-    """Return a text, number, boolean or date as it is compared; None for anything else."""
+    """Return a comparable value for text, a number, a boolean or a date; None for others."""
     if isinstance(value, bool):
         return Value(ValueKind.BOOLEAN, value)
     if isinstance(value, int | float):
@@ -155,7 +155,7 @@ def type_value(value: Any) -> Value | None:
 
 
 def type_values(stored: Any) -> tuple[Value, ...]:
-    """Return the values that are stored under a key, each once: one, or those of a list."""
+    """Return the comparable values stored under a key, each once: one, or the items of a list."""
     found = stored if isinstance(stored, list) else [stored]
     return tuple(dict.fromkeys(value for part in found if (value := type_value(part))))
 
@@ -169,7 +169,7 @@ def _read_date(text: str) -> Value | None:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        # An offset can lead out of the years that there are.
+        # The offset may move the time out of the supported years.
         instant = (moment.astimezone(UTC) - _EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
         return None
@@ -177,7 +177,7 @@ def _read_date(text: str) -> Value | None:
 
 
 def show_value(value: Value) -> Scalar:
-    """Return a value as it is written: a date in ISO 8601, anything else as it is."""
+    """Return a value for output: a date in ISO 8601, any other value unchanged."""
     if value.kind is not ValueKind.DATE:
         return value.key
     moment = _EPOCH + int(value.key) * _MICROSECOND
@@ -191,11 +191,11 @@ _OPERATORS = frozenset({"any_of", "exists", *_BOUNDS})
 
 
 class Condition(Struct, frozen=True, dict=True):
-    """What the metadata of a document must have under one key.
+    """A condition on the values under one metadata key.
 
-    One value under the key is one of `any_of` and lies within the bounds. Without either, any value
-    will do; with `exists` false there must be none. A day as a bound or a value stands for all of
-    it. Values of another kind than the condition's do not match.
+    A document matches if one of its values is in `any_of` and within the bounds. Without `any_of`
+    and bounds, any value matches; with `exists` false, only documents without a value do. A date
+    stands for the whole day. Values of a different kind do not match.
     """
 
     key: str
@@ -208,10 +208,12 @@ class Condition(Struct, frozen=True, dict=True):
 
     @classmethod
     def from_json(cls, key: Any, wanted: Any) -> Condition:
-        """Return the condition that is written under a key; raises FieldError.
+        """Return a condition from JSON: a value, or an object of operators.
 
-        A value stands for itself, an object for what it names: `any_of`, `gt`, `gte`, `lt`, `lte`
-        and `exists`.
+        The operators are `any_of`, `gt`, `gte`, `lt`, `lte` and `exists`.
+
+        Raises:
+            FieldError: the condition is invalid.
         """
         name = check_key(key)
         place = f"has under {_quote(name)}"
@@ -248,7 +250,7 @@ class Condition(Struct, frozen=True, dict=True):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the operators of the condition, as `from_json` reads them."""
+        """Return the operators of the condition, for `from_json`."""
         members = {name: bound for name in _BOUNDS if (bound := getattr(self, name)) is not None}
         if self.any_of is not None:
             members["any_of"] = list(self.any_of)
@@ -263,11 +265,11 @@ class Condition(Struct, frozen=True, dict=True):
 
     @property
     def compares(self) -> bool:
-        """Return whether values are compared, and not only whether there is one."""
+        """Whether the condition compares values, not only their existence."""
         return self.any_of is not None or any(getattr(self, name) is not None for name in _BOUNDS)
 
     def accepts(self, value: Value) -> bool:
-        """Return whether one value is listed and within the bounds."""
+        """Return whether a value is in `any_of` and within the bounds."""
         if self.any_of is not None:
             exact, days = self._wanted
             is_listed = (value.kind, value.key) in exact
@@ -281,7 +283,7 @@ class Condition(Struct, frozen=True, dict=True):
 
     @cached_property
     def _wanted(self) -> tuple[frozenset[tuple[ValueKind, Scalar]], list[Value]]:
-        """Return the listed values by kind and key, and the days among them."""
+        """Return the values of `any_of` by kind and key, and the dates among them."""
         listed = [value for part in self.any_of or () if (value := type_value(part))]
         exact = frozenset((value.kind, value.key) for value in listed)
         return exact, [value for value in listed if value.length]
@@ -298,7 +300,7 @@ def _is_within(name: str, value: Value, bound: Value) -> bool:
     first: Any = bound.key
     if name in ("gte", "lt"):
         return (key >= first) is (name == "gte")
-    # After a day, and until a day, count from its end.
+    # `gt` and `lte` with a date compare with the end of the day.
     is_after = key >= first + bound.length if bound.length else key > first
     return is_after is (name == "gt")
 
@@ -314,7 +316,7 @@ def read_conditions(wanted: Any) -> tuple[Condition, ...]:
     """Return the conditions of an object such as `{"team": "a", "year": {"gte": 2020}}`, by key.
 
     Raises:
-        FieldError: it is no such object.
+        FieldError: a condition is invalid.
     """
     if not isinstance(wanted, Mapping):
         raise FieldError("must be an object")
@@ -328,7 +330,7 @@ def read_conditions(wanted: Any) -> tuple[Condition, ...]:
 
 
 def conditions_to_json(conditions: Iterable[Condition]) -> dict[str, Any]:
-    """Return conditions as the object that `read_conditions` reads."""
+    """Return conditions as an object for `read_conditions`."""
     return {condition.key: condition.to_json() for condition in conditions}
 
 
@@ -338,10 +340,10 @@ _SYMBOLS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
 def parse_value(text: str) -> Scalar:
-    """Return what a command line means by a value; raises FieldError if there is none.
+    """Return the value of a command-line text; raises FieldError if it is empty.
 
-    `true` and `false` are booleans, and numbers are spelled as in JSON. Anything else is text, and
-    so is everything in double quotes.
+    `true` and `false` are booleans, and numbers are written as in JSON. Everything else, and
+    everything in double quotes, is text.
     """
     plain = text.strip()
     if not plain:
@@ -361,10 +363,10 @@ def parse_value(text: str) -> Scalar:
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the metadata that texts such as `team=a` declare; a repeated key has a list of values.
+    """Return metadata from texts such as `team=a`; a repeated key gets a list of values.
 
     Raises:
-        FieldError: a text is no assignment.
+        FieldError: a text is not an assignment.
     """
     found: dict[str, list[Scalar]] = {}
     for text in texts:
@@ -380,13 +382,13 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the conditions that texts such as `team=a` and `year>=2020` state, as an object.
+    """Return conditions as an object, from texts such as `team=a`, `year>=2020` and `!team`.
 
-    A key alone must have a value, and none after `!`. A key that is compared with `=` twice has any
-    of the values.
+    `team` requires a value and `!team` requires none. Several `=` for one key match any of the
+    values.
 
     Raises:
-        FieldError: a text is no comparison, or two of one key cannot be combined.
+        FieldError: a text is not a comparison, or repeats an operator of its key.
     """
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
@@ -413,10 +415,10 @@ def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def spell_comparisons(conditions: Iterable[Condition]) -> list[str]:
-    """Return conditions as the texts that `parse_comparisons` reads.
+    """Return conditions as texts for `parse_comparisons`.
 
     Raises:
-        FieldError: a key contains a sign of comparison, or no value would match.
+        FieldError: a key contains an operator, or a condition matches nothing.
     """
     signs = {operator: symbol for symbol, operator in _SYMBOLS.items()}
     texts: list[str] = []

@@ -1,4 +1,4 @@
-"""The metadata of documents by key and value, so that a filter does not read each document."""
+"""Index of metadata by key and value, so that a filter does not scan all documents."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from truespan.types.metadata import Condition, Value, ValueKind, type_value, typ
 
 
 class MetadataIndex:
-    """The metadata of all documents of one state of a world; each key is indexed when it is used.
+    """Metadata of all documents in one state of a world; each key is indexed on first use.
 
-    No condition holds of a document in `damaged`, whose metadata cannot be believed: not even that
-    a key is absent.
+    A document in `damaged` meets no condition, not even that a key is absent: its metadata cannot
+    be trusted.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class MetadataIndex:
         self._documents = frozenset(numbers)
 
     def __iter__(self) -> Iterator[str]:
-        """Give every key that a document has."""
+        """Yield every key that a document has."""
         return iter(self._stored)
 
     def stored(self, key: str) -> Mapping[int, Any]:
-        """Return what documents have under a key, by their numbers."""
+        """Return the values under a key by document number."""
         return self._stored.get(key, {})
 
     def matching(self, conditions: Iterable[Condition]) -> frozenset[int]:
@@ -54,13 +54,13 @@ class MetadataIndex:
 
 
 class _KeyIndex:
-    """The values under one key in order, each with the document that has it."""
+    """Sorted values of one key, each with its document."""
 
     def __init__(self, stored: Mapping[int, Any]) -> None:
         pairs: dict[ValueKind, list[tuple[Any, int]]] = {}
         known: dict[tuple[type, Any], tuple[Value, ...]] = {}
         for number, value in stored.items():
-            # Many documents have the same few values, and typing one takes most of the time.
+            # Many documents share a few values, and typing a value dominates the time.
             key = type(value), str(value) if isinstance(value, list | dict) else value
             values = known.get(key)
             if values is None:
@@ -73,7 +73,7 @@ class _KeyIndex:
             self._values[kind] = [pair[0] for pair in found], [pair[1] for pair in found]
 
     def matching(self, condition: Condition) -> frozenset[int]:
-        """Return the documents with a value that a condition accepts."""
+        """Return the documents that have a value accepted by the condition."""
         bounds = {
             name: bound
             for name in ("gt", "gte", "lt", "lte")
@@ -95,7 +95,7 @@ class _KeyIndex:
 
 
 def _within(keys: list[Any], bounds: Mapping[str, Value]) -> tuple[int, int]:
-    """Return which of the sorted keys lie within bounds; a day is a bound with all of it."""
+    """Return the range of sorted keys within bounds; a date as a bound covers the whole day."""
     start, end = 0, len(keys)
     for name, bound in bounds.items():
         first: Any = bound.key
@@ -113,7 +113,7 @@ def _within(keys: list[Any], bounds: Mapping[str, Value]) -> tuple[int, int]:
 
 
 def _equal(keys: list[Any], wanted: Value) -> tuple[int, int]:
-    """Return which of the sorted keys are the wanted value, or lie within the wanted day."""
+    """Return the range of sorted keys that equal a value, or lie within a date."""
     first: Any = wanted.key
     if wanted.length:
         return bisect_left(keys, first), bisect_left(keys, first + wanted.length)

@@ -1,4 +1,4 @@
-"""Profiles: what a vector was made with, and how a text was cut."""
+"""Embedding profiles, chunking profiles and calibrations."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from truespan.errors import InvalidArgument, InvalidConfiguration
 
 
 class Distance(StrEnum):
-    """How two vectors are compared. No other distance is supported."""
+    """Distance function of vectors. No other is supported."""
 
     COSINE = "cosine"
     DOT = "dot"
 
 
 INSTRUCTION = "instruction: "
-"""The beginning of a mode that states the prefix of a text."""
+"""Prefix of a mode that contains the prefix of a text."""
 
 
 class EmbeddingProfile(Struct, frozen=True, dict=True):
-    """All that decides what a vector means. Locked to a generation; its id is its digest."""
+    """Everything that determines a vector. Fixed for a generation; the id is a digest."""
 
     provider: str
     model: str
@@ -38,17 +38,17 @@ class EmbeddingProfile(Struct, frozen=True, dict=True):
     document_mode: str
     query_mode: str
     input_limit: int
-    """Most tokens of one text, special tokens not counted."""
+    """Maximum number of tokens of a text, without special tokens."""
 
     @cached_property
     def id(self) -> str:
-        """Return a digest that two profiles share only when every field is equal."""
+        """Digest of all fields."""
         canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()[:16]
 
     @property
     def document_prefix(self) -> str:
-        """Return what is sent before each text of a document."""
+        """Prefix of each text of a document."""
         mode = self.document_mode
         return mode.removeprefix(INSTRUCTION) if mode.startswith(INSTRUCTION) else ""
 
@@ -57,7 +57,7 @@ class EmbeddingProfile(Struct, frozen=True, dict=True):
 
 
 class Strategy(StrEnum):
-    """How a text is cut into chunks."""
+    """Method of splitting a text into chunks."""
 
     WINDOW = "window"
     SENTENCES = "sentences"
@@ -65,7 +65,7 @@ class Strategy(StrEnum):
 
 
 class OverlapMode(StrEnum):
-    """Whether a chunk's overlap is part of its text, or stored separately and not embedded."""
+    """Storage of the overlap: in the text of the chunk, or separate and not embedded."""
 
     SHARED = "shared"
     SEPARATE = "separate"
@@ -77,14 +77,14 @@ _UNITS = {
     Strategy.TOKENS: "tokens",
 }
 _LINE_MINIMUM = 0.3
-"""The least share of a chunk at which a break is accepted: overlap below it guarantees progress."""
+"""Minimum share of a chunk before a break. A smaller overlap guarantees progress."""
 
 
 class ChunkingProfile(Struct, frozen=True):
-    """A named way of cutting; `size` and `overlap` count the strategy's own unit.
+    """A named chunking method; `size` and `overlap` are in the unit of the strategy.
 
-    With `pack` characters set, the `sentences` strategy fills a chunk with whole sentences up to
-    that many characters instead of counting them; `overlap` still counts sentences.
+    With `pack`, the `sentences` strategy fills a chunk with whole sentences up to `pack` characters
+    instead of counting them; `overlap` still counts sentences.
     """
 
     name: str
@@ -94,12 +94,10 @@ class ChunkingProfile(Struct, frozen=True):
     overlap_mode: OverlapMode = OverlapMode.SHARED
     pack: int | None = None
     dedupe: bool = False
-    """Whether only the first of several chunks with the same words is stored."""
+    """Whether to store only the first of several chunks with the same words."""
     whole_rows: bool = False
-    """Whether no chunk begins within a table that fits into one, or ends within a row of a table.
-
-    The defaults of the world decide it, when a document is ingested.
-    """
+    """Whether chunks keep small tables and the rows of tables whole. Set from the world's
+    defaults."""
 
     def __post_init__(self) -> None:
         unit = _UNITS[self.strategy]
@@ -124,12 +122,12 @@ class ChunkingProfile(Struct, frozen=True):
 
 
 def chunking_to_json(profile: ChunkingProfile) -> str:
-    """Return a chunking profile as text that `chunking_from_json` reads."""
+    """Return a chunking profile as JSON for `chunking_from_json`."""
     return json.dumps(chunking_fields(profile), sort_keys=True, separators=(",", ":"))
 
 
 def chunking_fields(profile: ChunkingProfile) -> dict[str, Any]:
-    """Return what decides the chunks of a text, as it is stored and compared."""
+    """Return the fields of a chunking profile as they are stored and compared."""
     fields = asdict(profile)
     if not profile.whole_rows:
         # Profiles of earlier versions do not have it.
@@ -138,7 +136,7 @@ def chunking_fields(profile: ChunkingProfile) -> dict[str, Any]:
 
 
 def chunking_from_json(stored: str) -> ChunkingProfile:
-    """Return the chunking profile that `chunking_to_json` wrote."""
+    """Return the chunking profile of JSON from `chunking_to_json`."""
     fields = json.loads(stored)
     return ChunkingProfile(
         **{
@@ -156,7 +154,7 @@ STANDARD_CHUNKING = {profile.name: profile for profile in (WINDOW, SENTENCES, TO
 
 
 _MAX_DIGITS = 9
-"""So many significant digits tell any two float32 numbers apart."""
+"""Number of significant digits that distinguish any two float32 numbers."""
 
 
 def float32(value: float) -> float:
@@ -168,7 +166,7 @@ def float32(value: float) -> float:
 
 
 def reaches(score: float, threshold: float) -> bool:
-    """Tell whether a score is at or above a threshold, both as float32 numbers."""
+    """Return whether a score is at or above a threshold, both as float32 numbers."""
     return float32(score) >= float32(threshold)
 
 
@@ -183,29 +181,28 @@ def shortest(value: float) -> float:
 
 
 def normalised(raw: float, distance: Distance) -> float:
-    """Return a raw score as a similarity: a cosine as it is, a dot product as (raw + 1) / 2."""
+    """Return the similarity of a raw score: cosine unchanged, dot product as (raw + 1) / 2."""
     return (raw + 1) / 2 if distance is Distance.DOT else raw
 
 
 def raw_score(similarity: float, distance: Distance) -> float:
-    """Return the raw score that has this similarity."""
+    """Return the raw score of a similarity."""
     return 2 * similarity - 1 if distance is Distance.DOT else similarity
 
 
 class CalibrationOrigin(StrEnum):
-    """What a calibration was measured with."""
+    """Data that a calibration was measured with."""
 
     QUERIES = "queries"
-    """Queries and the passages that were expected of them."""
+    """Queries and their expected passages."""
     DOCUMENTS = "documents"
-    """Pairs of chunks of the world itself, since nothing better was known of the model."""
+    """Pairs of chunks of the world, if no measured values exist for the model."""
 
 
 class Calibration(Struct, frozen=True):
-    """A floor and thresholds for one embedding profile, on the scale of similarities.
+    """Floor and thresholds for an embedding profile, as similarities.
 
-    The fields that `DecisionSettings` has as well are named as there, and it accepts them as they
-    are: `thresholds` returns those.
+    `thresholds` returns the fields that `DecisionSettings` has too.
     """
 
     calibrated_floor: float
@@ -215,11 +212,11 @@ class Calibration(Struct, frozen=True):
     short_query_threshold_high: float
     min_similarity_for_hybrid: float
     unrelated_high: float
-    """The similarity that 95 of 100 unrelated pairs of query and passage stay below."""
+    """95th percentile of the similarities of unrelated queries and passages."""
     measured_on: str
     origin: CalibrationOrigin = CalibrationOrigin.QUERIES
     chunks: int = 0
-    """How many chunks the world had, if it was measured with documents."""
+    """Number of chunks of the world, if measured with documents."""
 
     def __post_init__(self) -> None:
         numbers = self._numbers()
@@ -227,14 +224,14 @@ class Calibration(Struct, frozen=True):
             raise InvalidArgument("Every number of a calibration lies between 0.0 and 1.0.")
 
     def discriminates(self, floor: float) -> bool:
-        """Say whether a floor separates anything: whether it keeps most unrelated text out.
+        """Return whether a floor excludes most unrelated text.
 
-        Where related and unrelated text overlap, the calibrated floor is as good as it gets.
+        If related and unrelated text overlap, the calibrated floor is the best possible.
         """
         return reaches(floor, min(self.unrelated_high, self.calibrated_floor))
 
     def thresholds(self) -> dict[str, Any]:
-        """Return the settings of a decision that this calibration has values for."""
+        """Return the calibrated fields of `DecisionSettings`."""
         others = ("calibrated_floor", "unrelated_high")
         return {name: value for name, value in self._numbers().items() if name not in others}
 
@@ -245,12 +242,12 @@ class Calibration(Struct, frozen=True):
 
 
 def shipped(profile: EmbeddingProfile) -> Calibration | None:
-    """Return what was measured for a profile's model, if it was."""
+    """Return the shipped calibration of a profile's model; None if there is none."""
     return _SHIPPED.get((profile.provider, profile.model, profile.revision))
 
 
 def support_floor(profile: EmbeddingProfile) -> float | None:
-    """Return from which similarity on two sentences say the same, if that was measured."""
+    """Return the measured minimum similarity of equivalent sentences; None if not measured."""
     return _SUPPORT_FLOORS.get((profile.provider, profile.model, profile.revision))
 
 

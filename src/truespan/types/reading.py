@@ -1,4 +1,4 @@
-"""Sentences of a document page by page, and the pictures that stand among them."""
+"""Reading: positions, pages of sentences with their figures, and lists of chunks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING_READ = -1
 
 
 class Position(Struct, frozen=True):
-    """The last sentence a reader has read of a document, in the revision it was set for."""
+    """Last sentence that a reader has read of a document, in the revision it was set for."""
 
     reader: str
     document: int
@@ -40,12 +40,12 @@ class Position(Struct, frozen=True):
     current: bool
     language: str
     language_declared: bool
-    """Whether the language is declared or stated; otherwise it was detected in the text."""
+    """Whether the language was declared or stated; otherwise it was detected."""
     label: DocumentLabel
 
     @property
     def title(self) -> str:
-        """Return the title a reader may see: the declared one, or the file's name."""
+        """Title that a reader may see: the declared title, or the file name."""
         return self.declared_title or self.name
 
     @property
@@ -54,7 +54,7 @@ class Position(Struct, frozen=True):
 
 
 class ReadingPosition(Struct, frozen=True):
-    """How far a reader has come in a book. It contains no totals and nothing from ahead."""
+    """Position of a reader in a book, without totals or anything after the position."""
 
     document: int
     doc_id: str
@@ -66,18 +66,17 @@ class ReadingPosition(Struct, frozen=True):
     last_sentence: str | None
     current: bool
     path: str
-    """Of its file, from the folder that was ingested on; the name of an upload."""
+    """Path of the file, relative to the ingested folder; the name of an upload."""
 
 
 class StoredSentence(PlacedSentence, frozen=True):
-    """A sentence as it was read from the store, checked with its place, and what its text must
-    match."""
+    """A sentence from the store, verified with its place, and the digest of its text."""
 
     digest: bytes
 
 
 class TailChunk(Struct, frozen=True):
-    """A chunk made of read sentences alone, as if the book ended at the position."""
+    """A chunk made from read sentences only, as if the book ended at the position."""
 
     index: int
     part: int
@@ -96,7 +95,7 @@ class TailChunk(Struct, frozen=True):
 
 
 class Anchor(Struct, frozen=True):
-    """Where cutting can begin again: the last stored chunk that a position leaves whole."""
+    """The last stored chunk before a position, where chunking can restart."""
 
     chunk_id: ChunkId
     index: int
@@ -109,11 +108,11 @@ MAX_PAGE_SENTENCES = 1000
 PAGE_CHUNKS = 50
 MAX_PAGE_CHUNKS = 500
 LAST_FIRST = 2**31 - 1
-"""No document has that many sentences."""
+"""Maximum start of a page; no document has more sentences."""
 
 
 class PageRequest(Struct, frozen=True):
-    """Which sentences are wanted: so many, from this one on."""
+    """A page of sentences: `count` sentences starting at `first`."""
 
     first: int = 0
     count: int = PAGE_SENTENCES
@@ -124,7 +123,7 @@ class PageRequest(Struct, frozen=True):
 
 
 class PageSentence(Struct, frozen=True):
-    """One sentence, checked against its hash, and the place where it begins."""
+    """A sentence verified against its hash, and the place where it begins."""
 
     sid: int
     start: int
@@ -134,15 +133,15 @@ class PageSentence(Struct, frozen=True):
     section: str
     page: int | None
     starts_line: bool = True
-    """Whether it begins a line of the text."""
+    """Whether the sentence begins a line of the text."""
     location: str | None = None
-    """The page, slide, line, cell or row on which it begins."""
+    """Page, slide, line, cell or row on which the sentence begins."""
 
 
 class PageFigure(Struct, frozen=True):
-    """A figure and the sentence that it stands in or after.
+    """A figure and the sentence that contains or precedes it.
 
-    `description` is None where no chunk was made of it: nothing recorded could confirm its words.
+    `description` is None without a figure chunk, since it could not be verified.
     """
 
     sid: int
@@ -152,7 +151,7 @@ class PageFigure(Struct, frozen=True):
 
 
 class PageHead(Struct, frozen=True):
-    """What stands above a page: which document it is of, in names that its caller may see."""
+    """Header of a page: the document, with the names that the caller may see."""
 
     document: int
     doc_id: str
@@ -162,9 +161,9 @@ class PageHead(Struct, frozen=True):
 
 
 class SentencePage(PageHead, frozen=True):
-    """Some sentences of a document, in order. `last` is the last one given, -1 for none.
+    """A page of sentences of a document. `last` is the last sentence, -1 for none.
 
-    `more` says whether others follow that the same caller may see.
+    `more` is true if the caller may see further sentences.
     """
 
     first: int
@@ -175,10 +174,10 @@ class SentencePage(PageHead, frozen=True):
 
 
 class ListedChunk(Struct, frozen=True):
-    """A chunk of a document, its place in the canonical text, and its text if that is intact.
+    """A chunk of a document, its place in the canonical text, and its text if intact.
 
-    From `context_start` to `start` is its overlap, which is stored apart. `reason` is why it is
-    quarantined or has to be embedded again; None if there is none.
+    The overlap from `context_start` to `start` is stored separately. `reason` says why the chunk is
+    quarantined or must be embedded again; None otherwise.
     """
 
     index: int
@@ -201,15 +200,15 @@ class ListedChunk(Struct, frozen=True):
     intact: bool
     text: str | None
     content: str | UnsetType | None = UNSET
-    """The same as `text`. This member and the following are there in `contract` worlds only."""
+    """Same as `text`. Set in `contract` worlds only, like the fields below."""
     start_char: int | UnsetType = msgspec.field(default=UNSET, name="startChar")
     end_char: int | UnsetType = msgspec.field(default=UNSET, name="endChar")
     space_id: str | UnsetType = UNSET
-    """The id of the world."""
+    """Id of the world."""
 
 
 class RevisionChunks(PageHead, frozen=True):
-    """Chunks of a document in reading order, and the revision and generation they belong to."""
+    """Chunks of a document in reading order, with their revision and generation."""
 
     revision: int
     source_hash: str
@@ -224,23 +223,23 @@ class RevisionChunks(PageHead, frozen=True):
 
 
 class ChunkPage(RevisionChunks, frozen=True, kw_only=True):
-    """Chunks of a document, and when their revision was ingested."""
+    """Chunks of a document, and the time when their revision was ingested."""
 
     created_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """The bytes of an image as they were ingested, and their media type."""
+    """The bytes of an ingested image and their media type."""
 
     data: bytes = field(repr=False)
     media_type: str
 
 
 class InForce(Struct, frozen=True):
-    """The revision of a document that readers see, under its own labels.
+    """The active revision of a document with its labels.
 
-    `images` is the token of the images that belong to it, `sentences` how many it has.
+    `images` is the token of its images, `sentences` the number of sentences.
     """
 
     ref: RevisionRef
@@ -259,9 +258,9 @@ class InForce(Struct, frozen=True):
 
 
 class StoredFigure(Struct, frozen=True):
-    """A figure as the store has it. `reach` is the last sentence that decided anything about it.
+    """A figure from the store. `reach` is the last sentence that affected it.
 
-    `has_chunk` says whether chunks were made of figures.
+    `has_chunk` is true if figures have chunks.
     """
 
     start: int
@@ -271,11 +270,11 @@ class StoredFigure(Struct, frozen=True):
     reach: int | None
     has_chunk: bool
     intact: bool
-    """Whether its row matches its checksum."""
+    """Whether the row matches its checksum."""
 
 
 class Passage(Struct, frozen=True):
-    """A stretch of a revision's text, and the places and pages that begin before its end."""
+    """A span of a revision's text, and the places and pages that begin before its end."""
 
     text: bytes
     starts: tuple[int, ...]
@@ -284,7 +283,7 @@ class Passage(Struct, frozen=True):
 
 
 def wanted_image(image_ref: str) -> ImageFile | None:
-    """Return what a reference names; None where no image can have it."""
+    """Parse a reference to an image; None if it is not valid."""
     if not isinstance(image_ref, str):
         raise InvalidArgument("An image is named by a string.")
     return image_file(image_ref)

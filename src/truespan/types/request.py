@@ -1,4 +1,4 @@
-"""Requests, checked before anything is read."""
+"""Requests, validated before anything is read."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ DEFAULT_FLOOR = 0.15
 RETRIEVAL_TOP_K = 5
 MAX_TOP_K = 20
 MAX_QUERY_LENGTH = 10_000
-"""Characters of a query. One that is longer than the model reads is embedded in parts."""
+"""Maximum number of characters of a query. A query beyond the input limit is embedded in parts."""
 CONTRACT_QUERY = 1000
-"""The same in a world with the defaults `contract`, except for a search. There a query that is
-longer than the model reads is refused."""
+"""Maximum number of characters of a query in a `contract` world, except for a search. There, a
+query beyond the input limit of the model is refused."""
 MAX_NAME_LENGTH = 1000
-"""Characters of a filter or of the name of a book."""
+"""Maximum number of characters of a filter or of the name of a book."""
 MAX_SELECTION_LENGTH = 5000
 RELEVANCE_FLOOR = 0.3
 MAX_CONTEXT_TOKENS = 4000
 MAX_REQUESTED_TOKENS = 32_000
-"""The largest token budget that a request may ask for, unless the operator sets another."""
+"""Maximum token budget of a request, unless the operator sets another."""
 MAX_NEIGHBOURS = 10
 READING_TOP_K = 20
 MAX_NUMBER = 2**31 - 1
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 FUSED_WEIGHT = 0.5
-"""What words count for in a blend, of one; docs/fused-search.md says how it was chosen."""
+"""Weight of keyword scores in a blend; docs/fused-search.md explains the choice."""
 
 
 class Mode(StrEnum):
-    """How results are found and ordered."""
+    """Method of finding and ranking results."""
 
     AUTO = "auto"
-    """By words and similarity, blended; by similarity alone where a request has no words."""
+    """Words and similarity, blended; similarity alone for a request without words."""
     MEANING = "meaning"
-    """By similarity alone."""
+    """Similarity alone."""
     WORDS = "words"
-    """By the words of the query alone."""
+    """The words of the query alone."""
 
 
 MODES = ", ".join(Mode)
@@ -57,16 +57,16 @@ _MODE_OF = {mode.value: mode for mode in Mode}
 
 
 class Defaults(StrEnum):
-    """What the requests of a world do unless they say otherwise."""
+    """Defaults of requests to a world."""
 
     RECOMMENDED = "recommended"
-    """Words and similarity, any language and version, thresholds measured for the model."""
+    """Blended search, any language and version, thresholds measured for the model."""
     CONTRACT = "contract"
     """Similarity alone, the language "en" and the version "1.0" in `retrieve`, fixed thresholds."""
 
     @property
     def mode(self) -> Mode:
-        """Return how requests of such a world search."""
+        """Default mode of a search."""
         return Mode.AUTO if self is Defaults.RECOMMENDED else Mode.MEANING
 
 
@@ -78,9 +78,9 @@ def check_defaults(defaults: object) -> Defaults:
 
 
 def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None) -> Mode:
-    """Return how a request searches: as it asks, else as its world does by default.
+    """Return the requested mode, or the default of the world.
 
-    Without a query there are no words, so `auto` leaves similarity.
+    Without a query there are no words, so `auto` becomes similarity alone.
     """
     mode = requested or defaults.mode
     return Mode.MEANING if mode is Mode.AUTO and query is None else mode
@@ -90,7 +90,7 @@ def check_reader_name(name: str) -> str:
     """Return the name of a reader without surrounding spaces.
 
     Raises:
-        InvalidArgument: it is blank or too long.
+        InvalidArgument: the name is blank or too long.
     """
     if not isinstance(name, str) or not name.strip() or len(name) > 200:
         raise InvalidArgument("A reader needs a name of 1 to 200 characters.")
@@ -98,7 +98,7 @@ def check_reader_name(name: str) -> str:
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:
-    """Raise InvalidArgument unless a value is a whole number between two others."""
+    """Raise InvalidArgument unless a value is a whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidArgument(f"{name} must be a whole number.")
     if not least <= value <= most:
@@ -109,7 +109,7 @@ def check_share(name: str, value: object) -> None:
     """Raise InvalidArgument unless a value is a number between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidArgument(f"{name} must be a number.")
-    # A whole number may be too large for `math`, and NaN is not between any two numbers.
+    # The comparison also refuses NaN, and integers too large for a float.
     if not 0.0 <= value <= 1.0:
         raise InvalidArgument(f"{name} must lie between 0.0 and 1.0.")
 
@@ -124,17 +124,17 @@ def _check_length(name: str, value: object, longest: int) -> None:
 
 
 def check_query(query: object, longest: int = MAX_QUERY_LENGTH) -> None:
-    """Raise QueryTooLong for a text with more characters than a query may have."""
+    """Raise QueryTooLong if a query has more than `longest` characters."""
     if isinstance(query, str) and len(query) > longest:
         raise QueryTooLong(len(query), longest, "characters")
 
 
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that Unicode calls letters or symbols, and that show nothing."""
+"""Invisible characters that Unicode classifies as letters or symbols."""
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text has no visible character: none but spaces, controls and the like."""
+    """Return whether a text has no visible character."""
     return all(
         char.isspace() or char in _BLANK or category(char) in ("Cc", "Cf", "Cs", "Mn", "Me")
         for char in text
@@ -160,19 +160,19 @@ def check_rerank(rerank: object, query: str | None) -> None:
 
 
 class Granularity(StrEnum):
-    """What a result consists of."""
+    """Size of the passages in a result."""
 
     PASSAGE = "passage"
     """Whole chunks."""
     SENTENCE = "sentence"
-    """The best sentences of these chunks."""
+    """The best sentences of the chunks."""
 
 
 _GRANULARITIES = frozenset(Granularity)
 
 
 class PassageArguments(TypedDict, total=False):
-    """How much of what is found is returned, as the keyword arguments of library methods."""
+    """Options for the returned passages, as keyword arguments of library methods."""
 
     neighbours: int
     granularity: Granularity | str
@@ -181,19 +181,18 @@ class PassageArguments(TypedDict, total=False):
 
 
 class PassageOptions(Struct, frozen=True):
-    """How much of what is found is returned."""
+    """Options for the returned passages."""
 
     neighbours: int = 0
-    """How many sentences before and after each passage are added, as far as the budget allows."""
+    """Number of sentences to add before and after each passage, within the token budget."""
     granularity: Granularity = Granularity.PASSAGE
     max_tokens: int | None = None
-    """The token budget; None for the default: 4,000 tokens of context, none for a search."""
+    """Token budget; None for the default: 4,000 tokens of context, unlimited for a search."""
     include_boilerplate: bool | None = None
-    """Whether licences, lists of chapters and page numbers rank like any other text instead of
-    after it; None for the default of the world."""
+    """Whether licences, lists of chapters and page numbers rank like other text instead of after
+    it; None for the default of the world."""
     highlight: bool = False
-    """Whether each passage says which of its sentences and words match. Not an option of answers,
-    so it is no argument that all requests share."""
+    """Whether passages include the matching sentence and words. Answers do not have this option."""
 
     def __post_init__(self) -> None:
         check_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
@@ -209,16 +208,16 @@ class PassageOptions(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Return whether whole chunks are returned as they are."""
+        """Whether whole chunks are returned unchanged."""
         return not self.neighbours and self.granularity is Granularity.PASSAGE
 
     @property
     def reads_sentences(self) -> bool:
-        """Return whether sentences are read besides the chunks that were found."""
+        """Whether sentences must be read in addition to the chunks."""
         return self.highlight or not self.is_plain
 
     def budget(self, allowed: int) -> int:
-        """Return the token budget of a context; raises InvalidArgument if it is not allowed."""
+        """Return the token budget of a context; raises InvalidArgument if it exceeds `allowed`."""
         if self.max_tokens is None:
             return min(MAX_CONTEXT_TOKENS, allowed)
         if self.max_tokens > allowed:
@@ -230,7 +229,7 @@ class PassageOptions(Struct, frozen=True):
 
 
 class FilterArguments(TypedDict, total=False):
-    """Filters as the keyword arguments of library methods, under the names of the interfaces."""
+    """Filters as keyword arguments of library methods, with the names of the interfaces."""
 
     chapter_filter: str | None
     section_filter: str | None
@@ -247,7 +246,7 @@ FILTER_ARGUMENTS = {
     name: name.removesuffix("_filter").removesuffix("_constraint").removesuffix("_pattern")
     for name in FilterArguments.__annotations__
 }
-"""The member of `Filters` behind each argument."""
+"""Field of `Filters` for each argument."""
 _LISTS = ("documents", "tags", "kinds")
 
 
@@ -259,10 +258,10 @@ def _check_conditions(name: str, wanted: object) -> tuple[Condition, ...]:
 
 
 class Filters(Struct, frozen=True):
-    """Which documents and which part of them a request covers. All conditions hold together.
+    """Filters of a request by document and by place. All of them must match.
 
-    None, and no tags, kinds or conditions, restrict nothing. `documents` are numbers, doc ids or
-    names; an empty tuple of them matches nothing.
+    None, and an empty tuple of tags, kinds or metadata, does not filter. `documents` are numbers,
+    doc ids or names; an empty tuple of `documents` matches nothing.
     """
 
     chapter: str | None = None
@@ -272,7 +271,7 @@ class Filters(Struct, frozen=True):
     documents: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
-    """Document kinds, of which a document has one."""
+    """Kinds of documents, any of which matches."""
     source: str | None = None
     """A pattern with `*` and `?` for the path or the source URL of a document."""
     metadata: tuple[Condition, ...] = ()
@@ -284,7 +283,7 @@ class Filters(Struct, frozen=True):
                 continue
             if member not in _LISTS:
                 _check_length(name, value, MAX_NAME_LENGTH)
-            # A string is a sequence of letters to Python, and hardly ever meant that way.
+            # A string is a sequence too, but never a list of filters.
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
                 raise InvalidArgument(f"{name} must be a list of strings.")
         if self.kinds and (unknown := set(self.kinds) - set(DocumentKind)):
@@ -292,7 +291,7 @@ class Filters(Struct, frozen=True):
             raise InvalidArgument(f"kinds must be of {kinds}; {min(unknown)[:40]!r} is none.")
 
     def with_arguments(self, arguments: FilterArguments) -> Filters:
-        """Return these filters with those that a caller gave as keyword arguments, checked."""
+        """Return the filters, overridden by checked keyword arguments."""
         given: dict[str, Any] = {}
         values: dict[str, Any] = {**arguments}
         for name, value in values.items():
@@ -311,11 +310,11 @@ class Filters(Struct, frozen=True):
 
 
 class QueryArguments(FilterArguments, PassageArguments, total=False):
-    """Filters and options as the keyword arguments of library methods."""
+    """Filters and passage options as keyword arguments of library methods."""
 
 
 def split_arguments(arguments: QueryArguments) -> tuple[PassageOptions, FilterArguments]:
-    """Return the options among keyword arguments, checked, and the filters as they are."""
+    """Split keyword arguments into checked passage options and unchecked filters."""
     values: dict[str, Any] = {**arguments}
     names = [name for name in PassageArguments.__annotations__ if name in values]
     options = PassageOptions(**{name: values.pop(name) for name in names})
@@ -323,7 +322,7 @@ def split_arguments(arguments: QueryArguments) -> tuple[PassageOptions, FilterAr
 
 
 def passage_options(arguments: PassageArguments) -> PassageOptions:
-    """Return options that a caller gave as keyword arguments, checked."""
+    """Return checked passage options from keyword arguments."""
     options, unknown = split_arguments(cast("QueryArguments", arguments))
     for name in unknown:
         raise TypeError(f"got an unexpected keyword argument {name!r}")
@@ -332,13 +331,13 @@ def passage_options(arguments: PassageArguments) -> PassageOptions:
 
 NO_FILTERS = Filters()
 RETRIEVAL_FILTERS = Filters(language=DEFAULT_LANGUAGE, version=DEFAULT_VERSION)
-"""What a request for context is restricted to unless it says otherwise; answers have no default."""
+"""Default filters of a request for context; answers have none."""
 DEFAULT_FILTERS = frozenset({"language", "version"})
-"""The members of `Filters` with a default, which holds in worlds with the contract's defaults."""
+"""Fields of `Filters` that have a default in `contract` worlds."""
 
 
 def matches_language(language: str | None, wanted: str | None) -> bool:
-    """Return whether a language is the wanted one; 'en' covers 'en-GB', and None any."""
+    """Return whether a language matches; 'en' matches 'en-GB', and None matches any."""
     if wanted is None:
         return True
     own, other = (f"{label}".casefold().replace("_", "-") for label in (language, wanted))
@@ -346,19 +345,18 @@ def matches_language(language: str | None, wanted: str | None) -> bool:
 
 
 class SearchRequest(Struct, frozen=True):
-    """A query, how many results it may give, and the least similarity they must have.
+    """A search: query, maximum number of results and minimum similarity.
 
-    Wrong types are refused rather than converted: `True` is an `int` in Python, and a caller who
-    passes it has made a mistake.
+    Wrong types are refused, not converted; `True` is not accepted as an integer.
     """
 
     query: str
     top_k: int = DEFAULT_TOP_K
     floor: float = DEFAULT_FLOOR
     mode: Mode | None = None
-    """How to search; None for the default of the world."""
+    """Search mode; None for the default of the world."""
     rerank: bool | None = None
-    """Whether a reranker orders the first candidates; None for the default of the world."""
+    """Whether to rerank the best candidates; None for the default of the world."""
     passages: PassageOptions = PassageOptions()
     filters: Filters = NO_FILTERS
 
@@ -386,8 +384,7 @@ class RetrievalRequest(Struct, frozen=True):
     rerank: bool | None = None
     passages: PassageOptions = PassageOptions()
     by_default: frozenset[str] = DEFAULT_FILTERS
-    """The filters that the caller did not choose. Where the world has no such defaults, they do
-    not apply."""
+    """Filters that the caller did not set. They apply only in `contract` worlds."""
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:
@@ -403,12 +400,12 @@ class RetrievalRequest(Struct, frozen=True):
 
     @property
     def query_type(self) -> str:
-        """Return the kind of request, as the bundle names it."""
+        """Type of the request in the metadata of the bundle."""
         return "standard" if self.selected_text is None else "selected_text"
 
 
 class ReadingRequest(Struct, frozen=True):
-    """A reader's request. It names neither the reader nor the position."""
+    """A request of a reader. It contains neither the reader nor the position."""
 
     query: str
     top_k: int = READING_TOP_K
@@ -429,7 +426,7 @@ class ReadingRequest(Struct, frozen=True):
 
 
 def require_domain_key(domain: str | None) -> None:
-    """Raise InvalidArgument unless a domain's key is short, printable and without outer spaces."""
+    """Raise InvalidArgument unless the key of a domain is short, printable and without padding."""
     if domain is None:
         return
     is_plain = bool(domain) and domain == domain.strip() and domain.isprintable()

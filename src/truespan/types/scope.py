@@ -1,4 +1,4 @@
-"""The authority of a caller and the scope of a request. Both can only be narrowed."""
+"""The authority of a caller and the scope of a request. Neither can be widened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Unlimited(Enum):
-    """No restriction. An empty set means nothing; it never means everything."""
+    """No restriction. An empty set allows nothing; it never means everything."""
 
     UNLIMITED = "unlimited"
 
@@ -28,27 +28,27 @@ UNLIMITED: Final = Unlimited.UNLIMITED
 
 
 class Verb(StrEnum):
-    """What an authority may do in its worlds."""
+    """A permission of an authority in its worlds."""
 
     READ = "read"
-    """Search and retrieve without a bound."""
+    """Search and retrieve whole documents."""
     FOLLOW = "follow"
-    """Retrieve as a reader, up to that reader's position."""
+    """Search and retrieve as a reader, up to the position of the reader."""
     WRITE = "write"
     ADMINISTER = "administer"
     OBSERVE = "observe"
-    """Read the metrics, which count the requests of all worlds together."""
+    """Read the metrics, which cover all worlds together."""
 
 
 WORLD_VERBS: Final = frozenset(Verb) - {Verb.OBSERVE}
-"""The verbs that allow something in a world."""
+"""The verbs that apply to a world."""
 
 
 class MostDocuments(frozenset[int]):
-    """Most documents of a world, together with the others, which are fewer.
+    """A set with most documents of a world that also has the few `others`.
 
-    It equals the plain set. An index that leaves out `others` compares less; what it returns of
-    documents that are in neither is dropped when it is verified.
+    It equals the plain set. An index can exclude `others` instead of including the rest, which
+    takes fewer comparisons. Hits in documents of neither set are dropped when they are verified.
     """
 
     __slots__ = ("others",)
@@ -56,7 +56,7 @@ class MostDocuments(frozenset[int]):
 
     @classmethod
     def of(cls, numbers: frozenset[int], everything: frozenset[int]) -> frozenset[int]:
-        """Return numbers as most of everything; unchanged if they are at most half of it."""
+        """Return `numbers` with their complement; unchanged if they are at most half of all."""
         if 2 * len(numbers) <= len(everything):
             return numbers
         most = cls(numbers)
@@ -65,7 +65,7 @@ class MostDocuments(frozenset[int]):
 
 
 def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozenset[T]:
-    """Return what is both allowed and wanted; possibly nothing, never more than before."""
+    """Return the items that are both allowed and wanted; possibly none."""
     chosen = wanted if isinstance(wanted, frozenset) else frozenset(wanted)
     return chosen if isinstance(allowed, Unlimited) else chosen & allowed
 
@@ -87,20 +87,21 @@ class Authority(Struct, frozen=True):
     verbs: frozenset[Verb]
     readers: frozenset[str] | Unlimited = UNLIMITED
     token: str | None = None
-    """The id of the token that it comes from; None for the owner. Conversations belong to it."""
+    """Id of the token, which owns conversations; None for the owner of the library."""
 
     def __post_init__(self) -> None:
-        # A caller bound to readers must not get around their positions.
+        # A caller bound to readers must not bypass their positions.
         if not isinstance(self.readers, Unlimited) and self.verbs - {Verb.FOLLOW}:
             raise ValueError("an authority bound to readers can only follow them")
 
     def narrow(self, *, worlds: Iterable[WorldId], verbs: Iterable[Verb]) -> Authority:
-        """Return an authority over at most these worlds and verbs."""
+        """Return this authority, limited to the given worlds and verbs."""
         return replace(
             self, worlds=narrowed(self.worlds, worlds), verbs=narrowed(self.verbs, verbs)
         )
 
     def within(self, other: Authority) -> Authority:
+        """Return what both authorities allow."""
         readers = _both(self.readers, other.readers)
         verbs = self.verbs & other.verbs
         if not isinstance(readers, Unlimited):
@@ -109,7 +110,7 @@ class Authority(Struct, frozen=True):
         return Authority(_both(self.worlds, other.worlds), verbs, readers, token)
 
     def as_reader(self, world: WorldId, reader: str) -> Authority:
-        """Return an authority that can only ask as this reader of this world."""
+        """Return this authority, limited to following one reader in one world."""
         return Authority(
             worlds=narrowed(self.worlds, [world]),
             verbs=narrowed(self.verbs, [Verb.FOLLOW]),
@@ -124,9 +125,9 @@ class Authority(Struct, frozen=True):
         return self.may(Verb.FOLLOW, world) and admits(self.readers, reader)
 
     def may_observe(self) -> bool:
-        """Return whether it may read the metrics.
+        """Return whether the authority may read the metrics.
 
-        They tell of all worlds, so an authority over some worlds may not.
+        Metrics cover all worlds, so an authority over some worlds may not read them.
         """
         observes_only = self.verbs == {Verb.OBSERVE}
         return Verb.OBSERVE in self.verbs and (observes_only or self.worlds is UNLIMITED)
@@ -140,34 +141,34 @@ OWNER: Final = Authority(worlds=UNLIMITED, verbs=frozenset(Verb))
 
 
 class Generation(Struct, frozen=True):
-    """One complete build of a world's vectors, under the profile that is locked to it."""
+    """A complete set of vectors of a world, made with one embedding profile."""
 
     number: int
     profile: EmbeddingProfile
     chunking: ChunkingProfile | None = None
-    """The chunking of all its documents; None if each document uses its own profile."""
+    """Chunking profile of all documents; None if each document has its own."""
 
 
 GenerationSelector: TypeAlias = str | int | None
-"""Which generation of a world is meant: a domain by its key, one by its number, or the default."""
+"""Selector of a generation: the key of a domain, a number, or None for the default."""
 MAX_GENERATION = 999_999_999
 
 
 class World(Struct, frozen=True):
-    """A unit of isolation. `changes` grows with every commit that touches the world."""
+    """A unit of isolation. `changes` increases with every commit that changes the world."""
 
     id: WorldId
     name: str
     generation: Generation | None
     changes: int
     selector: GenerationSelector = None
-    """How the generation was selected, so that it can be selected again."""
+    """Selector of the generation, for selecting it again."""
     defaults: Defaults = Defaults.CONTRACT
-    """What its requests do unless they say otherwise."""
+    """Defaults of requests to the world."""
 
 
 class Scope(Struct, frozen=True):
-    """What one request may touch. Every call to store and index takes it."""
+    """The part of a library that one request may access; passed to every store and index call."""
 
     authority: Authority
     world: WorldId
@@ -176,19 +177,20 @@ class Scope(Struct, frozen=True):
     chapter: str | None = None
     section: str | None = None
     position: int | None = None
-    """The last sentence a reader has read of the one document in scope; None for no reader."""
+    """Last sentence that the reader has read of the only document in scope; None without a
+    reader."""
     revision: int | None = None
-    """The revision that the position was read in: it says nothing of any other."""
+    """Revision to which the position refers."""
 
     def __post_init__(self) -> None:
-        # A scope outside its authority must not exist. The error is the one for an absent world, so
-        # that a caller cannot tell the two apart.
+        # A scope outside its authority must not exist. The error is the same as for an absent
+        # world, so a caller cannot distinguish the two.
         if not admits(self.authority.worlds, self.world):
             raise WorldNotFound(self.world)
 
     @property
     def tenant(self) -> str:
-        """Return the key that every point of this world's generation carries in the index."""
+        """Return the tenant key of the points of this world and generation in the index."""
         return f"{self.world}.{self.generation.number}"
 
     @property
@@ -202,9 +204,9 @@ class Scope(Struct, frozen=True):
         chapter: str | None = None,
         section: str | None = None,
     ) -> Scope:
-        """Return this scope restricted to at most these documents and this place.
+        """Return this scope, limited to the given documents, chapter and section.
 
-        Chapter and section are compared as `fold_name` has them.
+        Chapter and section are compared after `fold_name`.
         """
         return replace(
             self,
@@ -215,18 +217,17 @@ class Scope(Struct, frozen=True):
 
     @property
     def names_place(self) -> bool:
-        """Return whether a chapter or a section restricts the scope."""
+        """Whether the scope is limited to a chapter or a section."""
         return self.chapter is not None or self.section is not None
 
     def covers(self, place: NamedPlace) -> bool:
-        """Return whether text at a place is inside the chapter and the section, if there are
-        any."""
+        """Return whether a place is inside the chapter and section of the scope."""
         return self.chapter in (None, fold_name(place.chapter)) and self.section in (
             None,
             fold_name(place.section),
         )
 
     def for_reader(self, document: int, revision: int, position: int) -> Scope:
-        """Return this scope restricted to what a reader at `position` has read of a revision."""
+        """Return this scope, limited to the text that a reader at `position` has read."""
         bound = position if self.position is None else min(position, self.position)
         return replace(self.narrow(documents=[document]), position=bound, revision=revision)

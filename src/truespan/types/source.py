@@ -1,8 +1,7 @@
-"""Sources, what callers declare about them, and the options of an ingestion.
+"""Sources, their declared labels, and the options of an ingestion.
 
-The fields that a caller can set on a document are defined here once, with their checks, for the
-library, manifests, the command line and HTTP. Only `IngestOptions.from_arguments` turns keyword
-arguments into options.
+The fields that a caller can declare are defined and validated here for all interfaces: library,
+manifests, command line and HTTP.
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ _SCHEMES = ("http", "https", "truespan")
 
 
 class DocumentKind(StrEnum):
-    """Whether a document is looked up in, or read from beginning to end."""
+    """Kind of a document: a reference, or a book with reading positions."""
 
     DOCUMENT = "document"
     BOOK = "book"
 
 
 class Copies(StrEnum):
-    """Treatment of a new file with the content of another document of the world."""
+    """Treatment of a new file whose content equals that of another document in the world."""
 
     KEEP = "keep"
-    """It is a document of its own, and the report says of which it is a copy."""
+    """Ingest the file as a separate document; the report names the original."""
     REFUSE = "refuse"
-    """It is refused."""
+    """Refuse the file."""
     LINK = "link"
-    """No document is made of it; the report names the one that has its content."""
+    """Skip the file; the report names the document with its content."""
 
 
 class RecordFields(Struct, frozen=True):
-    """Which fields of a record, in a table or a JSON file, make a document of it."""
+    """Mapping from the fields of a record, in a table or a JSON file, to those of a document."""
 
     text: tuple[str, ...]
     title: str | None = None
@@ -60,24 +59,27 @@ class RecordFields(Struct, frozen=True):
     language: str | None = None
     tags: str | None = None
     metadata: tuple[tuple[str, str], ...] = ()
-    """Keys of the metadata, each with the field that its value is in."""
+    """Metadata keys, each with the field that contains the value."""
     id: str | None = None
-    """What identifies a record; by default its content."""
+    """Field that identifies a record; by default the content does."""
     records: str = ""
-    """The path of the list of records in a JSON file; by default the longest one at its top."""
+    """Path of the list of records in a JSON file; by default the longest list at the top level."""
     format: str = ""
-    """"text", "html" or "markdown"; by default HTML is recognised."""
+    """Format of the text: "text", "html" or "markdown"; by default HTML is detected."""
 
     @property
     def names(self) -> list[str]:
-        """The fields that are named."""
+        """Names of all mapped fields."""
         single = (self.title, self.source_url, self.language, self.tags, self.id)
         from_metadata = [name for _, name in self.metadata]
         return [*self.text, *(name for name in single if name is not None), *from_metadata]
 
 
 class DocumentArguments(TypedDict, total=False):
-    """What a caller can declare about documents; None leaves it to the source or the default."""
+    """Declared labels and parse options of documents, as keyword arguments.
+
+    None leaves a value to the source or the default.
+    """
 
     kind: str | None
     title: str | None
@@ -86,10 +88,10 @@ class DocumentArguments(TypedDict, total=False):
     chunking: str | None
     tags: Sequence[str] | None
     source_url: str | None
-    """Where a single document comes from."""
+    """URL of a single document."""
     metadata: Mapping[str, Any] | None
     fields: Mapping[str, Any] | None
-    """The fields of a table or a JSON file that make each of its records a document."""
+    """Record fields of a table or a JSON file; each record becomes a document."""
     ocr: bool | None
     """Whether the text of images and scanned pages is recognised."""
     hidden_sheets: bool | None
@@ -103,30 +105,32 @@ class DocumentArguments(TypedDict, total=False):
 
 
 class LabelArguments(TypedDict, total=False):
-    """Labels that can be changed without the file of a document. None removes a label; a version
-    that is removed is '1.0' again."""
+    """Labels that can be changed without the source of a document.
+
+    None removes a label; a removed version becomes '1.0' again.
+    """
 
     language: str
     version: str | None
     tags: Sequence[str] | None
     source_url: str | None
     metadata: Mapping[str, Any] | None
-    """Joined with what is stored, by key; a key with the value None is removed."""
+    """Metadata to merge into the stored metadata; a key with the value None is removed."""
 
 
 class IngestArguments(DocumentArguments, total=False):
-    """The options of an ingestion."""
+    """Options of an ingestion, as keyword arguments."""
 
     prune: bool
-    """Remove documents below the given folders whose files are gone."""
+    """Whether to remove documents below the given folders whose files are gone."""
     allow_empty: bool
-    """Let `prune` remove all documents of a folder."""
+    """Whether `prune` may remove all documents of a folder."""
     within: Sequence[str] | None
-    """Folders that no path and no link may lead out of; None for every file that can be read."""
+    """Folders that paths and links must not leave; None for no limit."""
 
 
 class DocumentOptions(Struct, frozen=True):
-    """What the caller declares about a document; None leaves it to the source or the default."""
+    """Declared labels and parse options of a document; None leaves it to the source or default."""
 
     kind: DocumentKind | None = None
     title: str | None = None
@@ -136,9 +140,9 @@ class DocumentOptions(Struct, frozen=True):
     tags: tuple[str, ...] | None = None
     source_url: str | None = None
     metadata: str | None = None
-    """A JSON object of the caller, with sorted keys."""
+    """Metadata as a JSON object with sorted keys."""
     priority: int | None = None
-    """From 0 to 10; sources with a higher priority are ingested first."""
+    """Priority from 0 to 10; sources with a higher priority are ingested first."""
     fields: RecordFields | None = None
     ocr: bool | None = None
     hidden_sheets: bool | None = None
@@ -148,13 +152,13 @@ class DocumentOptions(Struct, frozen=True):
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
-        """Return what keyword arguments set, checked; raises InvalidArgument."""
+        """Return checked options from keyword arguments; raises InvalidArgument."""
         if unknown := keywords.keys() - DocumentArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
         return cls(**_check_arguments({k: v for k, v in keywords.items() if v is not None}))
 
     def relabel(self, **changes: Unpack[LabelArguments]) -> DocumentOptions:
-        """Return these options with changed labels, checked; raises InvalidArgument."""
+        """Return the options with changed labels; raises InvalidArgument."""
         if unknown := changes.keys() - LabelArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
         values: dict[str, Any] = {**changes}
@@ -167,21 +171,21 @@ class DocumentOptions(Struct, frozen=True):
         return replace(self, **dict.fromkeys(removed), **checked)
 
     def or_else(self, earlier: DocumentOptions) -> DocumentOptions:
-        """Return what is declared now, and where nothing is, what was declared before."""
+        """Return the options, completed by earlier ones."""
         if self == UNDECLARED:
             return earlier
         names = self.__struct_fields__
         own = {name: value for name in names if (value := getattr(self, name)) is not None}
         if self.kind not in (None, earlier.kind):
-            # Another kind of document is chunked in its own way, unless a profile is named.
+            # Another kind of document has another chunking profile by default.
             own.setdefault("chunking", None)
         return replace(earlier, **own)
 
     def over(self, sidecar: DocumentOptions) -> DocumentOptions:
-        """Return these options, completed by those of a sidecar; metadata are joined by key.
+        """Return the options, completed by those of a sidecar; metadata are merged by key.
 
         Raises:
-            FieldError: the joined metadata are too long.
+            FieldError: the merged metadata are too long.
         """
         joined = {**read_metadata(sidecar.metadata), **read_metadata(self.metadata)}
         declared = self.or_else(sidecar)
@@ -192,9 +196,9 @@ UNDECLARED = DocumentOptions()
 
 
 class ParseOptions(NamedTuple):
-    """What is read from a source, if its format has it.
+    """Options of parsers.
 
-    Pictures are always found and placed; `images` says whether their bytes are read.
+    Pictures are always found and placed; `images` adds their bytes.
     """
 
     images: bool = False
@@ -224,7 +228,7 @@ def _check_arguments(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class IngestOptions(Struct, frozen=True):
-    """The options of an ingestion: what is declared about its documents, and what it may remove."""
+    """Options of an ingestion: declared labels, and which documents it may remove."""
 
     declared: DocumentOptions = field(default_factory=DocumentOptions)
     prune: bool = False
@@ -233,7 +237,7 @@ class IngestOptions(Struct, frozen=True):
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[IngestArguments]) -> IngestOptions:
-        """Return what keyword arguments set, checked; raises InvalidArgument."""
+        """Return checked options from keyword arguments; raises InvalidArgument."""
         prune, allow_empty = keywords.pop("prune", False), keywords.pop("allow_empty", False)
         within = keywords.pop("within", None)
         folders = None if within is None else tuple(str(folder) for folder in within)
@@ -279,13 +283,13 @@ def _check_priority(value: Any) -> int:
 
 
 def _check_source_url(value: Any) -> str:
-    """Return a well-formed URL; it is never opened."""
+    """Return a URL if it is well-formed; it is never opened."""
     url = check_label(MAX_URL_LENGTH, value)
     if not _URL.fullmatch(url):
         raise FieldError("contains characters that a URL must not; percent-encode them")
     try:
         split = urlsplit(url)
-        # Reading the port checks it.
+        # Reading the port validates it.
         valid = split.scheme in _SCHEMES and bool(split.hostname) and split.port != 0
     except ValueError:
         raise FieldError("is not a URL") from None
@@ -297,7 +301,7 @@ def _check_source_url(value: Any) -> str:
 
 
 def _check_record_fields(value: Any) -> RecordFields:
-    """Return a mapping from what a document has to the fields of a record."""
+    """Return a checked mapping of record fields."""
     if not isinstance(value, Mapping):
         raise FieldError("must be an object")
     known = RecordFields.__struct_fields__
@@ -352,7 +356,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "running_heads": _check_choice,
     "copies": _check_copies,
 }
-"""The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
+"""Check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 
 
 class Source(Struct, frozen=True, gc=False):
@@ -364,69 +368,69 @@ class Source(Struct, frozen=True, gc=False):
     size: int
     declared: DocumentOptions = field(default_factory=DocumentOptions)
     origin: str = ""
-    """The manifest that named it, if one did."""
+    """Manifest that listed the source; empty if none did."""
     upload: str = ""
-    """Where the upload store keeps it; empty for a file."""
+    """Path in the upload store; empty for a file."""
     confined: bool = False
-    """Whether it is read without following links; so are the files of a manifest."""
+    """Whether the file is read without following links, as the files of a manifest are."""
     shown_path: str = ""
-    """What results show of its path: from the folder that was ingested on."""
+    """Path shown in results, relative to the ingested folder."""
     member: str = ""
-    """The path inside the file at `path`, if the document is a part of it: of an archive, say."""
+    """Path inside the file at `path`, if the document is a member of an archive or similar."""
     refusal: Refusal | None = None
-    """Why it cannot be a document, if that is known before it is read."""
+    """Reason why the source cannot be ingested, if known before it is read."""
 
     @property
     def is_page(self) -> bool:
-        """Return whether it is a web page; then `path` is its address."""
+        """Whether the source is a web page; then `path` is its URL."""
         return is_page(self.path)
 
     @property
     def recorded_path(self) -> str:
-        """Return the path that the store records: a member stands below the file it is in."""
+        """Path recorded in the store; the path of a member is below that of its file."""
         return to_utf8(f"{self.path}/{self.member}" if self.member else self.path)
 
 
 class Refusal(Struct, frozen=True):
-    """The class name of a `SourceRefused`, and advice that differs from its own."""
+    """Class name of a `SourceRefused` error, and advice if it differs from the default."""
 
     kind: str
     advice: str | None = None
 
 
 class Member(Struct, frozen=True):
-    """A document inside a file, as a parser found it; see `parsing.members`.
+    """A document inside a file, found by a parser; see `parsing.members`.
 
-    `name` is its path inside the file, unique there. A member without a name is the file itself,
-    beside its parts: a message with attachments, say.
+    `name` is its unique path inside the file. A member without a name is the file itself, such as a
+    message with attachments.
     """
 
     name: str
     data: bytes = b""
     ending: str = ""
-    """Added to the name when it is parsed, if the name does not tell the format."""
+    """Suffix for the name when it is parsed, if the name does not show the format."""
     declared: dict[str, Any] = field(default_factory=dict)
-    """What the file says of it: fields of `DocumentOptions`, unchecked."""
+    """Unchecked fields of `DocumentOptions` stated by the file."""
     parent: str | None = None
-    """The name of the member that it belongs to."""
+    """Name of the member to which it is attached."""
     size: int = 0
     line: int = 0
-    """Where it begins, if the file is a text."""
+    """Line at which the member begins, if the file is text."""
     refusal: Refusal | None = None
 
 
 class Members(Struct, frozen=True):
-    """The members of a file, or some of them, and how many of them are of no supported kind."""
+    """Members of a file, and the number of members with an unsupported format."""
 
     members: tuple[Member, ...] = ()
     passed_over: int = 0
 
 
 class Page(Struct, frozen=True):
-    """A fetched web page; `content` is None if it has not changed since the version asked about."""
+    """A fetched web page; `content` is None if it has not changed since the known version."""
 
     url: str
-    """Where it was in the end, after redirects."""
+    """URL after redirects."""
     content: bytes | None
     content_type: str = ""
     etag: str | None = None
@@ -434,7 +438,7 @@ class Page(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """A checked line of a manifest; no file was searched yet. A page has its address as `path`."""
+    """A checked line of a manifest before its files are searched. `path` of a page is its URL."""
 
     line: int
     path: str
@@ -443,10 +447,10 @@ class Entry(Struct, frozen=True):
 
 
 class Root(Struct, frozen=True):
-    """A folder that was searched, and how many sources were found in it.
+    """A searched folder and the number of sources found in it.
 
-    `pattern` limits the search to matching paths. A root with an `origin` was searched for the
-    files that this manifest names.
+    `pattern` limits the search to matching paths. `origin` is the manifest whose files were
+    searched.
     """
 
     folder: str
@@ -456,9 +460,10 @@ class Root(Struct, frozen=True):
 
 
 class FoundSources(Struct, frozen=True):
-    """Sources in the order of ingestion, and what was searched without finding a source.
+    """Sources in the order of ingestion, and the paths without sources.
 
-    `passed_over` counts files of unsupported kinds, `unmatched` names paths without any file.
+    `passed_over` is the number of files with an unsupported format, `unmatched` the paths that
+    match no file.
     """
 
     sources: tuple[Source, ...] = ()
@@ -466,7 +471,7 @@ class FoundSources(Struct, frozen=True):
     unmatched: tuple[str, ...] = ()
     roots: tuple[Root, ...] = ()
     opened: tuple[str, ...] = ()
-    """Files whose members are all among the sources: a document of another member is gone."""
+    """Files whose members are all in `sources`; documents of other members are gone."""
 
     def __iter__(self) -> Iterator[Source]:
         return iter(self.sources)
@@ -480,22 +485,22 @@ _MAX_SCHEME_LENGTH = len("https://")
 
 
 def is_page(path: str) -> bool:
-    """Return whether a path, or the recorded path of a document, is the address of a web page."""
-    # Most begin with a slash.
+    """Return whether a path, or the recorded path of a document, is the URL of a web page."""
+    # Fast path: most paths begin with a slash.
     return path[:1] in "hH" and path[:_MAX_SCHEME_LENGTH].lower().startswith(_PAGES)
 
 
 UPLOAD = "upload:"
-"""Begins the recorded path of an upload; no file has such a path."""
+"""Prefix of the recorded path of an upload; no file has such a path."""
 
 
 def upload_of(path: str) -> str:
-    """Return the recorded path of the upload that a document is, or is a member of."""
+    """Return the recorded path of an upload, from its path or the path of a member."""
     return path.partition("/")[0]
 
 
 def holds(file: str, path: str) -> bool:
-    """Return whether a recorded path is that of a file, or of a member of it."""
+    """Return whether a recorded path is the path of a file or of one of its members."""
     return path == file or path.startswith(f"{file}/")
 
 
@@ -503,17 +508,19 @@ _HAS_SLASHES = isinstance(PurePath(), PurePosixPath)
 
 
 def to_utf8(path: str) -> str:
-    """Return a path as the store records it: bytes that are not UTF-8 become question marks."""
+    """Return a path for the store, with question marks for bytes that are not UTF-8."""
     return path if path.isascii() else path.encode("utf-8", "replace").decode()
 
 
 _UNSHOWN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, line ends, what turns the direction of text, and bytes that are not UTF-8."""
+"""Control characters, line ends, direction overrides, and bytes that are not UTF-8."""
 
 
 def display_path(path: str) -> str:
-    r"""Return a path for people. What would break a line or control a terminal is shown as `\x1b`,
-    and so are bytes that are not UTF-8."""
+    r"""Return a path for display, with unsafe characters escaped as in `\x1b`.
+
+    Unsafe are characters that break a line or control a terminal, and bytes that are not UTF-8.
+    """
     if path.isascii() and path.isprintable():
         return path
 
@@ -527,12 +534,12 @@ def display_path(path: str) -> str:
 
 
 def short_path(path: str, folders: int = 1) -> str:
-    """Return the end of a path for people: its name, after so many of the folders above it."""
-    # Escaped last: a backslash separates the parts of a path on Windows.
+    """Return the end of a path for display: the name and at most `folders` folders above it."""
+    # Escape last: a backslash separates the parts of a path on Windows.
     if path.startswith(UPLOAD):
         return display_path(path.removeprefix(UPLOAD))
     if _HAS_SLASHES:
-        # The same, and much faster: it is done for every file of a folder.
+        # Equivalent and much faster; it runs for every file of a folder.
         parts = [part for part in path.split("/") if part not in ("", ".")]
         return display_path("/".join(parts[-folders - 1 :]))
     pure = PurePath(path)
@@ -542,10 +549,9 @@ def short_path(path: str, folders: int = 1) -> str:
 def tell_apart(
     sources: Sequence[Source], owners: Callable[[Sequence[str]], Mapping[str, str]]
 ) -> tuple[Source, ...]:
-    """Return sources whose shown paths differ from each other and from those of other documents.
+    """Return sources with unique shown paths: the later of two equal paths shows more folders.
 
-    `owners` returns the doc id of the document that each of some shown paths belongs to, if there
-    is one. Where two are alike, the later one shows more of its folders.
+    `owners` returns the doc ids of existing documents by shown path.
     """
     taken: dict[str, str] = {}
     settled: dict[str, Source] = {}
@@ -565,13 +571,14 @@ def tell_apart(
 
 MAX_NAME_BYTES = 255
 _JOINERS = "\u200c\u200d"
-"""Not printable by themselves, but some scripts need them in names."""
+"""Zero-width joiners: not printable, but needed for names in some scripts."""
 
 
 class Upload(Struct, frozen=True):
-    """A file with the name that its owner gave it. The content is read once, from its position on.
+    """An uploaded file and its name. The content is read once, from its current position.
 
-    The name is the identity within a world: another upload of the same name is a new revision.
+    The name identifies the document within a world: another upload of the same name is a new
+    revision.
     """
 
     name: str
@@ -579,7 +586,7 @@ class Upload(Struct, frozen=True):
 
 
 def check_upload_name(name: object) -> str:
-    """Return the name of an upload in NFC; raises InvalidArgument if it cannot be a file name."""
+    """Return the name of an upload in NFC; raises InvalidArgument if it is not a file name."""
     if not isinstance(name, str):
         raise InvalidArgument("The name of an upload must be a string.")
     normal = unicodedata.normalize("NFC", name)
@@ -597,7 +604,7 @@ def check_upload_name(name: object) -> str:
 
 
 def check_uploads(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
-    """Return uploads with checked names; raises InvalidArgument without any, or with two alike."""
+    """Return uploads with checked names; raises InvalidArgument if none, or two have the same."""
     checked = tuple(Upload(check_upload_name(upload.name), upload.content) for upload in uploads)
     if not checked:
         raise InvalidArgument("There is no file to ingest.")

@@ -1,4 +1,4 @@
-"""How far the sentences of a model's answer are supported by the passages that it was given."""
+"""Support of an answer: the check of each sentence against the passages given to the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from truespan.types.text import SentencePlace
 
 
 class SupportReason(StrEnum):
-    """Why a sentence of an answer is not supported."""
+    """Reason why a sentence of an answer is not supported."""
 
     NUMBER_NOT_FOUND = "number_not_found"
     NAME_NOT_FOUND = "name_not_found"
@@ -23,8 +23,8 @@ class SupportReason(StrEnum):
 class SentenceSupport(Struct, frozen=True):
     """A sentence of an answer that makes a claim, and whether the passages support it.
 
-    `start` and `end` count characters (code points) of the answer. `missing` are the numbers, names
-    and words of it that were not found.
+    `start` and `end` are offsets in the answer, in code points. `missing` are its numbers, names
+    and words that were not found.
     """
 
     start: int
@@ -32,20 +32,20 @@ class SentenceSupport(Struct, frozen=True):
     supported: bool
     reasons: tuple[SupportReason, ...]
     source: int | None
-    """The number of the passage that fits best; None if none fits at all."""
+    """Number of the best matching passage; None if no passage matches."""
     missing: tuple[str, ...]
     place: SentencePlace | None = None
-    """The place of the sentence of that passage with most of its words; None if none has any."""
+    """Place of the sentence in that passage that shares most words; None if none shares any."""
 
 
 class Support(Struct, frozen=True):
-    """How much of an answer is supported: a figure for the whole, and each sentence.
+    """Support of an answer: a score for all of it, and each sentence.
 
-    Sentences that claim nothing, such as questions and headings, are not listed.
+    Sentences that make no claim, such as questions and headings, are not listed.
     """
 
     score: float | None
-    """The share of the sentences that are supported; None if no sentence makes a claim."""
+    """Share of the sentences that are supported; None if no sentence makes a claim."""
     claims: int
     supported: int
     sentences: tuple[SentenceSupport, ...]

@@ -1,8 +1,8 @@
-"""The names that traces, metrics and logs share: requests, stages, counters and events.
+"""Names shared by traces, metrics and logs: requests, stages, counters and events.
 
-Every observer uses these and no others, so that a dashboard, a trace and a log line name the same
-thing with the same word. None of them contains data of a caller: no text, no name of a world,
-reader or document, and no id.
+Every observer uses only these names, so that a dashboard, a trace and a log line use the same word
+for the same thing. They contain no user data: no text, no id, and no name of a world, reader or
+document.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from truespan.types.trust import FailureKind
 SYSTEM = "truespan"
 """Prefix of the names of spans, attributes, metrics and loggers."""
 FIELDS = "truespan_fields"
-"""The attribute of a log record that holds our fields."""
+"""Attribute of a log record with the fields of Truespan."""
 ACCESS = f"{SYSTEM}.http.access"
-"""The logger of the log of requests."""
+"""Logger of the access log."""
 ERROR_TYPE = "error.type"
-"""The attribute of a failed span; its value is the error code."""
+"""Attribute of a failed span with the error code."""
 OTHER = "other"
 """Replaces an unknown code, so that the number of codes is limited."""
 
@@ -52,12 +52,12 @@ class Stage(StrEnum):
     """The visible documents and their size are known."""
     VECTOR = "vector"
     TAIL = "tail"
-    """The reader's newest text, which the index does not have."""
+    """The reader's newest text, which is not in the index."""
     WORDS = "words"
     HITS = "hits"
     VERIFIED = "verified"
     ENOUGH = "enough"
-    """It is known whether more hits are needed."""
+    """The check whether more hits are needed is done."""
     VISIBLE = "visible"
     RANKED = "ranked"
     RERANKED = "reranked"
@@ -94,7 +94,7 @@ class CounterName(StrEnum):
     BUNDLES = "bundles"
     QUERY_CACHE = "query_cache"
     RERANKS = "reranks"
-    """Calls of a reranker."""
+    """Calls to a reranker."""
     ANSWERS = "answers"
     DOCUMENTS = "documents"
     CHUNKS = "chunks"
@@ -108,14 +108,14 @@ class CounterName(StrEnum):
 
 
 class CacheOutcome(StrEnum):
-    """Whether the vector of a query was in the cache."""
+    """Result of a lookup in the cache of query vectors."""
 
     HIT = "hit"
     MISS = "miss"
 
 
 RERANKED = "reranked"
-"""The outcome of a call of a reranker that did not fail; otherwise it is the code of the error."""
+"""Outcome of a successful call to a reranker; after a failure it is the error code."""
 
 
 class VectorOrigin(StrEnum):
@@ -143,7 +143,7 @@ class Event(StrEnum):
     """An HTTP request with its path, if the operator asked for a log of requests."""
     INGEST_LINE = "ingest_line"
     FOREIGN = "foreign"
-    """A line of another library, without the values filled in."""
+    """A log line of another library, without its arguments."""
 
 
 _ERROR_CODES = frozenset(kind.code for kind in errors.error_types())
@@ -158,7 +158,7 @@ _CODES: dict[CounterName, tuple[str, frozenset[str]]] = {
     CounterName.REPAIRS: ("deed", frozenset(RepairAction)),
     CounterName.ERRORS: ("code", _ERROR_CODES),
 }
-"""The label of a counter's codes and the codes themselves, for counters with codes."""
+"""Label name and codes of each counter that has codes."""
 LABELS = {counter: label for counter, (label, _) in _CODES.items()}
 
 

@@ -1,4 +1,4 @@
-"""Text on its way in: blocks, canonical text, sentences, and tokens between two offsets."""
+"""Text during ingestion: blocks, canonical text, places, sentences and token counts."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class BlockKind(StrEnum):
     CODE = "code"
     QUOTE = "quote"
     CAPTION = "caption"
-    """What a source marks as the caption of a figure that stands next to it."""
+    """Caption of an adjacent figure, as marked in the source."""
     FOOTNOTE = "footnote"
 
 
 class Figure(Struct, frozen=True):
-    """A picture as a loader met it.
+    """A picture found by a loader.
 
-    `image` is the place of its bytes in `Loaded.images`; None when they are missing or were not
-    asked for. `origin` names the archive member or the address it was declared with.
+    `image` is the index of its bytes in `Loaded.images`; None if they are missing or not requested.
+    `origin` is the archive member or the URL of the picture.
     """
 
     alt: str = ""
@@ -43,8 +43,8 @@ class Figure(Struct, frozen=True):
     image: int | None = None
 
     def bytes_in(self, images: Sequence[Image]) -> Image | None:
-        """Return its bytes among those of a source; None without any."""
-        # A parser runs in a process that is not trusted: the place may be one that is not there.
+        """Return the image of the figure; None if it has none."""
+        # The parser process is not trusted: the index may be out of range.
         place = self.image
         return images[place] if place is not None and 0 <= place < len(images) else None
 
@@ -68,15 +68,14 @@ _PAGES = ("page", "scanned page", "unclear page")
 
 
 class PageStart(NamedTuple):
-    """Where a page begins, or what a source has instead of pages; `page` is its number from 1.
+    """Start of a page, or of another counted unit of a source; pages count from 1.
 
-    The number 0 begins text that is on none of them, such as the name of a sheet, or the header of
-    a table where it is repeated.
+    `page` is 0 at the start of text on no page, such as the name of a sheet or a repeated table
+    header.
 
-    `unit` is what is counted: "page", "slide", "line", "cell" or another noun, and for the rows of
-    a sheet "row A:F", with the columns of their table. "scanned page" and "unclear page" are pages
-    whose text was recognised. Each page, slide, line, cell or row that is to be
-    distinguished from others needs its own. Neither part may depend on what follows in the text.
+    `unit` is "page", "slide", "line", "cell" or another noun; for the rows of a sheet it is "row
+    A:F", with the columns of the table. The text of a "scanned page" or "unclear page" comes from
+    OCR. No field may depend on what follows in the text.
     """
 
     offset: int
@@ -85,14 +84,14 @@ class PageStart(NamedTuple):
 
     @property
     def page_number(self) -> int | None:
-        """The number of a page; None for anything else that is counted."""
+        """Number of the page; None for other units."""
         return self.page or None if self.unit in _PAGES else None
 
 
 class Block(Struct, frozen=True, gc=False):
-    """A piece of a source in reading order, with its place in the source's structure.
+    """A block of a source in reading order, with its chapter and section.
 
-    Offsets of figures and pages are of `text`, ascending. A block may have a figure and no text.
+    Offsets of figures and pages refer to `text` and ascend. A block may have a figure and no text.
     """
 
     kind: BlockKind
@@ -102,21 +101,21 @@ class Block(Struct, frozen=True, gc=False):
     figures: tuple[PlacedFigure, ...] = ()
     pages: tuple[PageStart, ...] = ()
     is_contents: bool = False
-    """Whether it is part of a list of what lies ahead, such as a table of contents."""
+    """Whether the block belongs to a table of contents or a similar list of what lies ahead."""
     header_rows: int = 0
-    """How many of the first rows of a table are its header, as the source says."""
+    """Number of header rows of a table, as stated by the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The bytes of a picture, and the ending of the file they belong into, without a dot."""
+    """The bytes of a picture and the file extension, without a dot."""
 
     extension: str
     data: bytes = field(repr=False)
 
 
 class PictureCounts(Struct, frozen=True):
-    """How the search for pictures went: places, references that led somewhere, and what was got."""
+    """Counts of picture references found, resolved and missing in a source."""
 
     blips: int = 0
     rels_total: int = 0
@@ -125,7 +124,7 @@ class PictureCounts(Struct, frozen=True):
 
 
 class Properties(Struct, frozen=True):
-    """What a source says of itself as a whole, in fields meant for that."""
+    """Document properties stated in the metadata fields of a source."""
 
     title: str | None = None
     authors: tuple[str, ...] = ()
@@ -138,14 +137,14 @@ class Properties(Struct, frozen=True):
 
 
 class Validators(Struct, frozen=True):
-    """What a server said to recognise a version of a page by."""
+    """HTTP validators of a version of a web page."""
 
     etag: str | None = None
     last_modified: str | None = None
 
 
 class Loaded(Struct, frozen=True):
-    """What a loader made of a source: its blocks, and the title it declares, if any."""
+    """A parsed source: its blocks, title, properties and images."""
 
     blocks: tuple[Block, ...]
     title: str | None = None
@@ -153,13 +152,13 @@ class Loaded(Struct, frozen=True):
     images: tuple[Image, ...] = ()
     pictures: PictureCounts = msgspec.field(default_factory=PictureCounts)
     warnings: tuple[str, ...] = ()
-    """What could not be read, in whole sentences without words of the source."""
+    """Sentences about parts that could not be read. They contain no text of the source."""
     removed: tuple[str, ...] = ()
-    """Lines that were left out because they repeat on pages: running heads and page numbers."""
+    """Removed lines that repeat on pages: running heads and page numbers."""
 
 
 class Place(NamedTuple):
-    """Where a span begins in the structure of its document."""
+    """Chapter and section at the start of a span."""
 
     chapter: str | None
     section: str | None
@@ -170,43 +169,45 @@ NO_PLACE = Place(None, None)
 
 @lru_cache(maxsize=8192)
 def fold_name(name: str) -> str:
-    """Return the name of a chapter or section as names are compared.
+    """Return the name of a chapter or section in the form used for comparison.
 
-    Case and composed or decomposed accents make no difference, all else does.
+    The comparison ignores case and whether accents are composed.
     """
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
 def fold_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names as they are compared, each once."""
+    """Return names in the form used for comparison, each once."""
     return tuple(dict.fromkeys(map(fold_name, names)))
 
 
 class NamedPlace(NamedTuple):
-    """A chapter and section by the names that a result shows, which always exist."""
+    """Names of a chapter and section as results show them; never empty."""
 
     chapter: str
     section: str
 
     @classmethod
     def of(cls, place: Place, title: str) -> NamedPlace:
-        """Return the names of a place: without a chapter the title, without a section the
-        chapter."""
+        """Return the names of a place. The title replaces a missing chapter, the chapter a missing
+        section."""
         chapter = place.chapter or title
         return cls(chapter, place.section or chapter)
 
 
 @lru_cache(maxsize=256)
 def name_places(places: tuple[Place, ...], title: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of chapters and of sections that a text lies in, each once. Most chunks of a
-    document lie in the same places as the chunk before."""
+    """Return the names of the chapters and of the sections of a text, each once.
+
+    Cached, since most chunks lie in the same places as the chunk before.
+    """
     names = [NamedPlace.of(place, title) for place in places]
     chapters = dict.fromkeys(name.chapter for name in names)
     return tuple(chapters), tuple(dict.fromkeys(name.section for name in names))
 
 
 class PlacedSentence(Struct, frozen=True):
-    """A sentence that was checked with its text or its checksum, and the place where it begins."""
+    """A sentence verified by its text or checksum, and the place where it begins."""
 
     sid: int
     start: int
@@ -214,7 +215,7 @@ class PlacedSentence(Struct, frozen=True):
     tokens: int
     place: Place
     page_start: PageStart | None
-    """That of the page on which it begins."""
+    """Start of the page on which the sentence begins."""
 
     @property
     def page(self) -> int | None:
@@ -222,18 +223,18 @@ class PlacedSentence(Struct, frozen=True):
 
 
 class SentencePlace(Struct, frozen=True):
-    """The place of a sentence, or of sentences in a row: of the first one, and all their pages."""
+    """Place of one or more consecutive sentences: where the first begins, and all their pages."""
 
     sid: int
     chapter: str
     section: str
     page: int | None = None
     location: str | None = None
-    """The pages, slides, lines, cells or rows, such as `slide 7`; None if nothing is counted."""
+    """Pages, slides, lines, cells or rows, such as `slide 7`; None if the source has none."""
 
 
 class SentenceRange(NamedTuple):
-    """The first and last sentence of a span of text, and their place if it is known."""
+    """First and last sentence of a span of text, and their place if it is known."""
 
     first_sid: int
     last_sid: int
@@ -245,39 +246,40 @@ _ROW = re.compile(r"row ([A-Z]{1,3}):([A-Z]{1,3})")
 _RANGE = re.compile(
     r"(?<![a-z])(?:([a-z]+)s (\d+)-(\d+)|([a-z]+) (\d+))|([A-Z]{1,3})(\d+)(?::([A-Z]{1,3})(\d+))?"
 )
-"""One of the ranges of a label, as `name_pages` writes them."""
+"""A range within a label made by `name_pages`."""
 _EXACT = re.compile(r"[a-z ]+ \d+|[A-Z]{1,3}(\d+)(?::[A-Z]{1,3}\1)?")
-"""A label of one page, slide, line, cell or row."""
+"""A label of a single page, slide, line, cell or row."""
 _MAX_RANGES = 3
-"""How many ranges a label names, where the numbers of pages do not ascend."""
+"""Maximum number of ranges in a label, if page numbers do not ascend."""
 
 
 def is_unit(unit: str) -> bool:
-    """Return whether pages can be counted in a unit; see `PageStart`."""
+    """Return whether a text is a valid unit of `PageStart`."""
     return bool(unit in _PAGES or _NOUN.fullmatch(unit) or _ROW.fullmatch(unit))
 
 
 def name_pages(starts: Iterable[PageStart]) -> str | None:
-    """Return the label of pages in the order of the text, such as `pages 3-4` or `A5:F9`; None
-    without any."""
+    """Return the label of pages in text order, such as `pages 3-4` or `A5:F9`; None for none."""
     return _name_ranges((unit, page, page) for _, page, unit in starts if page)
 
 
 def name_page(location: str | None, page: int | None) -> str | None:
-    """Return the label of a passage; if it has none, as in earlier versions, that of its page."""
+    """Return the label of a passage; without one, a label made from its page number."""
     return f"page {page}" if location is None and page is not None else location
 
 
 def is_exact(location: str | None) -> bool:
-    """Return whether a label names a single page, slide, line, cell or row, or there is none."""
+    """Return whether a label is None or names a single page, slide, line, cell or row."""
     return location is None or _EXACT.fullmatch(location) is not None
 
 
 def name_best(
     chapter: str | None, section: str | None, location: str | None, best: SentencePlace | None
 ) -> str:
-    """Return what to put after the place of a passage: where its best sentence is, as far as that
-    says more."""
+    """Return a suffix for the place of a passage that locates its best sentence.
+
+    It is empty if the place of the sentence says no more than the place of the passage.
+    """
     if best is None:
         return ""
     pairs = (best.chapter, chapter), (best.section, section), (best.location, location)
@@ -286,26 +288,28 @@ def name_best(
 
 
 def name_place(labels: Iterable[str | None], location: str | None) -> str:
-    """Return in one line where a passage is: its title, chapter and section, and its location,
-    unless a label says the same, as that of a slide without a title does."""
+    """Return the place of a passage in one line: title, chapter, section and location.
+
+    A location that repeats a label is omitted: an untitled slide is named after its number.
+    """
     names = [*dict.fromkeys(" ".join(label.split()) for label in labels if label)]
     is_named = any(name.casefold() == location for name in names)
     return " › ".join(names) + (f", {location}" if location and not is_named else "")
 
 
 MAX_NAMED_SOURCES = 5
-"""Maximum number of other sources of a passage that a line names."""
+"""Maximum number of other sources of a passage listed in a line."""
 
 
 def name_sources(sources: Iterable[str]) -> str:
-    """Return paths or URLs in one line, each once; empty without any."""
+    """Return paths or URLs in one line, each once; empty for none."""
     names = [*dict.fromkeys(" ".join(source.split()) for source in sources)]
     more = len(names) - MAX_NAMED_SOURCES
     return ", ".join(names[:MAX_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
 
 
 def join_locations(labels: Iterable[str | None]) -> str | None:
-    """Return the label of passages in the order of the text, given the label of each."""
+    """Return one label for passages in text order, from the label of each."""
     ranges: list[tuple[str, int, int]] = []
     for label in labels:
         for found in _RANGE.finditer(label or ""):
@@ -330,8 +334,11 @@ def _name_ranges(ranges: Iterable[tuple[str, int, int]]) -> str | None:
 
 
 def _join_units(before: str, after: str) -> str | None:
-    """Return the unit of both ranges; None if they have none. Rows that share a column have the
-    columns of both: a table may grow wider from row to row, and its title fills one cell."""
+    """Return a unit for two ranges; None if they cannot be joined.
+
+    Rows that share a column are joined to the columns of both: a table may grow wider from row to
+    row, and its title may be a single cell.
+    """
     if before == after:
         return before
     one, other = _ROW.fullmatch(before), _ROW.fullmatch(after)
@@ -353,10 +360,10 @@ def _name_range(unit: str, first: int, last: int) -> str:
 
 
 def contents_start(places: Sequence[tuple[int, Place]]) -> int | None:
-    """Return where the lists of what lies ahead begin in a text; None if there are none.
+    """Return the offset at which tables of contents begin in a text; None if there are none.
 
-    `places` are the places of the text with their offsets. These lists are the last of them, and
-    have no labels.
+    `places` are the places of the text with their offsets. Tables of contents are moved to the end
+    of the text, into a place without chapter and section.
     """
     start, place = places[-1] if places else (0, NO_PLACE)
     return start if start and place == NO_PLACE else None
@@ -366,43 +373,42 @@ _OFFSET = itemgetter(0)
 
 
 class CanonicalText(Struct, frozen=True):
-    """The cleaned text of one revision. `starts[i]` is where `places[i]` begins."""
+    """The cleaned text of one revision. `starts[i]` is the offset at which `places[i]` begins."""
 
     text: str
     starts: tuple[int, ...] = ()
     places: tuple[Place, ...] = ()
     block_starts: tuple[int, ...] = ()
-    """Where each block begins: no sentence crosses one."""
+    """Start offsets of blocks. No sentence crosses a block boundary."""
     pages: tuple[PageStart, ...] = ()
     figures: tuple[FigureSpot, ...] = ()
     captions: tuple[int, ...] = ()
-    """Where blocks begin that are captions."""
+    """Start offsets of captions."""
     lines: tuple[int, ...] = ()
-    """Where lines of programs begin that are a sentence each."""
+    """Start offsets of source code lines, each of which is a sentence."""
 
     def place_at(self, offset: int) -> Place:
-        """Return the chapter and section that `offset` lies in."""
+        """Return the chapter and section at `offset`."""
         found = bisect_right(self.starts, offset) - 1
         return self.places[found] if found >= 0 else NO_PLACE
 
     def places_between(self, start: int, end: int) -> list[Place]:
-        """Return the places that the text from `start` to `end` lies in, in order, each once."""
+        """Return the places of the text from `start` to `end` in order, each once."""
         first, last = bisect_right(self.starts, start), bisect_left(self.starts, end)
         return list(dict.fromkeys([self.place_at(start), *self.places[first:last]]))
 
     def page_at(self, offset: int) -> int | None:
-        """Return the page that `offset` lies on; None where the source has no pages."""
+        """Return the number of the page at `offset`; None if the source has no pages."""
         start = self.page_start(offset)
         return start.page_number if start else None
 
     def page_start(self, offset: int) -> PageStart | None:
-        """Return where the page, or what is counted instead, begins that `offset` lies on."""
+        """Return the start of the page, or other counted unit, at `offset`."""
         found = bisect_right(self.pages, offset, key=_OFFSET) - 1
         return self.pages[found] if found >= 0 else None
 
     def stretch_at(self, offset: int) -> tuple[float, float, Place, PageStart | None]:
-        """Return the place and the page at `offset`, after the offsets from which and up to which
-        the text has these two."""
+        """Return the range of offsets around `offset` with one place and page, and these two."""
         place = bisect_right(self.starts, offset)
         page = bisect_right(self.pages, offset, key=_OFFSET)
         since, until = -inf, inf
@@ -418,11 +424,10 @@ class CanonicalText(Struct, frozen=True):
         return since, until, own_place, self.pages[page - 1] if page else None
 
     def location(self, start: int, end: int) -> str | None:
-        """Return the label of the pages that the text from `start` to `end` lies on; None where
-        the source has nothing of the kind.
+        """Return the label of the pages of the text from `start` to `end`; None for none.
 
-        It depends on nothing past `end`. Rows are those of the chapter at `start` alone: each sheet
-        is a chapter, and counts its own.
+        The label does not depend on anything after `end`. For rows, only the chapter at `start`
+        counts: each sheet is a chapter with its own row numbers.
         """
         if not self.pages:
             return None
@@ -440,7 +445,7 @@ class CanonicalText(Struct, frozen=True):
 
 
 def locate_sentences(sentences: Sequence[PlacedSentence]) -> str | None:
-    """Return the label of the pages that sentences in a row begin on; None without any."""
+    """Return the label of the pages on which consecutive sentences begin; None for none."""
     pages = tuple(
         found.page_start._replace(offset=found.start) for found in sentences if found.page_start
     )
@@ -451,7 +456,7 @@ def locate_sentences(sentences: Sequence[PlacedSentence]) -> str | None:
 
 
 def place_sentences(sentences: Sequence[PlacedSentence], title: str) -> SentencePlace:
-    """Return the place of sentences in a row, in a document of this title."""
+    """Return the place of consecutive sentences in a document with this title."""
     first, location = sentences[0], locate_sentences(sentences)
     return SentencePlace(first.sid, *NamedPlace.of(first.place, title), first.page, location)
 
@@ -468,9 +473,9 @@ RowT = TypeVar("RowT", bound=tuple[object, ...])
 
 
 class NumberedRows(Sequence[RowT]):
-    """Rows that begin with their number from 0, kept as columns; each is made when it is asked for.
+    """A sequence of numbered rows, stored as columns; a row is built when it is accessed.
 
-    For sentences: there are six for each chunk, and most of what is done with them needs a column.
+    Used for sentences: there are about six for each chunk, and most code needs a single column.
     """
 
     __slots__ = ("columns",)
@@ -496,7 +501,7 @@ class NumberedRows(Sequence[RowT]):
 
     @abstractmethod
     def make(self, *cells: Any) -> RowT:
-        """Return a row with its number and the cells of its columns."""
+        """Return a row from its number and cells."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -508,7 +513,7 @@ class NumberedRows(Sequence[RowT]):
 
 
 class Sentences(NumberedRows[Sentence]):
-    """The sentences of a text as their offsets."""
+    """The sentences of a text, stored as offsets."""
 
     __slots__ = ()
 
@@ -517,7 +522,7 @@ class Sentences(NumberedRows[Sentence]):
 
     @classmethod
     def of(cls, sentences: Sequence[Sentence]) -> Sentences:
-        """Return sentences in a row as offsets."""
+        """Return consecutive sentences as offsets."""
         if isinstance(sentences, Sentences):
             return sentences
         starts = array("I", [sentence.start for sentence in sentences])
@@ -539,11 +544,11 @@ class Sentences(NumberedRows[Sentence]):
 
 
 class Span(NamedTuple):
-    """A span that becomes a chunk.
+    """The span of a chunk.
 
-    `context_start` is where the overlap kept beside the chunk begins; it equals `start` when there
-    is none. `reach` is the largest sid that decided a boundary of this span: a reader who has read
-    it would get the same span from the part read alone.
+    `context_start` is the start of the overlap stored beside the chunk; it equals `start` without
+    one. `reach` is the largest sid that affected a boundary of the span: a reader who has read this
+    sentence would get the same span from the read part alone.
     """
 
     start: int
@@ -553,17 +558,16 @@ class Span(NamedTuple):
 
 
 WHITE_SPACE = re.compile("[\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""What divides words for tokenizers. They drop the control characters that Python calls space."""
+"""Word separators of tokenizers. Control characters that Python treats as space are not."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenMap:
-    """How many tokens lie between any two offsets of one text, without tokenizing it again.
+    """Token counts between any two offsets of a text, without tokenizing it again.
 
-    `starts` are the offsets at which counting units begin, `totals[i]` the weight of the units
-    before unit i (one more entry than `starts`). `lone` matches the characters that stand alone for
-    the counter: counts add up on either side of one. A word that is cut is counted again by
-    `recount`.
+    `starts` are the start offsets of counting units, `totals[i]` the number of tokens before unit i
+    (one more entry than `starts`). `lone` matches separator characters: counts on either side of
+    one can be added. A word that is cut is counted again by `recount`.
     """
 
     text: str
@@ -598,7 +602,7 @@ class TokenMap:
         return tokens
 
     def part(self, start: int, end: int) -> TokenMap:
-        """Return the map of `text[start:end]`, where white space precedes and follows it."""
+        """Return the map of `text[start:end]`, which must lie between white space."""
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
         before = self.totals[first]
         starts = [unit - start for unit in self.starts[first:last]]
@@ -606,7 +610,7 @@ class TokenMap:
         return TokenMap(self.text[start:end], starts, totals, self.recount, self.lone)
 
     def bound(self, start: int, limit: int) -> int:
-        """Return the largest offset whose units from `start` on weigh at most `limit`."""
+        """Return the largest offset so that the units from `start` have at most `limit` tokens."""
         first = bisect_left(self.starts, start)
         room = self.totals[first] + limit
         last = bisect_right(self.totals, room) - 1

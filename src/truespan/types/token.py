@@ -38,9 +38,9 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class ProviderKey:
-    """One key of a provider. `name` is what messages, logs and the store call it.
+    """An API key of a provider. `name` identifies it in messages, logs and the store.
 
-    `models` are the models it may serve; an empty list means none, and None means any.
+    `models` are the models it may be used for; an empty tuple means none, and None means any.
     """
 
     provider: str
@@ -72,7 +72,7 @@ class TokenRecord(Struct, frozen=True):
     id: str
     name: str
     worlds: frozenset[WorldId] | Unlimited
-    """The worlds it covers; deleted worlds are removed, and an empty set means none."""
+    """Worlds of the token; deleted worlds are removed, and an empty set means none."""
     verbs: frozenset[Verb]
     readers: frozenset[str] | Unlimited = UNLIMITED
     created_at: float = 0.0
@@ -88,10 +88,10 @@ class TokenRecord(Struct, frozen=True):
         return TokenState.ACTIVE
 
     def authority(self, within: Authority = OWNER) -> Authority:
-        """Return what both the token and `within` allow.
+        """Return the authority that both the token and `within` allow.
 
-        A record that binds readers and names wider verbs was not written by Truespan; it allows
-        following those readers and nothing else.
+        A record with readers and further verbs was not written by Truespan; it only allows
+        following those readers.
         """
         bound = not isinstance(self.readers, Unlimited)
         verbs = self.verbs & {Verb.FOLLOW} if bound else self.verbs
@@ -102,7 +102,7 @@ class TokenRecord(Struct, frozen=True):
 
 
 class Principal(Struct, frozen=True):
-    """The caller: the token it used, if any, its authority, and the name of the token."""
+    """The caller: id and name of the token, if any, and its authority."""
 
     token: str | None
     authority: Authority
@@ -134,7 +134,7 @@ class TokenSecret(Secret):
 
     @classmethod
     def parse(cls, text: object) -> TokenSecret | None:
-        """Parse what a caller sent; None if it does not have the form of a token."""
+        """Parse a token; None if the text does not have the form of a token."""
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         return cls(found[0], found[1]) if found else None
 
@@ -154,12 +154,12 @@ class TokenSecret(Secret):
 
 
 KEPT_SECONDS = 24 * 3600
-"""How long a stored reply is returned to a repeated request."""
+"""Time for which a stored reply is returned to a repeated request."""
 MAX_KEY_LENGTH = 255
 
 
 class Claim(Struct, frozen=True):
-    """A request with an idempotency key. Without a reply it is still running in `process`."""
+    """A request with an idempotency key. `reply` is None while it runs in `process`."""
 
     fingerprint: bytes
     process: str
@@ -167,7 +167,7 @@ class Claim(Struct, frozen=True):
 
 
 class ReplayKey(Struct, frozen=True):
-    """An idempotency key of one caller; the same text of two callers is two keys."""
+    """An idempotency key of a caller; the same text from two callers is two keys."""
 
     caller: str
     text: str
@@ -177,7 +177,7 @@ class ReplayKey(Struct, frozen=True):
         return self._derived("find", 32)
 
     def sealed(self, reply: bytes) -> bytes:
-        """Encrypt a reply so that only the holder of the key can read it; twice decrypts it.
+        """Encrypt or decrypt a reply, so that only the holder of the key can read it.
 
         A reply may name something that is deleted later. Each key encrypts a single reply.
         """

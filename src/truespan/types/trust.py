@@ -1,9 +1,9 @@
-"""The states of trust that a found chunk goes through, each with its own type.
+"""The states of trust of a found chunk, each with its own type.
 
     Hit ──verify──> Verified ──reveal──> Visible ──rank, pack──> bundle
      └────────────> VerificationFailure (reported, repaired) or superseded (ignored)
 
-A `Hit` has no text, so text that was never checked cannot be shown.
+A `Hit` has no text, so unverified text cannot be shown.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Hit(Struct, frozen=True):
 
 
 class FusedScore(Struct, frozen=True):
-    """How the words of a query and its similarity together rank a chunk.
+    """Scores of a chunk in a blended search.
 
-    `blend` is None for a chunk past the candidates that were blended: it follows by similarity.
+    `blend` is None for chunks after the blended candidates, which are ranked by similarity.
     """
 
     bm25: float
@@ -36,9 +36,9 @@ class FusedScore(Struct, frozen=True):
 
 
 class RerankScore(Struct, frozen=True):
-    """How a reranker scored a chunk, and its place before and after, counted from 1.
+    """Score of a chunk from a reranker, and its rank before and after, from 1.
 
-    Scores of different models cannot be compared; higher is better.
+    Higher is better. Scores of different models are not comparable.
     """
 
     model: str
@@ -48,23 +48,23 @@ class RerankScore(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True):
-    """A chunk whose stored text is, at this moment, the text that was embedded."""
+    """A chunk whose stored text is verified to be the text that was embedded."""
 
     chunk: StoredChunk
     document: DocumentLabel
     text: str
     score: float
     fused: FusedScore | None = None
-    """In a fused search, what it is ranked by."""
+    """Scores of a blended search."""
     rerank: RerankScore | None = None
-    """Set once a reranker has scored what is visible of it."""
+    """Score from a reranker for the visible part; None before reranking."""
 
 
 class Match(Struct, frozen=True):
-    """What in a passage matches a query: a sentence, and words.
+    """The sentence and the words of a passage that match a query.
 
-    `start` and `end` are characters of the passage's text, as are the pairs of `words`. `sid` is
-    the sentence between them; all three are None where none stands out.
+    `start`, `end` and the pairs of `words` are offsets in the text of the passage. `sid` is the
+    sentence from `start` to `end`; all three are None if no sentence stands out.
     """
 
     sid: int | None = None
@@ -74,7 +74,7 @@ class Match(Struct, frozen=True):
 
 
 class OtherPlace(Struct, frozen=True):
-    """Another place where the text of a passage stands, word for word."""
+    """Another place with the same text as a passage, word for word."""
 
     chunk_id: ChunkId
     document: int
@@ -93,9 +93,9 @@ class OtherPlace(Struct, frozen=True):
 
 
 class Visible(Struct, frozen=True):
-    """The part of a verified chunk that this caller may see and asked for.
+    """The part of a verified chunk that the caller may see and requested.
 
-    Only this can be packed into a bundle. `revision` is None where a reader must not see it.
+    Only a `Visible` can be packed into a bundle. `revision` is None if a reader must not see it.
     """
 
     chunk_id: ChunkId
@@ -118,28 +118,27 @@ class Visible(Struct, frozen=True):
     labels: SourceLabels
     page: int | None = None
     location: str | None = None
-    """The label of the pages, slides, lines, cells or rows that it lies on."""
+    """Label of the pages, slides, lines, cells or rows of the text."""
     figure: FigureMark | None = None
     parent_id: ChunkId | None = None
-    """For a figure, the id under which this caller knows the chunk it stands in."""
+    """For a figure, the id of the chunk around it, as the caller knows it."""
     fused: FusedScore | None = None
     rerank: RerankScore | None = None
-    """Set once a reranker has scored it."""
+    """Score from a reranker; None before reranking."""
     match: Match | None = None
-    """Set where a request asks what in the passage matches."""
+    """Matching sentence and words, if requested."""
     embedded_hash: TextHash | None = None
-    """If only a part of the chunk is visible: the hash of all of it, which its vector has."""
+    """Hash of the whole chunk, which the vector refers to, if only a part is visible."""
     sentence_ends: bytes = b""
-    """Ends of its sentences in its text, as `NewChunk` has them in the rows; empty if that is not
-    known, as for a part of a chunk."""
+    """Packed sentence ends in the text, as in the chunk row; empty if unknown, as for a part."""
     best_sentence: SentencePlace | None = None
-    """The place of the sentence that matches best; None where its own is as exact, or none does."""
+    """Place of the best matching sentence; None if no more exact than the place of the passage."""
     other_places: tuple[OtherPlace, ...] = ()
-    """Other places of the same text, among what this caller may see and asked for."""
+    """Other places of the same text that the caller may see and requested."""
 
 
 class FailureKind(StrEnum):
-    """Why a hit could not be verified."""
+    """Reason why a hit could not be verified."""
 
     STALE = "stale_vector"
     MISSING = "missing_chunk"
@@ -150,8 +149,11 @@ class FailureKind(StrEnum):
 
 
 class VerificationFailure(Struct, frozen=True):
-    """A hit that was not shown. `point_hash` is what the index said, `row_hash` what the store
-    recorded; a repair acts only while both still hold."""
+    """A hit that was not shown because it could not be verified.
+
+    `point_hash` comes from the index, `row_hash` from the store. A repair acts only while both are
+    unchanged.
+    """
 
     kind: FailureKind
     chunk_id: ChunkId
@@ -161,7 +163,7 @@ class VerificationFailure(Struct, frozen=True):
 
 
 class Repair(Struct, frozen=True):
-    """A repair that a retrieval queued, ordered by `number`."""
+    """A repair queued by a retrieval. Repairs are ordered by `number`."""
 
     number: int
     failure: VerificationFailure

@@ -1,6 +1,6 @@
-"""Checks and similarities of vectors, which are 32-bit numbers in bytes.
+"""Validation and similarity of vectors, which are float32 numbers in bytes.
 
-numpy is imported by the first use: programs that only start need none of it.
+numpy is imported on first use to keep start-up fast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MIN_NORM = 1e-6
 _FEW = 16
-"""So many vectors are compared in less time one after the other."""
+"""Below this number of vectors, accumulating column by column is faster."""
 
 
 def norm_of(vector: bytes) -> float:
@@ -29,25 +29,25 @@ def norm_of(vector: bytes) -> float:
 
 def is_sound(vector: bytes, dimensions: int) -> bool:
     """Return whether a vector has the right length, is finite and is not zero."""
-    # One comparison catches everything: NaN and infinity survive it.
+    # The comparison also refuses NaN and infinity.
     return len(vector) == 4 * dimensions and MIN_NORM < norm_of(vector) < inf
 
 
 def are_sound(vectors: Sequence[bytes], dimensions: int) -> list[bool]:
-    """Return `is_sound` of each vector; for many, it takes a tenth of the time."""
+    """Return `is_sound` for each vector; ten times as fast for many vectors."""
     import numpy as np
 
     if not all(len(vector) == 4 * dimensions for vector in vectors):
         return [is_sound(vector, dimensions) for vector in vectors]
     rows = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), dimensions)
-    # Squares of 32-bit numbers neither overflow nor vanish in 64 bits.
+    # Squares of float32 numbers neither overflow nor underflow in float64.
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     return ((norms > MIN_NORM) & (norms < inf)).tolist()
 
 
 def cosine(first: bytes, second: bytes) -> float:
-    """Return the cosine of two vectors; 0 if they cannot be compared."""
+    """Return the cosine similarity of two vectors; 0 if their lengths differ or one is zero."""
     if len(first) != len(second):
         return 0.0
     norms = norm_of(first) * norm_of(second)
@@ -55,20 +55,20 @@ def cosine(first: bytes, second: bytes) -> float:
 
 
 def similarity_of(a: Vector, b: Vector, distance: Distance) -> float:
-    """Return the similarity of two unit vectors, as a function of these two alone.
+    """Return the similarity of two unit vectors.
 
-    Summed in double precision, one pair at a time: a faster product of many at once may round
-    differently depending on how many there are.
+    It is summed in double precision one pair at a time, because a matrix product may round
+    differently depending on the number of vectors.
     """
     raw = sum(map(mul, array("f", a), array("f", b)))
     return raw if distance is Distance.COSINE else (raw + 1) / 2
 
 
 def similarities_of(a: Vector, others: Sequence[Vector], distance: Distance) -> list[float]:
-    """Return the similarity of a unit vector to each of others, a function of the two alone.
+    """Return the similarity of a unit vector to each of the others.
 
-    Each sum is computed number by number, however many vectors there are, so that no vector changes
-    the similarity of another. For many vectors this is faster than one pair at a time.
+    The order of summation does not depend on the number of vectors, so no vector changes the
+    similarity of another. For many vectors this is faster than one pair at a time.
     """
     import numpy as np
 
@@ -80,8 +80,7 @@ def similarities_of(a: Vector, others: Sequence[Vector], distance: Distance) -> 
         products *= numbers_of(a)[:, None]
         sums = np.add.accumulate(products, axis=0)[-1]
     else:
-        # In rows of several numbers, which are added row by row; a single column would be added in
-        # another order.
+        # Rows are added one by one; numpy would sum a single column in another order.
         products = columns.astype(np.float64, order="C")
         products *= numbers_of(a)[:, None]
         sums = np.add.reduce(products, axis=0)
@@ -104,11 +103,11 @@ def weighted_mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
     import numpy as np
 
     rows = np.stack([numbers_of(vector) for vector in vectors])
-    # Scaled first, so that vectors of different lengths do not change the weights.
+    # Scale first, so that different lengths do not change the weights.
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     total = np.asarray(weights, dtype=np.float64) @ rows
     length = float(np.linalg.norm(total))
-    # Vectors that cancel out have no mean; the caller's check on vectors refuses the result.
+    # Vectors that cancel out have no mean; the caller's validation refuses the result.
     scaled = total / length if length > 0 else total
     return Vector(scaled.astype("<f4").tobytes())
 
