@@ -15,7 +15,7 @@ from truespan.errors import InvalidConfiguration
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.server import check_names
-from truespan.ingest.pipeline import IngestRequest
+from truespan.ingest.requests import IngestRequest
 from truespan.settings.catalogue import Settings
 
 TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."

@@ -22,7 +22,7 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import JobNotResumable, ProviderRefused
 from truespan.files.checks import find_leftovers
-from truespan.ingest.pipeline import IngestRequest
+from truespan.ingest.requests import IngestRequest
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.types.source import Upload

@@ -217,7 +217,7 @@ def test_only_the_last_lines_and_jobs_are_kept(
 
 
 def test_a_request_reads_back_as_it_was_written() -> None:
-    from truespan.ingest.pipeline import IngestRequest
+    from truespan.ingest.requests import IngestRequest
     from truespan.types.source import DocumentKind, DocumentOptions, IngestOptions
 
     request = IngestRequest(

@@ -16,13 +16,13 @@ from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ManifestInvalid, SourceTooLarge, SourceUnsupported
-from truespan.ingest.pipeline import (
+from truespan.ingest.report import RunLog
+from truespan.ingest.requests import (
     find_sources,
     ingest_share,
     share_from_json,
     share_to_json,
 )
-from truespan.ingest.report import RunLog
 from truespan.providers.web import WebPages
 from truespan.types.job import JobState
 from truespan.types.source import IngestOptions

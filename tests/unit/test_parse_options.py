@@ -13,7 +13,7 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.files.sources import FileSources
 from truespan.ingest.draft import Preparation
-from truespan.ingest.pipeline import IngestRequest
+from truespan.ingest.requests import IngestRequest
 from truespan.parsing import supported
 from truespan.types.source import DocumentOptions, IngestOptions
 

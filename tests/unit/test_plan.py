@@ -218,12 +218,12 @@ def planned(
     """Plan a run over sources that would become these texts; None is one that is refused."""
     vectors = {hash_text(text) for text in kept}
 
-    def make_draft(given: Source, before: Document | None) -> tuple[Source, Draft | None]:
+    def make_draft(given: Source, before: Document | None) -> Draft | None:
         made = texts[given.path]
         if made is None:
             raise SourceEmpty(given.name)
         same = before is not None and before.source_hash == "".join(made)
-        return given, None if same else draft_of(given, *made)
+        return None if same else draft_of(given, *made)
 
     def have_vectors(hashes: Sequence[TextHash]) -> set[TextHash]:
         return vectors & set(hashes)

@@ -26,7 +26,7 @@ from truespan.engine import jobs as world_jobs
 from truespan.engine.doctor import check_queue
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, JobNotFound, ProviderRefused, ProviderUnavailable
-from truespan.ingest import pipeline
+from truespan.ingest import requests
 from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
@@ -35,7 +35,7 @@ from truespan.types.source import Upload
 
 @pytest.fixture
 def works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Works]:
-    monkeypatch.setattr(pipeline, "MIN_SHARES", SHARES)
+    monkeypatch.setattr(requests, "MIN_SHARES", SHARES)
     made = Works(tmp_path / "library")
     yield made
     for one in made.opened:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from truespan.ingest.pipeline import (
+from truespan.ingest.requests import (
     MAX_BYTES,
     MAX_DOCUMENTS,
     MAX_SHARES_OF_FILE,

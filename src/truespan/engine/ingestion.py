@@ -20,8 +20,7 @@ from truespan.errors import (
     StorageFull,
     StoreBusy,
 )
-from truespan.ingest import pipeline
-from truespan.ingest.pipeline import Choice, IngestRequest
+from truespan.ingest import requests
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import (
     IngestDeps,
@@ -31,6 +30,7 @@ from truespan.ingest.report import (
     Progress,
     ProviderCheck,
 )
+from truespan.ingest.requests import Choice, IngestRequest
 from truespan.observer import RequestTrace
 from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting
 from truespan.types.document import Document
@@ -131,7 +131,7 @@ class IngestJobs:
     def plan(self, request: IngestRequest) -> DryRun:
         """Return what a run would do."""
         beside = tuple(str(other.scope.profile) for other in self._other_generations(self.scope))
-        plan = pipeline.plan_request(self.deps, self.scope, request, price=self._components.price)
+        plan = requests.plan_request(self.deps, self.scope, request, price=self._components.price)
         return replace(plan, beside=beside)
 
     def run(
@@ -149,7 +149,7 @@ class IngestJobs:
         once `stopping` returns True.
         """
         self._other_generations(self.scope)
-        found = pipeline.find_sources(self.deps, self.scope, request, choice=choice)
+        found = requests.find_sources(self.deps, self.scope, request, choice=choice)
         store, own = self._components.store, self._components.processes.own()
         job = store.begin_job(self.scope, INGEST, request.to_json(), own)
         return self._run(job, request, found, on_progress, on_prune, choice, stopping)
@@ -160,7 +160,7 @@ class IngestJobs:
         """Resume a job that did not complete."""
         stored = Jobs(self._components, self.scope).require_resumable(job)
         request = read_request(stored, IngestRequest.from_json)
-        found = pipeline.find_sources(self.deps, self.scope, request)
+        found = requests.find_sources(self.deps, self.scope, request)
         own = self._components.processes.own()
         if not self._components.store.continue_job(self.scope, job, own):
             raise JobNotResumable(job, JobState.RUNNING)
@@ -169,7 +169,7 @@ class IngestJobs:
     def queue(self, request: IngestRequest) -> Job:
         """Store a request as a background job, if its sources are found."""
         self._other_generations(self.scope)
-        pipeline.find_sources(self.deps, self.scope, request, open_files=False)
+        requests.find_sources(self.deps, self.scope, request, open_files=False)
         self._components.queue.require_room()
         return self._components.store.queue_job(
             self.scope, INGEST, request.to_json(), self._components.job_owner
@@ -182,36 +182,36 @@ class IngestJobs:
         self._other_generations(self.scope)
         scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
         if job.parent is not None:
-            sources, prune = read_request(job, pipeline.share_from_json)
+            sources, prune = read_request(job, requests.share_from_json)
             if not self._claim(job, sources, log):
                 return WorkOutcome.TAKEN
-            pipeline.ingest_share(deps, scope, sources, log, prune=prune)
+            requests.ingest_share(deps, scope, sources, log, prune=prune)
             return WorkOutcome.DONE
         request = read_request(job, IngestRequest.from_json)
         if job.shares:
-            pipeline.finish_request(deps, scope, request, log)
+            requests.finish_request(deps, scope, request, log)
             done = self._components.store.job_documents(scope, job.id)
             self._count_and_calibrate_each(document.doc_id for document in done)
             return WorkOutcome.DONE
-        found = pipeline.find_sources(deps, scope, request)
+        found = requests.find_sources(deps, scope, request)
         shares = (
-            pipeline.split_sources(found.sources)
+            requests.split_sources(found.sources)
             if self._components.queue.queue_id is not None
             else []
         )
         if len(shares) > 1:
             # Raises if the request would be refused.
-            removed = pipeline.find_removed(deps, scope, request, found)
-            pipeline.move_documents(deps, scope, found, removed, log)
+            removed = requests.find_removed(deps, scope, request, found)
+            requests.move_documents(deps, scope, found, removed, log)
             own, owner = self._components.processes.own(), self._components.job_owner
             prune = request.options.prune
-            stored = [pipeline.share_to_json(sources, prune=prune) for sources in shares]
+            stored = [requests.share_to_json(sources, prune=prune) for sources in shares]
             self._components.store.spread_job(scope, job.id, own, owner=owner, shares=stored)
             log.leave_open()
             return WorkOutcome.SPREAD
         if shares and not self._claim(job, found.sources, log):
             return WorkOutcome.TAKEN
-        report = pipeline.run_request(deps, scope, request, found, log)
+        report = requests.run_request(deps, scope, request, found, log)
         self._count_and_calibrate_each((source.doc_id for source in found), report)
         return WorkOutcome.DONE
 
@@ -240,7 +240,7 @@ class IngestJobs:
             log = JobLog(store, scope, job.id, components.clock, on_progress, stopping, trace)
             try:
                 with log.record_end():
-                    report = pipeline.run_request(
+                    report = requests.run_request(
                         deps, scope, request, found, log, on_prune, choice
                     )
             except Cancelled:

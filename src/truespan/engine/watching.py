@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError, resource_error
-from truespan.ingest import pipeline
-from truespan.ingest.pipeline import Choice, IngestRequest
+from truespan.ingest import requests
 from truespan.ingest.report import IngestReport
+from truespan.ingest.requests import Choice, IngestRequest
 from truespan.protocols import Clock, FolderWatcher
 
 if TYPE_CHECKING:
@@ -164,13 +164,13 @@ class Watch:
 
     def _look(self, jobs: IngestJobs) -> _Look:
         began, state = self._clock.monotonic(), self._state
-        found = pipeline.find_sources(jobs.deps, jobs.scope, self._request, open_files=False)
+        found = requests.find_sources(jobs.deps, jobs.scope, self._request, open_files=False)
         stamps = {source.path: jobs.deps.sources.stamp(source) for source in found}
         missing: frozenset[str] = frozenset()
         lost = frozenset(state.done.keys() - stamps.keys())
         # All documents are compared with the folders once, later only if a file is gone.
         if lost or not state.begun:
-            removed = pipeline.find_removed(jobs.deps, jobs.scope, self._request, found)
+            removed = requests.find_removed(jobs.deps, jobs.scope, self._request, found)
             missing = frozenset(document.doc_id for document in removed)
         if not missing:
             # What was refused, or what someone else deleted, leaves no document to remove.

@@ -528,7 +528,7 @@ class World:
             InvalidArgument: a path is not a folder.
         """
         from truespan.engine.watching import Watch
-        from truespan.ingest.pipeline import find_sources
+        from truespan.ingest.requests import find_sources
 
         components, access = self._components, self.access
         jobs = self._ingest_jobs(access.writable_scope())
@@ -559,7 +559,7 @@ class World:
         Raises:
             InvalidArgument, SourceTooLarge, StorageFull, ProfileMismatch: as `submit_uploads`.
         """
-        from truespan.ingest.pipeline import IngestRequest
+        from truespan.ingest.requests import IngestRequest
 
         components = self._components
         declared = DocumentOptions.from_arguments(**options)
@@ -633,7 +633,7 @@ class World:
             SourceMissing, SourceOutside: the file is gone, or has become a link to elsewhere.
             DocumentNotFound, DocumentAmbiguous, Overloaded: as elsewhere.
         """
-        from truespan.ingest.pipeline import IngestRequest
+        from truespan.ingest.requests import IngestRequest
 
         document, access = self.documents.get(reference), self.access
         access.require_writable()
@@ -672,7 +672,7 @@ class World:
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Overloaded: too many jobs are queued.
         """
-        from truespan.ingest.pipeline import IngestRequest
+        from truespan.ingest.requests import IngestRequest
 
         components = self._components
         # Refuse before files are stored.

@@ -1,6 +1,7 @@
 """Ingestion: source, blocks, canonical text, sentences, chunks, vectors, index, metadata.
 
-`pipeline` plans and runs what a caller asks for, and `indexing` embeds and activates revisions.
+`requests` finds sources, and plans and runs a request; `source_drafts` makes the draft of a source,
+`pipeline` runs a list of sources, and `indexing` embeds and activates revisions.
 
 Owns: the canonical text and its sentences, where chunks begin and end, and the order in which a
 revision becomes durable and visible.

@@ -218,7 +218,7 @@ def plan_run(
     found: FoundSources,
     documents: Sequence[Document],
     *,
-    make_draft: Callable[[Source, Document | None], tuple[Source | None, Draft | None]],
+    make_draft: Callable[[Source, Document | None], Draft | None],
     have_vectors: Callable[[Sequence[TextHash]], Collection[TextHash]],
     estimate: Callable[[int, int], Estimate],
     removed: Sequence[Document] = (),
@@ -237,7 +237,7 @@ def plan_run(
         known = by_id.get(source.doc_id)
         row = PlannedDocument(source.name, source.doc_id, DocumentOutcome.FAILED)
         try:
-            _, draft = make_draft(source, known)
+            draft = make_draft(source, known)
         except SourceRefused as error:
             rows.append(replace(row, code=error.code, message=str(error)))
             continue

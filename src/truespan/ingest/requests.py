@@ -1,0 +1,374 @@
+"""Requests to ingest: find the sources, plan or run the request, split it into shares for workers.
+
+With `prune`, documents whose files are gone are removed, unless a new file has the same content:
+then the document is moved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import PurePath
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
+
+from truespan.errors import InvalidArgument, SourceMissing, SourceRefused
+from truespan.ingest.manifest import parse_manifest
+from truespan.ingest.members import MemberReader, expand_members
+from truespan.ingest.pages import find_pages_of_sitemap, split_paths, with_pages
+from truespan.ingest.pipeline import ingest_sources, remove_documents
+from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
+from truespan.ingest.report import IngestDeps, IngestReport, Moved, RunLog
+from truespan.ingest.source_drafts import DraftMaker
+from truespan.types.document import Document
+from truespan.types.job import JobShare
+from truespan.types.scope import Scope
+from truespan.types.source import (
+    DocumentOptions,
+    Entry,
+    FoundSources,
+    IngestOptions,
+    Source,
+    is_page,
+    short_path,
+    tell_apart,
+    to_utf8,
+)
+
+MAX_DOCUMENTS = 16
+"""Maximum number of documents in a share."""
+MAX_BYTES = 4 << 20
+"""Maximum size of a share of several documents.
+
+Each share flushes the index at least once, which is expensive; but if its worker dies, another
+worker repeats the whole share.
+"""
+MAX_SHARES_OF_FILE = 16
+"""Approximate maximum number of shares that the members of one file are split into."""
+MIN_SHARES = 8
+"""Minimum number of shares of a request with enough documents, so that several workers share it."""
+
+Move: TypeAlias = tuple[Document, Source]
+"""A document whose file is gone, and the new file with the same content."""
+
+
+class IngestRequest(Struct, frozen=True):
+    """Sources to ingest: paths, a manifest, a sitemap, or the name of a batch of `uploads`."""
+
+    paths: tuple[str, ...] = ()
+    manifest: str | None = None
+    uploads: str | None = None
+    options: IngestOptions = field(default_factory=IngestOptions)
+    sitemap: str | None = None
+    """Address of a list of pages."""
+
+    def to_json(self) -> str:
+        """Return the request as it is stored with its job."""
+        fields = to_builtins(self)
+        options = fields.pop("options")
+        return json.dumps({**fields, **options}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, stored: str) -> IngestRequest:
+        """Return the request that `to_json` wrote."""
+        fields = json.loads(stored)
+        return cls(
+            paths=tuple(fields["paths"]),
+            manifest=fields["manifest"],
+            uploads=fields["uploads"],
+            options=msgspec.convert(fields, IngestOptions),
+            sitemap=fields["sitemap"],
+        )
+
+
+class Choice(Struct):
+    """Files of a request to ingest, and the ids of missing documents to remove.
+
+    Documents that are no longer in one of the files are removed as well.
+    """
+
+    files: frozenset[str]
+    missing: frozenset[str]
+    failed: set[str] = field(default_factory=set)
+    """Files that could not be ingested completely; a run adds them."""
+
+    def removes(self, document: Document) -> bool:
+        files = {to_utf8(file) for file in self.files}
+        is_member = any(str(parent) in files for parent in PurePath(document.path).parents)
+        return is_member or document.doc_id in self.missing
+
+
+def find_sources(
+    deps: IngestDeps,
+    scope: Scope,
+    request: IngestRequest,
+    *,
+    open_files: bool = True,
+    choice: Choice | None = None,
+) -> FoundSources:
+    """Return the sources that a request names, limited to a `choice` of files.
+
+    A manifest is checked as a whole first. Files that hold several documents are opened, and their
+    members become sources. Pass `open_files=False` to learn only whether there are any sources.
+    """
+
+    def expand(found: FoundSources) -> FoundSources:
+        if choice is not None:
+            chosen = tuple(source for source in found if source.path in choice.files)
+            found = replace(found, sources=chosen)
+        return expand_members(deps, found) if open_files else found
+
+    declared = request.options.declared
+    if request.uploads is not None:
+        if deps.uploads is None:
+            raise SourceMissing("upload")
+        found = expand(deps.uploads.find(scope.world, request.uploads, declared))
+        return _require_single(declared, found)
+    if request.manifest is not None:
+        found = _find_in_manifest(deps, request.manifest, expand)
+    elif request.sitemap is not None:
+        found = find_pages_of_sitemap(deps.pages, request.sitemap, declared, fetch=open_files)
+        _require_single(declared, found)
+    else:
+        files, addresses = split_paths(request.paths)
+        found = expand(deps.sources.find(files, declared, within=request.options.within))
+        pages = [Entry(0, address, None, declared) for address in addresses]
+        found = _require_single(declared, with_pages(found, deps.pages, pages))
+    owners = partial(deps.store.path_owners, scope)
+    return replace(found, sources=tell_apart(found.sources, owners))
+
+
+def _find_in_manifest(
+    deps: IngestDeps, manifest: str, expand: Callable[[FoundSources], FoundSources]
+) -> FoundSources:
+    content = deps.sources.read_manifest(manifest)
+    entries = parse_manifest(manifest, content, profiles=deps.preparation.chunkings)
+    files = [entry for entry in entries if not is_page(entry.path)]
+    pages = [entry for entry in entries if is_page(entry.path)]
+    found = expand(deps.sources.expand(manifest, files))
+    return with_pages(found, deps.pages, pages, manifest=manifest)
+
+
+def _require_single(declared: DocumentOptions, found: FoundSources) -> FoundSources:
+    if declared.source_url is not None and len(found) > 1:
+        raise InvalidArgument(
+            f"source_url is the origin of one document, but {len(found)} were found.",
+            advice="Declare it for each document in a manifest or a sidecar.",
+        )
+    return found
+
+
+def plan_request(
+    deps: IngestDeps, scope: Scope, request: IngestRequest, *, price: float | None
+) -> DryRun:
+    """Return the effects of a request without running it; `price` is for a million tokens."""
+    found = find_sources(deps, scope, request)
+    limits = deps.embedder.limits.within(deps.limits)
+    removed = find_removed(deps, scope, request, found)
+    moves = _find_moves(deps, scope, found, removed)
+    new_ids = {document.number: source.doc_id for document, source in moves}
+    documents = [
+        replace(document, doc_id=new_ids.get(document.number, document.doc_id))
+        for document in deps.store.documents(scope)
+    ]
+    drafts = DraftMaker(deps, scope)
+    plan = plan_run(
+        found,
+        documents,
+        make_draft=lambda source, known: drafts.make(source, known).draft,
+        have_vectors=lambda hashes: deps.store.vectors(scope, hashes),
+        estimate=lambda texts, tokens: estimate(scope.profile, tokens, texts, limits, price=price),
+        removed=[document for document in removed if document.number not in new_ids],
+    )
+    return replace(plan, moved=tuple(_to_moved(moves)))
+
+
+def run_request(
+    deps: IngestDeps,
+    scope: Scope,
+    request: IngestRequest,
+    found: FoundSources,
+    log: RunLog,
+    on_prune: Callable[[Sequence[Document]], None] | None = None,
+    choice: Choice | None = None,
+) -> IngestReport:
+    """Ingest the sources found for a request; with `prune`, remove the documents that are gone."""
+    removed = find_removed(deps, scope, request, found)
+    if choice is not None:
+        removed = list(filter(choice.removes, removed))
+    moved, removed = move_documents(deps, scope, found, removed, log)
+    if removed and on_prune is not None:
+        on_prune(removed)
+    report = ingest_sources(deps, scope, found.sources, log)
+    if choice is not None:
+        failed = {failure.doc_id for failure in report.failures}
+        choice.failed.update(source.path for source in found if source.doc_id in failed)
+    if request.options.prune:
+        gone = _take_gone_pages(deps, scope, found, report)
+        if gone and on_prune is not None:
+            on_prune(gone)
+        removed += gone
+    report.passed_over, report.unmatched = found.passed_over, found.unmatched
+    remove_documents(deps, scope, removed, log)
+    report.removed = [document.shown_path for document in removed]
+    report.moved = _to_moved(moved)
+    return report
+
+
+def finish_request(deps: IngestDeps, scope: Scope, request: IngestRequest, log: RunLog) -> None:
+    """Remove the documents that are gone, after all shares of a request were ingested."""
+    if request.options.prune:
+        # Searched again, so that files that appeared meanwhile are not removed.
+        found = find_sources(deps, scope, request)
+        remove_documents(deps, scope, find_removed(deps, scope, request, found), log)
+
+
+def find_removed(
+    deps: IngestDeps, scope: Scope, request: IngestRequest, found: FoundSources
+) -> list[Document]:
+    """Return the documents that a request with `prune` removes; none without it."""
+    if not request.options.prune:
+        return []
+    return documents_to_remove(
+        deps.store.documents(scope),
+        found,
+        exists=deps.sources.exists,
+        allow_empty=request.options.allow_empty,
+    )
+
+
+def _take_gone_pages(
+    deps: IngestDeps, scope: Scope, sources: Iterable[Source], report: IngestReport
+) -> list[Document]:
+    """Return the documents of pages that no longer exist, and drop their failures."""
+    pages = {source.doc_id for source in sources if source.is_page}
+    failed = {each.doc_id for each in report.failures if each.code == SourceMissing.code}
+    gone = deps.store.documents(scope, named=pages & failed) if pages & failed else []
+    removed = {document.doc_id for document in gone}
+    report.failures = [each for each in report.failures if each.doc_id not in removed]
+    return gone
+
+
+def move_documents(
+    deps: IngestDeps,
+    scope: Scope,
+    sources: Iterable[Source],
+    removed: Sequence[Document],
+    log: RunLog,
+) -> tuple[list[Move], list[Document]]:
+    """Give documents the ids and paths of the files that they are in now.
+
+    Number, text, vectors, labels and reading positions stay. Return the moved documents, and those
+    that remain to be removed.
+    """
+    moved: list[Move] = []
+    for document, source in _find_moves(deps, scope, sources, removed):
+        is_moved = deps.store.move_document(
+            scope,
+            document.number,
+            doc_id=source.doc_id,
+            path=source.recorded_path,
+            name=source.name,
+            shown_path=source.shown_path or short_path(source.recorded_path),
+            # The ending may decide the format.
+            reread=PurePath(document.name).suffix != PurePath(source.name).suffix,
+        )
+        if is_moved:
+            moved.append((document, source))
+            # The images are extracted again under the new id.
+            deps.assets.remove(scope.world, document.doc_id)
+            log.line("info", f"document {document.number} was moved to {source.shown_path}")
+    numbers = {document.number for document, _ in moved}
+    return moved, [document for document in removed if document.number not in numbers]
+
+
+def _find_moves(
+    deps: IngestDeps, scope: Scope, sources: Iterable[Source], removed: Sequence[Document]
+) -> list[Move]:
+    """Return the removed documents whose content is in a new source, with that source.
+
+    Of several sources with the same content, one with the same name is preferred.
+    """
+    lost: dict[str, list[Document]] = {}
+    for document in removed:
+        if not document.damaged:
+            lost.setdefault(document.source_hash, []).append(document)
+    if not lost:
+        return []
+    sources = list(sources)
+    named = {source.doc_id for source in sources}
+    known = {document.doc_id for document in deps.store.documents(scope, named=named)}
+    reader = MemberReader(deps)
+    moves: list[Move] = []
+    others: list[tuple[str, Source]] = []
+    for source in sources:
+        if source.doc_id in known or source.is_page:
+            continue
+        # A source that cannot be read is refused later.
+        with suppress(SourceRefused):
+            digest = sha256(reader.read(source).content).hexdigest()
+            same = lost.get(digest, [])
+            place = next((i for i, doc in enumerate(same) if doc.name == source.name), None)
+            if place is not None:
+                moves.append((same.pop(place), source))
+            elif same:
+                others.append((digest, source))
+    moves += [(lost[digest].pop(0), source) for digest, source in others if lost[digest]]
+    return moves
+
+
+def _to_moved(moves: Iterable[Move]) -> list[Moved]:
+    return [Moved(document.shown_path, source.shown_path) for document, source in moves]
+
+
+def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
+    """Split sources into shares, in their order; a large source is a share of its own."""
+    max_count = min(max(len(sources) // MIN_SHARES, 1), MAX_DOCUMENTS)
+    # Each share opens the file of its members again, so one file is split into few shares.
+    members = Counter(source.path for source in sources if source.member)
+    sizes = Counter[str]()
+    for source in sources:
+        sizes[source.path] += source.size
+    shares: list[list[Source]] = []
+    size = 0
+    for source in sources:
+        count = max(max_count, members[source.path] // MAX_SHARES_OF_FILE)
+        room = max(MAX_BYTES, sizes[source.path] // MAX_SHARES_OF_FILE if source.member else 0)
+        if not shares or len(shares[-1]) >= count or size + source.size > room:
+            shares.append([])
+            size = 0
+        shares[-1].append(source)
+        size += source.size
+    return [tuple(share) for share in shares]
+
+
+def share_to_json(sources: Sequence[Source], *, prune: bool) -> JobShare:
+    """Return a share as it is stored with its job."""
+    share = {"sources": [to_builtins(source) for source in sources], "prune": prune}
+    request = json.dumps(share, sort_keys=True)
+    # An empty file counts too: no share has the size 0.
+    size = sum(max(source.size, 1) for source in sources)
+    return JobShare(request, len(sources), size)
+
+
+def share_from_json(stored: str) -> tuple[tuple[Source, ...], bool]:
+    """Return the sources and the `prune` option that `share_to_json` wrote."""
+    share = json.loads(stored)
+    return msgspec.convert(share["sources"], tuple[Source, ...]), share["prune"]
+
+
+def ingest_share(
+    deps: IngestDeps, scope: Scope, sources: Sequence[Source], log: RunLog, *, prune: bool
+) -> IngestReport:
+    """Ingest the sources of a share; with `prune`, remove the pages among them that are gone."""
+    report = ingest_sources(deps, scope, sources, log)
+    if prune:
+        remove_documents(deps, scope, _take_gone_pages(deps, scope, sources, report), log)
+    return report
