@@ -237,7 +237,15 @@ def _verified(
         sentences = locate(source, last_sid, *span)
     else:
         sentences = SentenceRange(source.first_sid, source.last_sid)
-    return Quote(text, True, source.chunk_id, source.document, *sentences)
+    return Quote(
+        text=text,
+        verified=True,
+        chunk_id=source.chunk_id,
+        document=source.document,
+        first_sid=sentences.first_sid,
+        last_sid=sentences.last_sid,
+        place=sentences.place,
+    )
 
 
 def _without_citations(text: str) -> str:

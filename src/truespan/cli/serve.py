@@ -92,7 +92,18 @@ def serve(
         echo(f"Truespan serves {folder} at {startup.address}")
 
     watched = tuple(watch or ())
-    return run(Service(folder, host, port, workers, require_token, options, watched), on_ready)
+    return run(
+        Service(
+            folder=folder,
+            host=host,
+            port=port,
+            workers=workers,
+            require_token=require_token,
+            options=options,
+            watched=watched,
+        ),
+        on_ready,
+    )
 
 
 def describe_startup(startup: "Startup") -> str:

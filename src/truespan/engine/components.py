@@ -179,29 +179,34 @@ class Components(Struct, frozen=True):
         from truespan.maintenance.delete import Remover
 
         return Remover(
-            self.store, self.index, self.assets, self.clock, self.find_leftovers, self.uploads
+            store=self.store,
+            index=self.index,
+            assets=self.assets,
+            clock=self.clock,
+            find_leftovers=self.find_leftovers,
+            uploads=self.uploads,
         )
 
     def retrieval_deps(
         self, start_repair: Callable[[Scope], None], trace: RequestTrace = NULL_OBSERVER
     ) -> RetrievalDeps:
         return RetrievalDeps(
-            self.store,
-            self.index,
-            self.embedder_for,
-            self.clock,
-            start_repair,
-            self._split_query,
-            self.embed,
-            self._count_tokens,
-            self.fused_weight,
-            self.most_tokens,
-            trace,
-            self.rerank,
-            self.model_check,
-            self._endpoints_of,
-            self.recent_queries,
-            self.completeness,
+            store=self.store,
+            index=self.index,
+            embedder_for=self.embedder_for,
+            clock=self.clock,
+            start_repair=start_repair,
+            split=self._split_query,
+            embed=self.embed,
+            count_tokens=self._count_tokens,
+            fused_weight=self.fused_weight,
+            most_tokens=self.most_tokens,
+            trace=trace,
+            rerank=self.rerank,
+            model_check=self.model_check,
+            endpoints_of=self._endpoints_of,
+            recent_queries=self.recent_queries,
+            completeness=self.completeness,
         )
 
     def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:

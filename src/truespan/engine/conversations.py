@@ -180,7 +180,15 @@ class Conversation:
         found = self._open()
         if found is None:
             now = self._access.components.clock.now()
-            return ConversationInfo(self.id, self._reader, None, "", now, now, 0)
+            return ConversationInfo(
+                id=self.id,
+                reader=self._reader,
+                book=None,
+                title="",
+                created_at=now,
+                updated_at=now,
+                turns=0,
+            )
         return _describe(found.record, found.turns)
 
     def export(self) -> dict[str, Any]:

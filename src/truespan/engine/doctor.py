@@ -361,7 +361,16 @@ class Doctor(Struct, frozen=True):
 
     def _report(self, step: str, done: int, total: int) -> None:
         if self.on_progress is not None:
-            self.on_progress(Progress(done / max(total, 1), 0, 0, done, 0, step))
+            self.on_progress(
+                Progress(
+                    fraction=done / max(total, 1),
+                    documents=0,
+                    documents_total=0,
+                    chunks=done,
+                    embedded=0,
+                    current=step,
+                )
+            )
 
 
 def check_generation(components: Components, scope: Scope) -> list[Notice]:

@@ -184,10 +184,21 @@ class Documents(Struct, frozen=True):
                     for chunk in chunks
                 ]
             return ChunkPage(
-                *(document.number, revision.doc_id, revision.title, revision.name, revision.path),
-                *(revision.ref.revision, revision.source_hash, revision.text_hash),
-                *(revision.recipe, scope.generation.number, str(chunking)),
-                *(revision.characters, first, total, tuple(chunks)),
+                document=document.number,
+                doc_id=revision.doc_id,
+                title=revision.title,
+                source=revision.name,
+                path=revision.path,
+                revision=revision.ref.revision,
+                source_hash=revision.source_hash,
+                text_hash=revision.text_hash,
+                recipe=revision.recipe,
+                generation=scope.generation.number,
+                chunking=str(chunking),
+                characters=revision.characters,
+                first=first,
+                total=total,
+                chunks=tuple(chunks),
                 created_at=revision.created_at,
             )
 

@@ -237,7 +237,15 @@ class IngestJobs:
         components, scope, store = self._components, self.scope, self._components.store
         with components.observer.request(Request.INGEST) as trace:
             deps = replace(self.deps, trace=trace)
-            log = JobLog(store, scope, job.id, components.clock, on_progress, stopping, trace)
+            log = JobLog(
+                store=store,
+                scope=scope,
+                job=job.id,
+                clock=components.clock,
+                on_progress=on_progress,
+                stopping=stopping,
+                trace=trace,
+            )
             try:
                 with log.record_end():
                     report = requests.run_request(

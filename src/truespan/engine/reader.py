@@ -232,7 +232,14 @@ class Reader(Struct, frozen=True):
                 gets the same result as for a book without a position.
         """
         passages = replace(passage_options(options), highlight=highlight)
-        request = ReadingRequest(query, top_k, book, check_mode(mode), rerank, passages)
+        request = ReadingRequest(
+            query=query,
+            top_k=top_k,
+            book=book,
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=passages,
+        )
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retriever(trace).retrieve(request)
 
@@ -371,7 +378,12 @@ class Reader(Struct, frozen=True):
         A chunk that was not read yet gets the same reason as one that does not exist.
         """
         request = ReadingRequest(
-            query, top_k, book, check_mode(mode), rerank, passage_options(options)
+            query=query,
+            top_k=top_k,
+            book=book,
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=passage_options(options),
         )
         with self._access.components.observer.request(Request.READING_WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
@@ -406,11 +418,11 @@ class Reader(Struct, frozen=True):
     def _retriever(self, trace: RequestTrace) -> ReaderRetriever:
         components = self._access.components
         tails = TailMaker(
-            components.store,
-            components.embedder_for,
-            components.counter,
-            components.limits,
-            components.clock,
-            components.preparation.on_token_limit,
+            store=components.store,
+            embedders=components.embedder_for,
+            counter=components.counter,
+            limits=components.limits,
+            clock=components.clock,
+            on_token_limit=components.preparation.on_token_limit,
         )
         return ReaderRetriever(self._access.pipeline(trace), tails, self._read_positions, self.name)

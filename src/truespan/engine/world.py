@@ -187,7 +187,9 @@ class World:
         """
         scope = self.access.readable_scope()
         if scope is None:
-            return WorldStatus(0, 0, 0, 0, 0, 0, 0)
+            return WorldStatus(
+                documents=0, chunks=0, embedded=0, pending=0, quarantined=0, repairs=0, vectors=0
+            )
         numbers = self._components.store.status(scope)
         if not numbers.embedded:
             return numbers
@@ -264,7 +266,15 @@ class World:
         if highlight is not False:
             options = replace(options, highlight=highlight)
         chosen = NO_FILTERS.with_arguments(filters)
-        request = SearchRequest(query, top_k, floor, check_mode(mode), rerank, options, chosen)
+        request = SearchRequest(
+            query=query,
+            top_k=top_k,
+            floor=floor,
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=options,
+            filters=chosen,
+        )
         with self._components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 
@@ -857,12 +867,12 @@ def _retrieval_request(
 ) -> RetrievalRequest:
     options, filters = split_arguments(arguments)
     return RetrievalRequest(
-        query,
-        selected_text,
-        top_k,
-        RETRIEVAL_FILTERS.with_arguments(filters),
-        check_mode(mode),
-        rerank,
-        options,
-        DEFAULT_FILTERS.difference(FILTER_ARGUMENTS.get(name) for name in filters),
+        query=query,
+        selected_text=selected_text,
+        top_k=top_k,
+        filters=RETRIEVAL_FILTERS.with_arguments(filters),
+        mode=check_mode(mode),
+        rerank=rerank,
+        passages=options,
+        by_default=DEFAULT_FILTERS.difference(FILTER_ARGUMENTS.get(name) for name in filters),
     )

@@ -122,7 +122,14 @@ def calibrate(
         notes = (Notice("scores_do_not_discriminate", message),)
     else:
         proposal, notes = _propose_thresholds(curve, keep, precision)
-    return Curve(relevant, irrelevant, auc, curve, proposal, notes)
+    return Curve(
+        relevant=relevant,
+        irrelevant=irrelevant,
+        auc=auc,
+        curve=curve,
+        proposal=proposal,
+        notes=notes,
+    )
 
 
 def _propose_thresholds(

@@ -251,8 +251,13 @@ class BackupWriter(Struct, frozen=True):
                 break
             self.clock.sleep(_RETRY_SECONDS)
         manifest = Manifest(
-            *(snapshot.schema, self.version(), self.clock.now(), vectors),
-            *(snapshot.worlds, snapshot.documents, snapshot.chunks),
+            schema=snapshot.schema,
+            truespan=self.version(),
+            created_at=self.clock.now(),
+            vectors=vectors,
+            worlds=snapshot.worlds,
+            documents=snapshot.documents,
+            chunks=snapshot.chunks,
             missing_images=missing,
             members=(),
         )

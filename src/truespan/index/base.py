@@ -149,7 +149,14 @@ class QdrantIndex(ABC):
             return None
         least = None if floor is None else threshold(floor, profile.distance.value)
         approximate = self.approximate(scope)
-        return Search(conditions(scope), vector, limit, least, tuple(ids), approximate)
+        return Search(
+            where=conditions(scope),
+            vector=vector,
+            limit=limit,
+            threshold=least,
+            ids=tuple(ids),
+            approximate=approximate,
+        )
 
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         """Yield every point of the world and generation, page by page.

@@ -367,7 +367,15 @@ def embed_texts(
     limits = embedder.limits.within(limits)
     canary = (canary or Canary()) if limits.joint else None
     profile = learn_profile(embedder, clock)
-    work = _BatchEmbedder(embedder, profile, limits, clock, canary, counter, on_token_limit)
+    work = _BatchEmbedder(
+        embedder=embedder,
+        profile=profile,
+        limits=limits,
+        clock=clock,
+        canary=canary,
+        counter=counter,
+        on_token_limit=on_token_limit,
+    )
     todo = batches(list(texts.items()), limits, profile.document_prefix)
     if canary is not None and len(texts) > 1 and limits.items > 1:
         canary.learn(profile.dimensions, lambda sent: _send(embedder, sent, clock))

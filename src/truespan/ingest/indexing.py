@@ -352,7 +352,16 @@ def embed_pending(
         chunks += count
         if on_progress is not None:
             embedded, name = indexer.counts.embedded, f"document {ref.document}"
-            on_progress(Progress(0.0, 0, len(refs), chunks, embedded, name))
+            on_progress(
+                Progress(
+                    fraction=0.0,
+                    documents=0,
+                    documents_total=len(refs),
+                    chunks=chunks,
+                    embedded=embedded,
+                    current=name,
+                )
+            )
 
     if refs:
         indexer.index_revisions(refs, on_chunks)
@@ -400,7 +409,15 @@ def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) 
         documents, current = report.documents, f"document {ref.document}"
         fraction = documents / total if total else 1.0
         log.progress(
-            Progress(fraction, documents, total, chunks, counts.embedded, current, counts.reused)
+            Progress(
+                fraction=fraction,
+                documents=documents,
+                documents_total=total,
+                chunks=chunks,
+                embedded=counts.embedded,
+                current=current,
+                reused=counts.reused,
+            )
         )
 
     log.enter(Phase.EMBEDDING)

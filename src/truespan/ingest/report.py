@@ -215,7 +215,9 @@ class JobLog(RunLog):
 
     def __post_init__(self) -> None:
         self._phase = Phase.READING
-        self._latest = Progress(0.0, 0, 0, 0, 0, "")
+        self._latest = Progress(
+            fraction=0.0, documents=0, documents_total=0, chunks=0, embedded=0, current=""
+        )
         self._unchanged = self._failed = 0
         self._news = JobNews()
         self._left_open = False

@@ -182,7 +182,14 @@ class ProcrastinateQueue:
             raise AssertionError("work_with was not called")
         # Raises if the tables are missing or of another version.
         self._app()
-        worker = QueueWorker(self, self._worker(), concurrency, once, stopping, on_tick)
+        worker = QueueWorker(
+            queue=self,
+            worker=self._worker(),
+            concurrency=concurrency,
+            once=once,
+            stopping=stopping,
+            on_tick=on_tick,
+        )
         asyncio.run(worker.run())
         return worker.runs
 

@@ -213,35 +213,39 @@ def _reading_tools(*, may_move: bool) -> tuple[Tool, ...]:
     )
     tools = (
         Tool(
-            "list_books",
-            "List books",
-            "List the books in which the reader has a reading position: the last sentence read, "
-            f"its chapter, and the chapters reached so far.{others}",
-            NoArguments,
-            BookList,
-            _list_all_books if may_move else _list_books,
-            partial(_render_books, may_move),
+            name="list_books",
+            title="List books",
+            description=(
+                "List the books in which the reader has a reading position: the last sentence "
+                f"read, its chapter, and the chapters reached so far.{others}"
+            ),
+            arguments=NoArguments,
+            result=BookList,
+            run=_list_all_books if may_move else _list_books,
+            render=partial(_render_books, may_move),
             writes=may_move,
         ),
         Tool(
-            "get_reading_position",
-            "Get the reading position",
-            "Get the reader's position in the current book, or in a named one.",
-            PositionArguments,
-            BookPosition,
-            _get_reading_position,
-            partial(_render_book, may_move),
+            name="get_reading_position",
+            title="Get the reading position",
+            description="Get the reader's position in the current book, or in a named one.",
+            arguments=PositionArguments,
+            result=BookPosition,
+            run=_get_reading_position,
+            render=partial(_render_book, may_move),
         ),
         Tool(
-            "retrieve_context",
-            "Retrieve context",
-            "Find the passages closest to a query in what the reader has read of the current book, "
-            "or of a named one. Passages are in reading order, each verified against the stored "
-            f"book; nothing past the reading position is ever returned. {_FORMAT}",
-            ReadingArguments,
-            ContextBundle,
-            _retrieve,
-            partial(_render_reading, may_move),
+            name="retrieve_context",
+            title="Retrieve context",
+            description=(
+                "Find the passages closest to a query in what the reader has read of the current "
+                "book, or of a named one. Passages are in reading order, each verified against "
+                f"the stored book; nothing past the reading position is ever returned. {_FORMAT}"
+            ),
+            arguments=ReadingArguments,
+            result=ContextBundle,
+            run=_retrieve,
+            render=partial(_render_reading, may_move),
         ),
     )
     return (*tools, SET_POSITION) if may_move else tools
@@ -273,25 +277,29 @@ _FOR_THE_OWNER = (
 )
 _OWNER_TOOLS = (
     Tool(
-        "search",
-        "Search",
-        "Find the passages closest to a query in the whole world, each verified as it is read. "
-        f"{_FORMAT}",
-        SearchArguments,
-        SearchResult,
-        lambda world, arguments: world.search(**msgspec.structs.asdict(arguments)),
-        _render_search,
+        name="search",
+        title="Search",
+        description=(
+            "Find the passages closest to a query in the whole world, each verified as it is "
+            f"read. {_FORMAT}"
+        ),
+        arguments=SearchArguments,
+        result=SearchResult,
+        run=lambda world, arguments: world.search(**msgspec.structs.asdict(arguments)),
+        render=_render_search,
     ),
     Tool(
-        "retrieve",
-        "Retrieve context",
-        "Assemble context within `max_tokens` (4000) tokens for a query, a selected text, or a "
-        "query within a selected text. In a world with the contract's defaults, language is "
-        f"'en' and version '1.0' unless set; null stands for any. {_FORMAT}",
-        RetrievalArguments,
-        ContextBundle,
-        _retrieve,
-        _render_bundle,
+        name="retrieve",
+        title="Retrieve context",
+        description=(
+            "Assemble context within `max_tokens` (4000) tokens for a query, a selected text, or "
+            "a query within a selected text. In a world with the contract's defaults, language is "
+            f"'en' and version '1.0' unless set; null stands for any. {_FORMAT}"
+        ),
+        arguments=RetrievalArguments,
+        result=ContextBundle,
+        run=_retrieve,
+        render=_render_bundle,
     ),
 )
 OWNER_ROLE = Role("owning", _FOR_THE_OWNER, _OWNER_TOOLS, WORLD_RESOURCES, OWNER_PROMPTS)

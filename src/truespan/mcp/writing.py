@@ -381,52 +381,61 @@ def _writer(caller: CallerContext) -> World:
 
 
 SET_POSITION = Tool(
-    "set_position",
-    "Set the reading position",
-    "Record how far the reader has read of the current book, or of a named one: through a chapter, "
-    "up to a sentence, or up to a passage. Both directions are possible. The result says what the "
-    "position was before, so that it can be undone. Use it only when the reader says so: setting "
-    "it too far reveals what they have not read.",
-    SetPositionArguments,
-    PositionChange,
-    _set_position,
-    _render_change,
+    name="set_position",
+    title="Set the reading position",
+    description=(
+        "Record how far the reader has read of the current book, or of a named one: through a "
+        "chapter, up to a sentence, or up to a passage. Both directions are possible. The result "
+        "says what the position was before, so that it can be undone. Use it only when the reader "
+        "says so: setting it too far reveals what they have not read."
+    ),
+    arguments=SetPositionArguments,
+    result=PositionChange,
+    run=_set_position,
+    render=_render_change,
     hints=READ_ONLY | {"readOnlyHint": False},
     writes=True,
 )
 ADD_NOTE = Tool(
-    "add_note",
-    "Add a note",
-    "Add a text with a title to the world as a document of its own, which can be searched at once. "
-    "A note with the same title is replaced only if `replace` is true.",
-    NoteArguments,
-    AddedDocuments,
-    _add_note,
-    _render_added,
+    name="add_note",
+    title="Add a note",
+    description=(
+        "Add a text with a title to the world as a document of its own, which can be searched at "
+        "once. A note with the same title is replaced only if `replace` is true."
+    ),
+    arguments=NoteArguments,
+    result=AddedDocuments,
+    run=_add_note,
+    render=_render_added,
     hints=READ_ONLY | {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False},
     writes=True,
 )
 ADD_FILES = Tool(
-    "add_files",
-    "Add files",
-    "Add files, or the files below folders, to the world. Only folders that the operator allowed "
-    "can be read. A file that was added before becomes a new revision if it has changed.",
-    FilesArguments,
-    AddedDocuments,
-    _add_files,
-    _render_added,
+    name="add_files",
+    title="Add files",
+    description=(
+        "Add files, or the files below folders, to the world. Only folders that the operator "
+        "allowed can be read. A file that was added before becomes a new revision if it has "
+        "changed."
+    ),
+    arguments=FilesArguments,
+    result=AddedDocuments,
+    run=_add_files,
+    render=_render_added,
     hints=READ_ONLY | {"readOnlyHint": False},
     writes=True,
 )
 ADD_PAGES = Tool(
-    "add_pages",
-    "Add web pages",
-    "Fetch web pages and add their text to the world. Only hosts that the operator allowed are "
-    "asked. A page that was added before becomes a new revision if it has changed.",
-    PagesArguments,
-    AddedDocuments,
-    _add_pages,
-    _render_added,
+    name="add_pages",
+    title="Add web pages",
+    description=(
+        "Fetch web pages and add their text to the world. Only hosts that the operator allowed "
+        "are asked. A page that was added before becomes a new revision if it has changed."
+    ),
+    arguments=PagesArguments,
+    result=AddedDocuments,
+    run=_add_pages,
+    render=_render_added,
     hints=READ_ONLY | {"readOnlyHint": False, "openWorldHint": True},
     writes=True,
 )

@@ -118,7 +118,16 @@ class BlockWriter(Struct):
             kind = BlockKind.FOOTNOTE if self.in_note else kind
             if self._prefix and passage.text:
                 passage, self._prefix = passage.strip().indent(self._prefix, ""), ""
-            text, figures = passage
-            place, marks = (self._chapter, self._section), (figures, self._pages)
+            self.blocks.append(
+                Block(
+                    kind=kind,
+                    text=passage.text,
+                    chapter=self._chapter,
+                    section=self._section,
+                    figures=passage.figures,
+                    pages=self._pages,
+                    is_contents=is_contents,
+                    header_rows=header_rows,
+                )
+            )
             self._pages = ()
-            self.blocks.append(Block(kind, text, *place, *marks, is_contents, header_rows))

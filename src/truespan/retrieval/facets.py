@@ -117,7 +117,15 @@ def _count(
     values = tuple(
         FacetValue(show_value(each), each.kind, *counts[each]) for each in ordered[:limit]
     )
-    return Facet(key, metadata, documents, values, len(ordered) - len(values), least, greatest)
+    return Facet(
+        key=key,
+        metadata=metadata,
+        documents=documents,
+        values=values,
+        more_values=len(ordered) - len(values),
+        least=least,
+        greatest=greatest,
+    )
 
 
 def _type(value: object, metadata: bool) -> Value | None:

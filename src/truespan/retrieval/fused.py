@@ -117,7 +117,9 @@ def fetch_fused(
         words = word_scores(deps.store, scope, world, query)
         ids = words.top(POOL, SCORE_DECIMALS) if mode is Mode.AUTO else []
     weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
-    search = _FusedSearch(deps, scope, vector, floor, words, weight, world)
+    search = _FusedSearch(
+        deps=deps, scope=scope, vector=vector, floor=floor, words=words, weight=weight, world=world
+    )
     if words.query.phrases:
         return search.fetch_phrases(k, missing)
     if mode is Mode.WORDS:

@@ -176,20 +176,20 @@ def trim_span(text: str, start: int = 0, end: int | None = None) -> tuple[int, i
 def place_of(part: Visible) -> OtherPlace:
     """Return where a passage stands, for another one with the same text."""
     return OtherPlace(
-        part.chunk_id,
-        part.document,
-        part.source,
-        part.title,
-        part.chapter,
-        part.section,
-        part.first_sid,
-        part.last_sid,
-        part.start,
-        part.end,
-        part.labels.source_url,
-        part.labels.path,
-        part.page,
-        part.location,
+        chunk_id=part.chunk_id,
+        document=part.document,
+        source=part.source,
+        title=part.title,
+        chapter=part.chapter,
+        section=part.section,
+        first_sid=part.first_sid,
+        last_sid=part.last_sid,
+        start=part.start,
+        end=part.end,
+        source_url=part.labels.source_url,
+        path=part.labels.path,
+        page=part.page,
+        location=part.location,
     )
 
 

@@ -239,7 +239,12 @@ class Retriever(Struct, frozen=True):
         attempt.packed = pack_reranked(attempt, stage, ranked, packer, trace)
         attempt.steps += ["reranked"] if stage else []
         fitter = PassageFitter(
-            self.pipeline.deps, scope, options, ranking, request.query, attempt.mode
+            deps=self.pipeline.deps,
+            scope=scope,
+            options=options,
+            vector=ranking,
+            query=request.query,
+            mode=attempt.mode,
         )
         fit_packed(attempt, fitter)
         counted = attempt.fetched.down_to(attempt.packed.last)
@@ -320,7 +325,19 @@ class Retriever(Struct, frozen=True):
             chapter = (before[-1].chapter if before else None) or name
             section = (before[-1].section if before else None) or chapter
             first, last = store.sentences_across(scope, number, *span)
-            return (Located(number, name, path, chapter, section, first, last, *span),)
+            return (
+                Located(
+                    document=number,
+                    source=name,
+                    path=path,
+                    chapter=chapter,
+                    section=section,
+                    first_sid=first,
+                    last_sid=last,
+                    start=span[0],
+                    end=span[1],
+                ),
+            )
         return ()
 
 

@@ -112,7 +112,14 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         visible = attempt.reorder(stage, _visible(best.found, scope, best.copies))
         if stage is not None and last:
             visible = put_boilerplate_last(visible)
-        fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
+        fitter = PassageFitter(
+            deps=pipeline.deps,
+            scope=scope,
+            options=options,
+            vector=vector,
+            query=query,
+            mode=attempt.mode,
+        )
         attempt.chunks = tuple(
             fitter.fit(visible[:shown], request.top_k, Budget(budget, tables=tables))
         )
@@ -208,7 +215,14 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
             floor=floor,
             missing=missing,
         )
-        attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, query, attempt.mode)
+        attempt.fitter = PassageFitter(
+            deps=pipeline.deps,
+            scope=scope,
+            options=options,
+            vector=vector,
+            query=query,
+            mode=attempt.mode,
+        )
         # Only their order changes: what is decided from similarities is decided alike.
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
         if not chosen:
@@ -279,9 +293,17 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         fitted = fitter.locate(fitter.fit(sources, most, budget), every=True)
         return Fitted(tuple(fitted), tuple(fitter.warnings))
 
-    closest = attempt.closest
-    found = attempt.scope, chunks, warnings, failures, closest, attempt.coverage, fit
-    return Retrieved(attempt.world, attempt.mode, *found)
+    return Retrieved(
+        world=attempt.world,
+        mode=attempt.mode,
+        scope=attempt.scope,
+        chunks=chunks,
+        warnings=warnings,
+        flaws=failures,
+        closest=attempt.closest,
+        coverage=attempt.coverage,
+        fit=fit,
+    )
 
 
 def search_documents(
@@ -402,38 +424,39 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
     """Return what is shown of a chunk: all of it, one sentence, or more than it holds."""
     chunk, document, labels = found.chunk, found.document, part.labels
     figure = chunk.figure
-    # In the order of the members: half the time that it takes with their names.
     return Passage(
-        chunk.chunk_id,
-        round_score(part.score),
-        document.number,
-        document.doc_id,
-        document.name,
-        document.title,
-        part.chapter,
-        part.section,
-        chunk.index,
-        part.start,
-        part.end,
-        part.first_sid,
-        part.last_sid,
-        chunk.kind,
-        part.text,
+        chunk_id=chunk.chunk_id,
+        score=round_score(part.score),
+        document=document.number,
+        doc_id=document.doc_id,
+        source=document.name,
+        title=document.title,
+        chapter=part.chapter,
+        section=part.section,
+        index=chunk.index,
+        start=part.start,
+        end=part.end,
+        first_sid=part.first_sid,
+        last_sid=part.last_sid,
+        chunk_type=chunk.kind,
+        text=part.text,
         # What comes before a chunk may lie outside of the chapter or section that was asked for.
-        "" if part.start != chunk.start or scope.names_place else chunk.overlap_text,
-        part.tokens,
-        Receipt(part.text_hash, scope.profile.id, scope.generation.number, document.revision),
-        part.page,
-        part.location,
-        figure.figure_id if figure else None,
-        figure.image_ref if figure else None,
-        parent_id(found, scope) if figure else None,
-        figure.parent.index if figure and figure.parent else None,
-        found.fused,
-        part.rerank,
-        part.match,
-        part.best_sentence,
-        part.other_places,
+        overlap_text="" if part.start != chunk.start or scope.names_place else chunk.overlap_text,
+        token_count=part.tokens,
+        receipt=Receipt(
+            part.text_hash, scope.profile.id, scope.generation.number, document.revision
+        ),
+        page=part.page,
+        location=part.location,
+        figure_id=figure.figure_id if figure else None,
+        image_ref=figure.image_ref if figure else None,
+        parent_chunk_id=parent_id(found, scope) if figure else None,
+        parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
+        fused=found.fused,
+        rerank=part.rerank,
+        match=part.match,
+        best_sentence=part.best_sentence,
+        other_places=part.other_places,
         source_url=labels.source_url,
         address=labels.address,
         path=labels.path,

@@ -73,7 +73,16 @@ def explain_settings(
             continue
         source = "file" if places[-1].startswith(FILE_NAME) else "variable"
         *others, last = (place.removeprefix(_THE_VARIABLE) for place in places)
-        explained.append(SettingValue(name, value, default, source, last, tuple(others)))
+        explained.append(
+            SettingValue(
+                name=name,
+                value=value,
+                default=default,
+                source=source,
+                place=last,
+                overridden=tuple(others),
+            )
+        )
     return settings, explained
 
 

@@ -247,15 +247,15 @@ class _Checker(Struct):
         every = tuple(given[:MAX_ALIKE])
         self.passages.append(
             _Passage(
-                number,
-                self.count,
-                sentences,
-                names,
-                beginnings,
-                keyed,
-                every,
-                _names_in_cells(heading, source.text, tables),
-                titles,
+                number=number,
+                first=self.count,
+                sentences=sentences,
+                names=names,
+                beginnings=beginnings,
+                numbers=keyed,
+                every=every,
+                cells=_names_in_cells(heading, source.text, tables),
+                headings=titles,
             )
         )
         seen = Counter[str]()
@@ -324,7 +324,13 @@ class _Checker(Struct):
         start, end = sentence.start, sentence.end
         if not self.passages:
             why = (SupportReason.CITES_NOTHING,)
-            return SentenceSupport(start, end, False, why, None, ()) if sentence.claim else None
+            return (
+                SentenceSupport(
+                    start=start, end=end, supported=False, reasons=why, source=None, missing=()
+                )
+                if sentence.claim
+                else None
+            )
         text = sentence.text
         if _VERIFIED in quoted:
             pairs = zip(text, quoted, strict=True)
@@ -371,7 +377,14 @@ class _Checker(Struct):
         if reasons and not cited:
             reasons.append(SupportReason.CITES_NOTHING)
         shown = tuple(dict.fromkeys(unknown))[:MAX_MISSING]
-        return SentenceSupport(start, end, not reasons, tuple(reasons), source, shown)
+        return SentenceSupport(
+            start=start,
+            end=end,
+            supported=not reasons,
+            reasons=tuple(reasons),
+            source=source,
+            missing=shown,
+        )
 
     def _is_similar(self, text: str, pool: Sequence[_Passage]) -> bool:
         if self.comparison is None:

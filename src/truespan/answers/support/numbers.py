@@ -304,7 +304,7 @@ def _clock(token: re.Match[str]) -> Number:
     if half:
         hours = {hour % 12 + (12 if half[1].lower() == "p" else 0)}
     values = frozenset[float | str](f"{each}:{minute:02d}" for each in hours)
-    return Number(*token.span(), values)
+    return Number(token.start(), token.end(), values)
 
 
 def _number(
@@ -337,7 +337,8 @@ def _number(
             if word in _PARTS:
                 return Number(start, end, frozenset[float | str](_PARTS[word]), implied=True), 1
             if word in _ARTICLES and (unit := _unit_after(text, end)):
-                return Number(start, end, frozenset({1.0}), *unit, implied=True), 1
+                dimension, factor = unit
+                return Number(start, end, frozenset({1.0}), dimension, factor, implied=True), 1
             return _month(tokens, place), 1
         end = tokens[place + taken - 1].end()
         values = frozenset[float | str]({total})
@@ -381,7 +382,8 @@ def _month(tokens: Sequence[re.Match[str]], place: int) -> Number | None:
         return None
     if place == 0 and word in ("may", "march", "mars", "mar", "mai"):
         return None
-    return Number(*token.span(), frozenset({f"month {MONTHS[word]}"}), implied=day)
+    values = frozenset[float | str]({f"month {MONTHS[word]}"})
+    return Number(token.start(), token.end(), values, implied=day)
 
 
 def _plain(value: float | str) -> str:

@@ -71,8 +71,13 @@ def compare_chunk(chunk: PendingChunk, found: bytes | None, *, placed: bool = Tr
     """Return the most serious difference between a chunk and its point; None if they agree.
     `placed` is false if the chunk's row is damaged, so that its place is unknown."""
     place = PointPlace(
-        *(chunk.document, chunk.first_sid, chunk.last_sid, chunk.reach),
-        *(fold_names(chunk.chapters), fold_names(chunk.sections), chunk.kind.value),
+        document=chunk.document,
+        pos_start=chunk.first_sid,
+        pos_end=chunk.last_sid,
+        pos_reach=chunk.reach,
+        chapter=fold_names(chunk.chapters),
+        section=fold_names(chunk.sections),
+        kind=chunk.kind.value,
     )
     parts = [(found or b"")[at : at + DIGEST] for at in (0, DIGEST, 2 * DIGEST)]
     if chunk.vector is None:

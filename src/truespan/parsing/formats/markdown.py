@@ -87,12 +87,12 @@ def read_markdown(
         is_contents = contents.enter(piece.text, kind, level=piece.level, linked=piece.leads_on)
         if not is_contents and not piece.underlined:
             places.enter(piece.level, piece.text)
-        place = places.chapter, places.section
         blocks.append(
             Block(
                 piece.kind,
                 piece.text,
-                *place,
+                places.chapter,
+                places.section,
                 is_contents=is_contents,
                 header_rows=piece.header_rows,
             )

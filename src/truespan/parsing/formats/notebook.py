@@ -68,7 +68,13 @@ class _Output(Struct):
 
     def forms(self) -> _Data:
         return self.data or _Data(
-            self.text, self.html, self.markdown, self.latex, self.png, self.jpeg, image_svg=self.svg
+            text_plain=self.text,
+            text_html=self.html,
+            text_markdown=self.markdown,
+            text_latex=self.latex,
+            image_png=self.png,
+            image_jpeg=self.jpeg,
+            image_svg=self.svg,
         )
 
 

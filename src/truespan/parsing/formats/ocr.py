@@ -124,7 +124,17 @@ def to_lines(found: Sequence[Recognised], height: float, scale: float = 1.0) -> 
         left, right, bottom, top, first = (
             value / scale for value in (left, right, bottom, top, first)
         )
-        lines.append(Line(text, left, right, bottom, top, first, confidence=line.confidence))
+        lines.append(
+            Line(
+                text=text,
+                left=left,
+                right=right,
+                bottom=bottom,
+                top=top,
+                first_width=first,
+                confidence=line.confidence,
+            )
+        )
     return list(sort_by_position(lines))
 
 

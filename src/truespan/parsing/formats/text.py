@@ -66,8 +66,14 @@ def to_blocks(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
             text = f"{text}\n\n{title.text}"
         kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
         kind = BlockKind.HEADING if heading else kind
-        place = outline.chapter, outline.section
-        yield Block(kind, text, *place, pages=pages, is_contents=outline.is_contents)
+        yield Block(
+            kind,
+            text,
+            outline.chapter,
+            outline.section,
+            pages=pages,
+            is_contents=outline.is_contents,
+        )
 
 
 class Outline(Struct):

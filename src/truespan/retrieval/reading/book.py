@@ -259,7 +259,14 @@ class ReaderRetriever(Struct, frozen=True):
         self, attempt: Attempt, scope: Scope, request: ReadingRequest, vector: Vector
     ) -> PassageFitter:
         options, query = request.passages, request.query
-        return PassageFitter(self.pipeline.deps, scope, options, vector, query, attempt.mode)
+        return PassageFitter(
+            deps=self.pipeline.deps,
+            scope=scope,
+            options=options,
+            vector=vector,
+            query=query,
+            mode=attempt.mode,
+        )
 
     def _search(
         self,
@@ -301,7 +308,14 @@ class ReaderRetriever(Struct, frozen=True):
             words = score_read(store, scope, attempt.world, position, parts, request.query)
         weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
         return FusedBookSearch(
-            self.pipeline, scope, vector, floor, parts, words, weight, wait_for_hits
+            pipeline=self.pipeline,
+            scope=scope,
+            vector=vector,
+            floor=floor,
+            tail=parts,
+            words=words,
+            weight=weight,
+            wait_for_hits=wait_for_hits,
         )
 
 

@@ -117,11 +117,20 @@ class Pages(Struct, frozen=True):
             place, page = places.place_at(sentence.start), places.page_at(sentence.start)
             chapter = place.chapter or self.head.title
             section = place.section or chapter
-            span = sentence.sid, sentence.start, sentence.end
             before = text[sentence.start - start - 1 : sentence.start - start]
             starts_line = before in ("", "\n") or not sentence.start
             location = places.location(sentence.start, sentence.start)
-            yield PageSentence(*span, content, chapter, section, page, starts_line, location)
+            yield PageSentence(
+                sid=sentence.sid,
+                start=sentence.start,
+                end=sentence.end,
+                text=content,
+                chapter=chapter,
+                section=section,
+                page=page,
+                starts_line=starts_line,
+                location=location,
+            )
 
     def _visible_figures(self) -> list[StoredFigure]:
         """Return the figures that may be seen: for a reader, those independent of unread text.

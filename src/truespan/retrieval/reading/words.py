@@ -80,12 +80,12 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
     for chunk in texts:
         lengths[chunk.index] = NOT_COUNTED if chunk.words is None else chunk.words
     return ReadPart(
-        chunks,
-        ids,
-        frozenset(trusted.keys() - chunks.keys()),
-        frozenset(chunk.index for chunk in texts),
-        frozenset(chunk.index for chunk in texts if chunk.words is None),
-        lengths,
+        chunks=chunks,
+        ids=ids,
+        unread=frozenset(trusted.keys() - chunks.keys()),
+        texts=frozenset(chunk.index for chunk in texts),
+        uncounted=frozenset(chunk.index for chunk in texts if chunk.words is None),
+        lengths=lengths,
     )
 
 
@@ -150,12 +150,12 @@ def score_read(
     takes_part = lengths != NOT_COUNTED
     chunks, total = int(takes_part.sum()), int(lengths[takes_part].sum())
     return ReadScores(
-        part,
-        parsed,
-        language,
-        score_chunks(match_words(parsed, find), lengths, chunks=chunks, total=total),
-        measure_rarity(parsed, find, chunks),
-        {term: found.places for term, found in matches.items()},
+        part=part,
+        query=parsed,
+        language=language,
+        scores=score_chunks(match_words(parsed, find), lengths, chunks=chunks, total=total),
+        rarity=measure_rarity(parsed, find, chunks),
+        places={term: found.places for term, found in matches.items()},
     )
 
 

@@ -197,11 +197,21 @@ def read_revisions(session: Session, world: WorldId, *documents: int) -> list[St
     """Return every revision of some documents, in any state."""
     found = []
     for key, recorded, recorded_details, *cells in session.all(_REVISIONS, documents=[*documents]):
-        details, own = tuple(cells[:DETAILS_COUNT]), RevisionCells(*cells[DETAILS_COUNT:])
+        details, own = tuple(cells[:DETAILS_COUNT]), RevisionCells._make(cells[DETAILS_COUNT:])
         ref = own.ref
         intact = recorded == revision_checksum(world, own)
         details_intact = recorded_details == details_checksum(world, ref, details)
-        found.append(StoredRevision(*(key, ref, recorded, intact, details_intact), own, details))
+        found.append(
+            StoredRevision(
+                key=key,
+                ref=ref,
+                checksum=recorded,
+                intact=intact,
+                details_intact=details_intact,
+                cells=own,
+                details=details,
+            )
+        )
     return found
 
 

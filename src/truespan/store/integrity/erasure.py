@@ -59,8 +59,16 @@ class Erasures(Part):
         erasures = []
         for number, kind, world, generation, profile, urgent in rows:
             known = read_generation(generation, profile, None).profile if profile else None
-            found = (number, ErasureKind(kind), WorldId(world), generation, known, bool(urgent))
-            erasures.append(Erasure(*found))
+            erasures.append(
+                Erasure(
+                    number=number,
+                    kind=ErasureKind(kind),
+                    world=WorldId(world),
+                    generation=generation,
+                    profile=known,
+                    urgent=bool(urgent),
+                )
+            )
         return sorted(erasures, key=lambda erasure: _ORDER[erasure.kind])
 
     @retry_on_conflict

@@ -131,15 +131,23 @@ class Catalogs(Part):
         )
         entries = []
         for embedded, pending, recorded, *values in rows:
-            cells = RevisionCells(*values)
+            cells = RevisionCells._make(values)
             intact = recorded == revision_checksum(scope.world, cells)
             entries.append(
                 CatalogEntry(
-                    *(cells.document, cells.doc_id, cells.name, cells.language),
-                    *(bool(cells.language_declared), cells.version),
-                    *(tags_of(cells.tags) if intact else (), embedded, pending),
-                    *(not intact, cells.kind, cells.shown_path or short_path(cells.path)),
-                    cells.source_url,
+                    number=cells.document,
+                    doc_id=cells.doc_id,
+                    name=cells.name,
+                    language=cells.language,
+                    language_declared=bool(cells.language_declared),
+                    version=cells.version,
+                    tags=tags_of(cells.tags) if intact else (),
+                    embedded=embedded,
+                    pending=pending,
+                    damaged=not intact,
+                    kind=cells.kind,
+                    path=cells.shown_path or short_path(cells.path),
+                    source_url=cells.source_url,
                 )
             )
         return DocumentCatalog(entries, lambda: self._read_metadata(scope))

@@ -568,7 +568,7 @@ _labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]
 
 def _verify_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
     """Check the cells of a revision. The same cells and checksum need not be checked twice."""
-    cells = RevisionCells(*values)
+    cells = RevisionCells._make(values)
     intact = recorded == revision_checksum(world, cells)
     document = document_label(cells, intact=intact)
     return _Labels(cells.ref, cells.state == "active", document, intact)
@@ -607,37 +607,37 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
     if data is not None:
         intact = intact and hash_bytes(data) == row_hash == text_hash
         stored = StoredChunk(
-            chunk_id,
-            position,
-            start,
-            end,
-            first,
-            last,
-            reach,
-            _KINDS.get(kind, ChunkKind.TEXT),
-            data,
-            row_hash,
-            overlap.decode("utf-8", "replace"),
-            tokens,
-            chapter,
-            section,
-            page,
-            name_page(location, page),
-            figure_mark(figure) if figure and intact else None,
-            dedupe,
+            chunk_id=chunk_id,
+            index=position,
+            start=start,
+            end=end,
+            first_sid=first,
+            last_sid=last,
+            reach=reach,
+            kind=_KINDS.get(kind, ChunkKind.TEXT),
+            data=data,
+            text_hash=row_hash,
+            overlap_text=overlap.decode("utf-8", "replace"),
+            tokens=tokens,
+            chapter=chapter,
+            section=section,
+            page=page,
+            location=name_page(location, page),
+            figure=figure_mark(figure) if figure and intact else None,
+            dedupe_hash=dedupe,
             vector=vector,
             sentence_ends=ends,
         )
     is_live = labels.is_active and deleted_at is None
     return ChunkRecord(
-        _STATES.get(state, ChunkState.QUARANTINED),
-        is_live,
-        labels.document,
-        stored,
-        text_hash,
-        intact,
-        labels.intact,
-        changes,
+        state=_STATES.get(state, ChunkState.QUARANTINED),
+        live=is_live,
+        document=labels.document,
+        chunk=stored,
+        recorded_hash=text_hash,
+        intact=intact,
+        labels_intact=labels.intact,
+        changes=changes,
     )
 
 
@@ -669,7 +669,11 @@ def _read_point(scope: Scope, row: Row, shown_from: int, layout: CanonicalText) 
         scope.world, profile, text_hash, vector
     )
     chunk = PendingChunk(
-        *(chunk_id, document, revision, position, text_hash),
+        chunk_id=chunk_id,
+        document=document,
+        revision=revision,
+        index=position,
+        text_hash=text_hash,
         text="" if data is None else data.decode(errors="replace"),
         vector=None if wrong else vector,
         first_sid=first,

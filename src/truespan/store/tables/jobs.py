@@ -276,10 +276,17 @@ class Jobs(Part):
                ORDER BY d.name, d.doc_id"""
         )
         return [
-            JobDocument(doc_id, name, DocumentState(state), *rest)
+            JobDocument(
+                doc_id=doc_id,
+                name=name,
+                state=DocumentState(state),
+                code=code,
+                reason=reason,
+                chunks=chunks,
+            )
             if state in _DOCUMENT_STATES
             else JobDocument(doc_id, name, DocumentState.FAILED, StoreDamaged.code, _DAMAGED)
-            for doc_id, name, state, *rest in rows
+            for doc_id, name, state, code, reason, chunks in rows
         ]
 
     def job_lines(self, scope: Scope, job: str) -> list[JobLine]:

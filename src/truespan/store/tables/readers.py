@@ -59,6 +59,7 @@ _TAIL_COLUMNS: Final = (
     *("tokens", "chapter", "section", "page", "location"),
 )
 """In the order of the fields of a `TailChunk`, whose vector is stored in another table."""
+_TAIL_FIELDS: Final = TailChunk.__struct_fields__[:-1]
 _TEXT: Final = 6
 _FEW: Final = 16
 """So many sentences are read in one round trip, each with its chapter and page."""
@@ -128,7 +129,7 @@ class Readers(Part):
         )
         positions = []
         for revision, sid, current, updated_at, recorded, recorded_labels, *values in rows:
-            cells = RevisionCells(*values)
+            cells = RevisionCells._make(values)
             number = cells.document
             ref = RevisionRef(number, revision)
             if recorded != position_checksum(scope.world, reader, ref, sid, updated_at):
@@ -156,7 +157,7 @@ class Readers(Part):
         )
         positions = []
         for recorded, *values in rows:
-            cells = RevisionCells(*values)
+            cells = RevisionCells._make(values)
             if recorded != revision_checksum(scope.world, cells):
                 raise damaged_labels(document)
             last = min(sid, cells.sentences - 1)
@@ -266,10 +267,10 @@ class Readers(Part):
                 continue
             if vector is not None and recorded != vector_checksum(world, profile, cells[7], vector):
                 vector = None
-            values = [*cells, vector]
-            values[_TEXT] = cells[_TEXT].decode()
-            values[-2] = name_page(cells[-1], cells[-2])
-            tail.append(TailChunk(*values))
+            values = dict(zip(_TAIL_FIELDS, cells, strict=True))
+            values["text"] = values["text"].decode()
+            values["location"] = name_page(values["location"], values["page"])
+            tail.append(TailChunk(**values, vector=vector))
         return tail
 
     @retry_on_conflict
@@ -339,14 +340,25 @@ class Readers(Part):
         if row is None:
             return None
         recorded, *values = row
-        cells = RevisionCells(*values)
+        cells = RevisionCells._make(values)
         if recorded != revision_checksum(scope.world, cells):
             raise damaged_labels(cells.document)
         token = assets_token(cells.source_hash, cells.recipe)
-        names = cells.doc_id, cells.name, cells.title, document_label(cells).path
-        made = cells.created_at, cells.source_hash, cells.text_hash, cells.recipe
-        sizes = cells.chunking, cells.characters
-        return InForce(cells.ref, *names, token, cells.sentences, *made, *sizes)
+        return InForce(
+            ref=cells.ref,
+            doc_id=cells.doc_id,
+            name=cells.name,
+            title=cells.title,
+            path=document_label(cells).path,
+            images=token,
+            sentences=cells.sentences,
+            created_at=cells.created_at,
+            source_hash=cells.source_hash,
+            text_hash=cells.text_hash,
+            recipe=cells.recipe,
+            chunking=cells.chunking,
+            characters=cells.characters,
+        )
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
         """Return a part of a revision's text in one read; None when the revision is gone."""
@@ -391,7 +403,15 @@ class Readers(Part):
             own = figure_mark(mark).reach if intact else None
             reach = reaches.get(figure_id) if own is None else own
             figures.append(
-                StoredFigure(start, figure_id, image_ref, description, reach, bool(chunks), intact)
+                StoredFigure(
+                    start=start,
+                    figure_id=figure_id,
+                    image_ref=image_ref,
+                    description=description,
+                    reach=reach,
+                    has_chunk=bool(chunks),
+                    intact=intact,
+                )
             )
         return figures
 

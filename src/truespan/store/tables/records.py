@@ -408,15 +408,26 @@ class Records(Part):
 def _read_usage(row: Row, *, damaged: bool = False) -> UsageRecord:
     """Return a row as a record; a ValueError or RecursionError says that it is damaged. With
     `damaged`, what can be read of such a record, so that the rest is listed."""
-    record, created_at, mode, *models, evidence, explained = row
+    record, created_at, mode, milliseconds, primary, fallback, evidence, explained = row
     try:
-        details = [msgspec.json.decode(part, type=dict[str, Any]) for part in (evidence, explained)]
-        return UsageRecord(record, created_at, AnswerMode(mode), *models, *details)
+        found = AnswerMode(mode)
+        evidence = msgspec.json.decode(evidence, type=dict[str, Any])
+        explained = msgspec.json.decode(explained, type=dict[str, Any])
     except (ValueError, RecursionError):
         if not damaged:
             raise
-        known = AnswerMode(mode) if mode in set(AnswerMode) else AnswerMode.FALLBACK
-        return UsageRecord(record, created_at, known, *models, evidence={}, decision_explain={})
+        found = AnswerMode(mode) if mode in set(AnswerMode) else AnswerMode.FALLBACK
+        evidence, explained = {}, {}
+    return UsageRecord(
+        id=record,
+        created_at=created_at,
+        mode=found,
+        milliseconds=milliseconds,
+        primary_model=primary,
+        fallback_model=fallback,
+        evidence=evidence,
+        decision_explain=explained,
+    )
 
 
 def _require_owner(authority: Authority) -> None:
@@ -437,16 +448,19 @@ def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
     found: list[tuple[TokenRecord, bytes]] = []
     for row, named in worlds.items():
         digest, token, name, every_world, verbs, every_reader, readers, *times = row
+        created_at, expires_at, revoked_at = times
         try:
             record = TokenRecord(
-                token,
-                name,
-                UNLIMITED if every_world else frozenset(named),
-                frozenset(map(Verb, msgspec.json.decode(verbs, type=list[str]))),
-                UNLIMITED
+                id=token,
+                name=name,
+                worlds=UNLIMITED if every_world else frozenset(named),
+                verbs=frozenset(map(Verb, msgspec.json.decode(verbs, type=list[str]))),
+                readers=UNLIMITED
                 if every_reader
                 else frozenset(msgspec.json.decode(readers, type=list[str])),
-                *times,
+                created_at=created_at,
+                expires_at=expires_at,
+                revoked_at=revoked_at,
             )
         except ValueError:
             raise StoreDamaged(

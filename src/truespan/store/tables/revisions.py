@@ -116,9 +116,11 @@ class Revisions(Part):
                 key=key,
             )
         return StoredText(
-            data.decode(),
-            language,
-            *layout,
+            text=data.decode(),
+            language=language,
+            starts=layout.starts,
+            places=layout.places,
+            pages=layout.pages,
             sentences=tuple(Sentence(*row) for row in sentences),
             chunking=read_chunking(name, profile),
             figures=tuple(_read_figure(row) for row in figures),
@@ -177,11 +179,14 @@ class Revisions(Part):
             if key is None or found is None:
                 return None
             outline = read_outline(session, scope.world, key, revision)
-        *labels, declared, metadata, properties, data, recorded, sentences = found
+        title, declared_title, language, declared, metadata, *text = found
+        properties, data, recorded, sentences = text
         if hash_bytes(data) != recorded:
             raise StoreDamaged(f"The text of document {revision.document} is damaged.")
         return Derivable(
-            *labels,
+            title=title,
+            declared_title=declared_title,
+            language=language,
             language_declared=bool(declared),
             metadata=metadata,
             properties=msgspec.json.decode(properties, type=Properties),
@@ -302,8 +307,19 @@ def pending_chunks(
             places = [none]
         chapters, sections = name_places(tuple(places), title)
         yield PendingChunk(
-            *(own, ref.document, ref.revision, chunk.index, chunk.text_hash, chunk.text, None),
-            *(chunk.first_sid, chunk.last_sid, chunk.reach, chunk.kind, chapters, sections),
+            chunk_id=own,
+            document=ref.document,
+            revision=ref.revision,
+            index=chunk.index,
+            text_hash=chunk.text_hash,
+            text=chunk.text,
+            vector=None,
+            first_sid=chunk.first_sid,
+            last_sid=chunk.last_sid,
+            reach=chunk.reach,
+            kind=chunk.kind,
+            chapters=chapters,
+            sections=sections,
         )
 
 
@@ -523,11 +539,17 @@ def _chunk_cells(scope: Scope, chunk: NewChunk, ref: RevisionRef) -> tuple[Any, 
 
 
 def _read_figure(row: Row) -> NewChunk:
-    *place, data, text_hash, overlap, tokens, ends, chapter, section, page, figure, location = row
+    index, start, end, first, last, reach, data, text_hash, *cells = row
+    overlap, tokens, ends, chapter, section, page, figure, location = cells
     if hash_bytes(data) != text_hash:
         raise StoreDamaged("The description of a figure does not match its hash.")
     return NewChunk(
-        *place,
+        index=index,
+        start=start,
+        end=end,
+        first_sid=first,
+        last_sid=last,
+        reach=reach,
         text=data.decode(),
         text_hash=text_hash,
         overlap_text=overlap.decode(errors="replace"),

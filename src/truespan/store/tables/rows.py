@@ -202,7 +202,16 @@ def read_sentences_of(
             sid, start, end, tokens, _ = cells
             page_start = _read_page_start(start, page)
             if recorded == sentence_checksum(world, ref, cells, place, page_start):
-                sentences.append(PlacedSentence(sid, start, end, tokens, place, page_start))
+                sentences.append(
+                    PlacedSentence(
+                        sid=sid,
+                        start=start,
+                        end=end,
+                        tokens=tokens,
+                        place=place,
+                        page_start=page_start,
+                    )
+                )
         if [sentence.sid for sentence in sentences] == list(range(first, last + 1)):
             found[chunk] = tuple(sentences)
     return found
@@ -306,7 +315,9 @@ def _verify_sentence(
             advice="Run 'truespan doctor'.",
         )
     sid, start, end, tokens, digest = cells
-    return StoredSentence(sid, start, end, tokens, place, page, digest)
+    return StoredSentence(
+        sid=sid, start=start, end=end, tokens=tokens, place=place, page_start=page, digest=digest
+    )
 
 
 def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] | None:

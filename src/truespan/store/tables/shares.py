@@ -286,8 +286,15 @@ def _read_damaged_job(row: Row) -> Job:
     """Return a job of which only id, kind and request are believed: it failed, and says why."""
     _, job, kind, _, _, request, *_, parent, _ = row
     return Job(
-        *(str(job), str(kind), JobState.FAILED, Phase.FINISHED, str(request)),
-        *(0.0, 0.0, None, ""),
+        id=str(job),
+        kind=str(kind),
+        state=JobState.FAILED,
+        phase=Phase.FINISHED,
+        request=str(request),
+        created_at=0.0,
+        seen_at=0.0,
+        finished_at=None,
+        process="",
         error=damaged_job(str(job)).message,
         parent=parent,
     )

@@ -258,7 +258,15 @@ class Worlds(Part):
             )
             vectors = session.value("SELECT count(*) FROM vectors WHERE world_id = :world")
         pending = chunks - embedded - quarantined
-        return WorldStatus(documents, chunks, embedded, pending, quarantined, repairs, vectors)
+        return WorldStatus(
+            documents=documents,
+            chunks=chunks,
+            embedded=embedded,
+            pending=pending,
+            quarantined=quarantined,
+            repairs=repairs,
+            vectors=vectors,
+        )
 
     def generations(self, scope: Scope) -> list[GenerationRecord]:
         """Return every generation of the world, by number, with what it holds."""
@@ -466,7 +474,14 @@ def _read_world(
     if number is not None and verify and recorded != generation_checksum(world, *cells):
         raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
     generation = read_generation(number, profile, chunking) if number is not None else None
-    return World(WorldId(world), name, generation, changes, selector, Defaults(defaults))
+    return World(
+        id=WorldId(world),
+        name=name,
+        generation=generation,
+        changes=changes,
+        selector=selector,
+        defaults=Defaults(defaults),
+    )
 
 
 def _read_records(session: Session) -> list[GenerationRecord]:
@@ -488,10 +503,17 @@ def _read_records(session: Session) -> list[GenerationRecord]:
     names = session.all("SELECT generation, key FROM aliases WHERE world_id = :world ORDER BY key")
     return [
         GenerationRecord(
-            read_generation(*row[:3]),
-            *row[3:10],
-            is_default=bool(row[10]),
-            domains=tuple(key for named, key in names if named == row[0]),
+            generation=read_generation(number, profile, chunking),
+            created_at=created_at,
+            documents=documents,
+            chunks=chunks,
+            embedded=embedded,
+            pending=pending,
+            quarantined=quarantined,
+            missing=missing,
+            is_default=bool(is_default),
+            domains=tuple(key for named, key in names if named == number),
         )
-        for row in rows
+        for number, profile, chunking, created_at, *counts, is_default in rows
+        for documents, chunks, embedded, pending, quarantined, missing in [counts]
     ]

@@ -57,7 +57,14 @@ def _by_brackets(
     *skipped: str, ends_statements: bool = True, needs_keyword: bool = False, is_c: bool = False
 ) -> Language:
     pattern = re.compile("|".join(skipped))
-    return Language(pattern, None, False, ends_statements, needs_keyword, is_c)
+    return Language(
+        skipped=pattern,
+        definition=None,
+        flat=False,
+        ends_statements=ends_statements,
+        needs_keyword=needs_keyword,
+        is_c=is_c,
+    )
 
 
 def _by_indentation(definition: str, *skipped: str, flat: bool = False) -> Language:

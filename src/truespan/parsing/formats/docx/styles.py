@@ -99,7 +99,14 @@ class Styles:
             if kind is BlockKind.PARAGRAPH:
                 kind = style_kind(name) or style_kind(id) or kind
             is_contents = is_contents or is_list_ahead(name or id)
-        return Style(level, kind, bool(hidden), list_id, list_level, is_contents)
+        return Style(
+            level=level,
+            kind=kind,
+            hidden=bool(hidden),
+            list_id=list_id,
+            list_level=list_level,
+            is_contents=is_contents,
+        )
 
 
 def has_header_row(look: etree._Element) -> bool:

@@ -87,14 +87,14 @@ def to_block(
         elif isinstance(mark, Page):
             pages.append(PageStart(offset, mark.number))
     return Block(
-        piece.kind,
-        flow.text,
-        chapter,
-        section,
-        tuple(figures),
-        tuple(pages),
-        is_contents,
-        piece.header_rows,
+        kind=piece.kind,
+        text=flow.text,
+        chapter=chapter,
+        section=section,
+        figures=tuple(figures),
+        pages=tuple(pages),
+        is_contents=is_contents,
+        header_rows=piece.header_rows,
     )
 
 

@@ -63,7 +63,14 @@ def load_odf(name: str, data: bytes, *, images: bool) -> Loaded:
     styles, pictures = Styles(roots), Pictures(archive, images)
     # Without an outline style headings have no numbers.
     outline = Numbering(styles.outline) if styles.outline is not None else None
-    document = Document(name, archive, styles, Lists(styles), outline, pictures)
+    document = Document(
+        name=name,
+        archive=archive,
+        styles=styles,
+        lists=Lists(styles),
+        outline=outline,
+        pictures=pictures,
+    )
     try:
         for body in content.iterchildren(f"{OFFICE}body"):
             for part in body:

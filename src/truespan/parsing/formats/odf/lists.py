@@ -214,12 +214,12 @@ def read_levels(style: etree._Element | None) -> dict[int, _Level]:
             if str(name).endswith("}num-list-format"):
                 pattern = str(value)[:_MAX_AFFIX_LENGTH]
         levels[index] = _Level(
-            form,
-            element.get(f"{STYLE}num-prefix", "")[:_MAX_AFFIX_LENGTH],
-            element.get(f"{STYLE}num-suffix", "")[:_MAX_AFFIX_LENGTH],
-            1 if (start := parse_count(element.get(f"{TEXT}start-value"))) is None else start,
-            max(parse_count(element.get(f"{TEXT}display-levels"), 1) or 1, 1),
-            pattern,
+            form=form,
+            prefix=element.get(f"{STYLE}num-prefix", "")[:_MAX_AFFIX_LENGTH],
+            suffix=element.get(f"{STYLE}num-suffix", "")[:_MAX_AFFIX_LENGTH],
+            start=1 if (start := parse_count(element.get(f"{TEXT}start-value"))) is None else start,
+            shown=max(parse_count(element.get(f"{TEXT}display-levels"), 1) or 1, 1),
+            pattern=pattern,
         )
     return levels
 

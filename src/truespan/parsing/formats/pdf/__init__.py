@@ -229,7 +229,9 @@ def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Ite
             kind = BlockKind.HEADING
         text, blank_lines = paragraph.text, paragraph.blank_lines
         is_contents = contents.enter(text, kind, blank_lines=blank_lines)
-        yield Block(kind, text, *place, pages=paragraph.pages, is_contents=is_contents)
+        yield Block(
+            kind, text, place.chapter, place.section, pages=paragraph.pages, is_contents=is_contents
+        )
 
 
 _MAX_HEADING_LINES = 5

@@ -227,7 +227,7 @@ def _read_words(textpage: pdfium.PdfTextPage, characters: str, rotation: int) ->
             left, bottom, right, top = (
                 value if math.isfinite(value) else 0.0 for value in position
             )
-        yield _Word(text, left, bottom, right, top, ends_line)
+        yield _Word(text=text, left=left, bottom=bottom, right=right, top=top, ends_line=ends_line)
 
 
 def _rotate(box: _Box, quarters: int) -> _Box:
@@ -274,7 +274,16 @@ def _join_words(words: list[_Word]) -> list[Line]:
     usual = min(height for height, count in heights.items() if count > often)
     first = next(word for word in words if round(word.top - word.bottom, 1) == usual)
     left, right = min(word.left for word in words), max(word.right for word in words)
-    return [Line(text, left, right, first.bottom, first.top, words[0].right - words[0].left)]
+    return [
+        Line(
+            text=text,
+            left=left,
+            right=right,
+            bottom=first.bottom,
+            top=first.top,
+            first_width=words[0].right - words[0].left,
+        )
+    ]
 
 
 _FEW_JUMPS = 4
@@ -326,9 +335,15 @@ def _join_rows(parts: Sequence[Line]) -> list[Line]:
             pieces = (*(before.pieces or (before.text,)), *(piece.pieces or (piece.text,)))
             known = [c for c in (before.confidence, piece.confidence) if c is not None]
             rows[-1] = Line(
-                text, before.left, piece.right, bottom, top, before.first_width, pieces,
-                min(known, default=None),
-            )  # fmt: skip
+                text=text,
+                left=before.left,
+                right=piece.right,
+                bottom=bottom,
+                top=top,
+                first_width=before.first_width,
+                pieces=pieces,
+                confidence=min(known, default=None),
+            )
         else:
             rows.append(piece)
     return rows

@@ -72,7 +72,10 @@ def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
         # Up to half of all gaps may be between paragraphs, so only the lower half counts.
         if steps and (step := median(steps[: len(steps) // 2 + 1])):
             pitch = max(step, normal * 0.8)
-        result.extend(Placed(line, page, number, left, right, pitch) for line in run)
+        result.extend(
+            Placed(line=line, page=page, run=number, left=left, right=right, pitch=pitch)
+            for line in run
+        )
     return result
 
 

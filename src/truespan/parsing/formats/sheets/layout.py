@@ -336,12 +336,12 @@ class _Writer:
             pages.append(PageStart(offset, row.number, unit))
             lines.append(line)
             offset += len(line) + 1
-        place = self._sheet.name, self._section
         self.blocks.append(
             Block(
                 BlockKind.TABLE,
                 "\n".join(lines),
-                *place,
+                self._sheet.name,
+                self._section,
                 pages=tuple(pages),
                 header_rows=header_rows,
             )
@@ -354,8 +354,9 @@ class _Writer:
             column = column_name(note.column)
             start = PageStart(0, note.row, f"row {column}:{column}")
             text = f"{column}{note.row}: {note.text}"
-            place = self._sheet.name, self._section
-            self.blocks.append(Block(BlockKind.FOOTNOTE, text, *place, pages=(start,)))
+            self.blocks.append(
+                Block(BlockKind.FOOTNOTE, text, self._sheet.name, self._section, pages=(start,))
+            )
 
     def add_box(self, box: Note) -> None:
         """Write the text of a box or the titles of a chart."""
