@@ -468,7 +468,7 @@ def kill_at_work(pid: int, until: int) -> None:
 
 PARENT = """
 import os, signal, sys
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 parser = ChildParser(cpu_seconds=1, module="tests.support.child_probe")
 parser.parse("repeat", b"1")
 print(parser.idle_pids[0], flush=True)
@@ -513,7 +513,7 @@ def test_an_interrupt_does_not_reach_a_child(probing: ChildParser):
 
 INTERRUPTED = """
 import os, signal, threading
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 # Whoever runs this in the background may have it ignore interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 parser = ChildParser(module="tests.support.child_probe")
@@ -603,7 +603,7 @@ held[::4096] = b"x" * len(held[::4096])
 del held
 from tests.support.hostile.registry import HOSTILE, Trap
 import tests.support.hostile.pdf
-from truespan.parsing.child_parser import ChildParser
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.errors import SourceRefused
 source, content = HOSTILE["pdf-forms-that-double"](Trap("http://127.0.0.1:9/", "no", "no"))
 # Long, so that memory runs out first on any machine.

@@ -28,7 +28,7 @@ QUESTION = "Who had the key to the tower?"
 SABOTAGE = """
 import os, subprocess, sys
 from truespan.cli import run
-from truespan.reader import Reader
+from truespan.engine.reader import Reader
 
 def retrieve(self, query, **settings):
     if "print" in query:

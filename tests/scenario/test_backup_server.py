@@ -237,11 +237,11 @@ def stopped_at(call: int, name: str, file: str) -> Iterator[None]:
 
 STOPS = [
     (1, "unpack", "files/backup.py"),
-    (1, "write", "store/transfer.py"),
-    (40, "write_rows", "store/transfer.py"),
-    (30, "digest_table", "store/transfer.py"),
-    (2, "copy_file", "files/disk.py"),
-    (2, "_require_same_content", "files/disk.py"),
+    (1, "write", "store/transfer/copy.py"),
+    (40, "write_rows", "store/transfer/copy.py"),
+    (30, "digest_table", "store/transfer/copy.py"),
+    (2, "copy_file", "core/disk.py"),
+    (2, "_require_same_content", "core/disk.py"),
 ]
 
 
@@ -265,7 +265,7 @@ def test_a_backup_that_is_interrupted_leaves_nothing_and_the_store_goes_on(
     restore_library(backup, many)
     (tmp_path / "place").mkdir()
     with opened(many) as library:
-        with pytest.raises(KeyboardInterrupt), stopped_at(call, "rows", "store/transfer.py"):
+        with pytest.raises(KeyboardInterrupt), stopped_at(call, "rows", "store/transfer/copy.py"):
             library.backup(tmp_path / "place" / "b")
         assert list((tmp_path / "place").iterdir()) == []
         library.backup(tmp_path / "place" / "b")

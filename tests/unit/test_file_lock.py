@@ -11,7 +11,7 @@ from truespan.core.disk import FileLock
 HOLDER = """
 import sys
 from pathlib import Path
-from truespan.files.disk import FileLock
+from truespan.core.disk import FileLock
 lock = FileLock(Path(sys.argv[1]))
 print(lock.acquire(), flush=True)
 sys.stdin.read()

@@ -9,7 +9,7 @@ from tests.support.rows import each_row
 
 SCRIPT = """
 import atexit, sys, threading
-from truespan.system import end_process
+from truespan.core.clock import end_process
 
 class Finalised:
     def __del__(self):

@@ -57,17 +57,17 @@ BUILT: dict[str, Callable[[], Iterable[str]]] = {
     "answers/quotes.py:_nested": lambda: ["[“”]"],
     "answers/reply.py:_skip_reasoning": lambda: [r"(?i)</think\s*>"],
     "ingest/manifest.py:_name_test": lambda: map(translate, GLOBS),
-    "parsing/code/languages.py:_by_brackets": lambda: _languages("skipped"),
-    "parsing/code/languages.py:_by_indentation": lambda: _languages("definition"),
-    "parsing/ooxml.py:_split": lambda: ["[;,]", ";"],
+    "parsing/formats/code/languages.py:_by_brackets": lambda: _languages("skipped"),
+    "parsing/formats/code/languages.py:_by_indentation": lambda: _languages("definition"),
+    "parsing/formats/ooxml.py:_split": lambda: ["[;,]", ";"],
     "providers/http.py:says": _said_by_providers,
-    "retrieval/terms.py:_pattern": _words,
+    "words/terms.py:_pattern": _words,
     "sanitize/findings.py:hide_markers": lambda: [r"\[(?:EMAIL|PHONE)(?::[0-9a-f]{10})?\]"],
     "sanitize/numbers.py:_is_valid": lambda: [r"(?<!\w)steuer"],
     "sanitize/numbers.py:_iban_pattern": lambda: [r"(?:[ \n-]?[0-9A-Za-z]){22}(?![0-9A-Za-z])"],
     "sanitize/profile.py:compile_pattern": lambda: ["[A-Z]{2}[0-9]{6}"],
     "sanitize/secrets.py:_compile": _keys,
-    "store/erasure.py:redact": lambda: [r"(?<![\w-])(?:a\.txt|b)(?![\w-])"],
+    "store/integrity/erasure.py:redact": lambda: [r"(?<![\w-])(?:a\.txt|b)(?![\w-])"],
     "types/document.py:from_source": lambda: map(translate, GLOBS),
 }
 """Patterns that are put together when they are needed. Those of an operator are checked when they
@@ -75,9 +75,9 @@ are read: see `compile_pattern`."""
 
 PASSED_ON = {
     "ingest/manifest.py:_name_test": frozenset({"match"}),
-    "parsing/code/languages.py:_by_brackets": frozenset({"sub"}),
-    "parsing/code/languages.py:_by_indentation": frozenset({"match"}),
-    "retrieval/terms.py:_pattern": frozenset({"finditer"}),
+    "parsing/formats/code/languages.py:_by_brackets": frozenset({"sub"}),
+    "parsing/formats/code/languages.py:_by_indentation": frozenset({"match"}),
+    "words/terms.py:_pattern": frozenset({"finditer"}),
     "types/document.py:from_source": frozenset({"match"}),
     "maintenance/doctor/plan.py:_TENANT": frozenset({"fullmatch"}),
     "maintenance/doctor/plan.py:_ANY": frozenset({"fullmatch"}),
@@ -85,8 +85,8 @@ PASSED_ON = {
 
 BOUNDED = {
     "answers/reply.py:_UNDECIDED": "is searched for in 40 characters",
-    "parsing/pdf/hyphens.py:_BROKEN": "is searched for in 100 characters",
-    "parsing/sheets/number_format.py:_TOKEN": "a code has at most 255 characters",
+    "parsing/formats/pdf/hyphens.py:_BROKEN": "is searched for in 100 characters",
+    "parsing/formats/sheets/number_format.py:_TOKEN": "a code has at most 255 characters",
 }
 """Expressions that grow faster, on input of a small fixed length."""
 

@@ -61,10 +61,12 @@ if sys.platform == "win32":
     _WINDOWS, _APART = True, subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
 else:
     _WINDOWS, _APART = False, 0
-_ABORTED = tuple(
-    -getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)
+_ABORTED = (
+    *(-getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)),
+    127,
 )
-"""How a library ends the process when it gets no memory; corrupted memory ends it otherwise."""
+"""Exit codes of a process that gets no memory: the signals that libraries raise, and the code of
+the dynamic linker. Corrupted memory ends a process with other codes."""
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
 """The child may start no threads, and its libraries would try to when they are imported."""
