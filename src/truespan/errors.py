@@ -719,7 +719,7 @@ class IndexSchemaMismatch(OperatorError):
 
 class IndexKeyRefused(OperatorError):
     code = "index_key_refused"
-    advice = "Set QDRANT_API_KEY, or add [[keys]] for qdrant; see docs/qdrant.md."
+    advice = "Set QDRANT_API_KEY, or add [[keys]] for qdrant; see docs/several-machines.md."
 
     def __init__(self, status: str, forbidden: str | None = None) -> None:
         """`forbidden` is what a key that the server knows does not allow."""

@@ -334,8 +334,8 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("answers.md", Support),
         ("answers.md", SentenceSupport),
         ("answers.md", answer.ConversationNote),
-        ("conversations.md", Turn),
-        ("conversations.md", ConversationInfo),
+        ("answers.md", Turn),
+        ("answers.md", ConversationInfo),
         ("answers.md", UsageRecord),
         ("library.md", DryRun),
         ("library.md", PlannedDocument),
@@ -390,13 +390,13 @@ def test_the_pages_list_every_argument_with_its_default(
     ("page", "heading", "kinds"),
     [
         ("how-it-works.md", "Verifying", FailureKind),
-        ("support.md", "Reasons", SupportReason),
-        ("doctor.md", "What it finds", Finding),
+        ("answers.md", "Reasons", SupportReason),
+        ("maintenance.md", "What it finds", Finding),
         ("retrieval.md", "Status", bundle.BundleStatus),
         ("retrieval.md", "Why not", bundle.WhyNot),
-        ("documents.md", "Jobs", JobState),
-        ("documents.md", "States of a document", DocumentState),
-        ("documents.md", "Dry runs", DocumentOutcome),
+        ("ingesting.md", "Jobs", JobState),
+        ("ingesting.md", "States of a document", DocumentState),
+        ("ingesting.md", "Dry runs", DocumentOutcome),
     ],
 )
 def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
@@ -438,8 +438,8 @@ def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> No
     ]
 
 
-def test_the_page_on_conversations_says_what_completes_a_question() -> None:
-    sections = sections_of(DOCS / "conversations.md")
+def test_answers_page_lists_conversations_members() -> None:
+    sections = sections_of(DOCS / "answers.md")
 
     rows = table_rows(sections["How a question is completed"])
     assert [row[0] for row in rows] == [*RewrittenBy]
@@ -455,8 +455,8 @@ def test_the_chunking_page_lists_every_member_of_a_profile() -> None:
     assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
 
 
-def test_the_documents_page_lists_every_format_with_its_endings() -> None:
-    rows = table_rows(sections_of(DOCS / "documents.md")["Formats"])
+def test_formats_page_lists_every_format_with_its_endings() -> None:
+    rows = table_rows(sections_of(DOCS / "formats.md")["Formats"])
 
     listed = {ending: row[0] for row in rows for ending in re.findall(r"\.\w+", row[1])}
 
@@ -464,15 +464,15 @@ def test_the_documents_page_lists_every_format_with_its_endings() -> None:
     assert [row[0] for row in rows] == [*sniff.Format]
 
 
-def test_the_documents_page_says_what_leads_to_each_refusal() -> None:
+def test_formats_page_explains_each_refusal() -> None:
     kinds = errors.SourceRefused.__subclasses__()
 
-    rows = table_rows(sections_of(DOCS / "documents.md")["Refusals"])
+    rows = table_rows(sections_of(DOCS / "formats.md")["Refusals"])
 
     assert [row[0] for row in rows] == [kind.code for kind in kinds]
 
 
-def test_the_documents_page_states_the_limits_that_hold() -> None:
+def test_formats_page_states_the_limits_in_force() -> None:
     settings = Settings()
     parser = inspect.signature(ChildParser).parameters
     per_size = child_parser._MEMORY_PER_BYTE, child_parser._OUTPUT_PER_BYTE
@@ -495,33 +495,33 @@ def test_the_documents_page_states_the_limits_that_hold() -> None:
         (f"{child_parser.RECOGNITION_MEMORY >> 20} MiB more", ""),
     ]
 
-    rows = table_rows(sections_of(DOCS / "documents.md")["Limits"])
+    rows = table_rows(sections_of(DOCS / "formats.md")["Limits"])
 
     for (_, limit, setting), (begins, named) in zip(rows, expected, strict=True):
         assert limit.startswith(begins)
         assert setting == named
 
 
-def test_the_documents_page_explains_every_count_of_the_summary_records() -> None:
+def test_formats_page_explains_the_summary_records() -> None:
     source = inspect.getsource(draft)
     records = re.findall(r"DOCX_\w+_SUMMARY .*?\n +\)", source, re.DOTALL)
 
-    rows = table_rows(sections_of(DOCS / "documents.md")["Summary records"])
+    rows = table_rows(sections_of(DOCS / "formats.md")["Summary records"])
 
     assert len(records) == 2
     assert [row[0] for row in rows] == re.findall(r"(\w+)=\{", "".join(records))
 
 
-def test_the_documents_page_lists_all_derived_metadata() -> None:
+def test_ingesting_page_lists_all_derived_metadata() -> None:
     nothing = Derivable("", None, "en", False, None, Properties(), "", (), 0)
 
-    rows = table_rows(sections_of(DOCS / "documents.md")["Metadata"])
+    rows = table_rows(sections_of(DOCS / "ingesting.md")["Metadata"])
 
     assert sorted(row[0] for row in rows) == sorted(json.loads(derive_metadata(nothing)))
 
 
-def test_the_manifests_page_lists_every_field_of_a_line() -> None:
-    rows = table_rows(sections_of(DOCS / "manifests.md")["Lines"])
+def test_metadata_page_lists_every_field_of_a_manifest_line() -> None:
+    rows = table_rows(sections_of(DOCS / "metadata.md")["Lines"])
 
     assert sorted(row[0] for row in rows) == sorted(MANIFEST_FIELDS)
 

@@ -80,7 +80,7 @@ def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None
 
 
 def test_the_deletion_page_lists_every_field_of_the_receipt() -> None:
-    rows = table_rows(sections_of(DOCS / "deletion.md")["The receipt"])
+    rows = table_rows(sections_of(DOCS / "maintenance.md")["The receipt"])
 
     listed = [name for row in rows for name in re.findall(r"\w+", row[0])]
     assert listed == [entry.name for entry in fields(Receipt)]

@@ -23,7 +23,7 @@ from tests.promises import proves
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
-GUIDE = (ROOT / "docs" / "single-host.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "deployment.md").read_text("utf-8").split("\n## Containers\n")[0]
 PROGRAM = "/opt/truespan/current/bin/truespan"
 
 

@@ -59,7 +59,7 @@ class JobThread:
         """Raise InvalidConfiguration: no other process sees what is submitted here."""
         raise InvalidConfiguration(
             "This library has no worker processes: the process that submits a job runs it.",
-            advice="Workers need a store in PostgreSQL; see docs/workers.md.",
+            advice="Workers need a store in PostgreSQL; see docs/several-machines.md.",
         )
 
     def submit(self, order: JobOrder) -> None:

@@ -265,4 +265,4 @@ _SHIPPED: dict[tuple[str, str, str], Calibration] = {
     ),
 }
 _SUPPORT_FLOORS = {("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): 0.73}
-"""Measured by `python -m bench.support_check`; see docs/support.md."""
+"""Measured by `python -m bench.support_check`; see docs/answers.md."""

@@ -280,7 +280,7 @@ def require_bound_role(connection: Connection) -> None:
         if found:
             raise StoreUnsafe(
                 f"The role of store_url {problem}.",
-                advice="Give store_url a role of its own, as in docs/postgres.md.",
+                advice="Give store_url a role of its own, as in docs/several-machines.md.",
             )
 
 
@@ -385,7 +385,7 @@ def _prepare(connection: Connection, application: str) -> Prepared:
     if not found:
         raise InvalidConfiguration(
             "There is no role of the name in store_url.",
-            advice="Make it first, as in docs/postgres.md.",
+            advice="Make it first, as in docs/several-machines.md.",
         )
     if any(found[0]):
         raise StoreUnsafe(
