@@ -17,7 +17,8 @@ from tests.support.sample_texts import (
     texts,
 )
 from tests.support.worlds import WordEmbedder, place
-from truespan.cli.output.reports import show_followed, show_ingest
+from truespan.cli.output.jobs import show_followed
+from truespan.cli.output.start import show_ingest
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId, chunk_id
 

@@ -29,61 +29,23 @@ if TYPE_CHECKING:
     from truespan.engine.world import World
     from truespan.types.request import FilterArguments
 
-PANELS: Mapping[str, Mapping[str, str]] = {
-    "Start": {
-        "init": "documents.init",
-        "ingest": "documents.ingest",
-        "status": "documents.status",
-        "config": "configuration.config",
-    },
-    "Ask": {
-        "search": "questions.search",
-        "ask": "questions.ask",
-        "chat": "conversations.chat",
-        "conversations": "conversations.conversations_app",
-        "retrieve": "questions.retrieve",
-    },
-    "Read without spoilers": {"reader": "questions.reader_app", "read": "questions.read_app"},
-    "Documents": {
-        "show": "documents.show",
-        "label": "documents.label",
-        "facets": "documents.facets",
-        "delete": "maintenance.delete",
-        "jobs": "documents.jobs_app",
-    },
-    "Serve": {
-        "serve": "serve.serve",
-        "mcp": "serve.mcp",
-        "worker": "serve.worker",
-        "token": "serve.token_app",
-    },
-    "Quality": {
-        "defaults": "documents.defaults",
-        "usage": "questions.usage",
-        "explain": "questions.explain",
-        "golden": "generations.golden_app",
-        "evaluate": "generations.evaluate",
-        "calibrate": "generations.calibrate",
-    },
-    "Generations": {
-        "generations": "generations.generations",
-        "reindex": "generations.reindex",
-        "promote": "generations.promote",
-        "rollback": "generations.rollback",
-        "remove-generation": "generations.remove_generation",
-        "domains": "generations.domains",
-    },
-    "Maintenance": {
-        "doctor": "maintenance.doctor",
-        "repair": "maintenance.repair",
-        "backup": "maintenance.backup",
-        "restore": "maintenance.restore",
-        "migrate": "maintenance.migrate",
-        "prepare-store": "maintenance.prepare_store",
-        "completion": "configuration.completion",
-    },
+PANELS: Mapping[str, tuple[str, ...]] = {
+    "Start": ("start", "init", "ingest", "status", "config"),
+    "Ask": ("ask", "search", "ask", "chat", "conversations", "retrieve"),
+    "Read without spoilers": ("read", "reader", "read"),
+    "Documents": ("documents", "show", "label", "facets", "delete", "jobs"),
+    "Serve": ("serve", "serve", "mcp", "worker", "token"),
+    "Quality": ("quality", "defaults", "usage", "explain", "golden", "evaluate", "calibrate"),
+    "Generations": (
+        "generations",
+        *("generations", "reindex", "promote", "rollback", "remove-generation", "domains"),
+    ),
+    "Maintenance": (
+        "maintenance",
+        *("doctor", "repair", "backup", "restore", "migrate", "prepare-store", "completion"),
+    ),
 }
-"""The commands in the order of the help: by panel, and by name where each is defined."""
+"""The module and the commands of each panel, in the order of the help."""
 COMPLETION_HELP = 70
 """Characters of help beside an option that a shell completes."""
 
@@ -198,7 +160,7 @@ class Commands(Mapping[str, Any]):
     """The commands by name. Each is imported and made from its function when it is first used."""
 
     def __init__(self) -> None:
-        self._panels = {name: panel for panel, names in PANELS.items() for name in names}
+        self._modules = {name: module for module, *names in PANELS.values() for name in names}
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -215,7 +177,7 @@ class Commands(Mapping[str, Any]):
         """Return the name and the first sentence of each command, by panel, without making any."""
         return {
             panel: [(name, self._summary(name)) for name in names]
-            for panel, names in PANELS.items()
+            for panel, (_, *names) in PANELS.items()
         }
 
     def _summary(self, name: str) -> str:
@@ -224,14 +186,16 @@ class Commands(Mapping[str, Any]):
         return TyperCommand(name, help=text).get_short_help_str(1000)
 
     def _find(self, name: str) -> Typer | Callable[..., Any]:
-        module, member = PANELS[self._panels[name]][name].split(".")
-        return getattr(import_module(f"truespan.cli.{module}"), member)
+        """Return the function of a command, or the group that has its name and `_app`."""
+        module = import_module(f"truespan.cli.{self._modules[name]}")
+        member = name.replace("-", "_")
+        return getattr(module, f"{member}_app", None) or getattr(module, member)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._panels)
+        return iter(self._modules)
 
     def __len__(self) -> int:
-        return len(self._panels)
+        return len(self._modules)
 
 
 @cache

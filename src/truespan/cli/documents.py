@@ -1,28 +1,20 @@
-"""Commands that create a library, ingest documents, show them, and follow their jobs."""
+"""Commands of the panel "Documents": show, label, count and delete documents, and their jobs."""
 
+import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 import truespan.cli.app as cli
-from truespan.cli.advice import complete, say
-from truespan.cli.terminal import echo
-from truespan.errors import InvalidArgument, PromotionRefused, WorldExists
-from truespan.wire.serialize import (
-    EXIT_PARTIAL,
-    EXIT_REFUSED,
-    chunk_data,
-    document_data,
-    record_data,
-    to_json,
-)
-
-if TYPE_CHECKING:
-    from truespan.ingest.report import IngestReport
-    from truespan.types.document import Document
+from truespan.cli.advice import say
+from truespan.cli.options import metadata_from
+from truespan.cli.terminal import confirm, echo
+from truespan.cli.written_files import new_file
+from truespan.errors import InvalidArgument, OperatorError
+from truespan.wire.serialize import chunk_data, document_data, record_data, to_json
 
 jobs_app = cli.command_group(
     "jobs", "Ingestion jobs: their state, and the outcome of each document."
@@ -30,52 +22,6 @@ jobs_app = cli.command_group(
 
 JobId = Annotated[str, Argument(help="Id of the job.", metavar="JOB")]
 _POLL_SECONDS = 0.5
-
-
-def init(
-    library: cli.Folder = None,
-    world: Annotated[str | None, Option("--world", "-w", help="Create this world too.")] = None,
-    defaults: Annotated[
-        str | None, Option(help="The defaults of the new world: 'recommended' or 'contract'.")
-    ] = None,
-    as_json: cli.Json = False,
-) -> None:
-    """Create a library, and a world in it. What exists already is left unchanged."""
-    with cli.open_at(library, create=True) as opened:
-        # A set-up script may run twice.
-        with suppress(WorldExists):
-            if world is not None:
-                opened.create_world(world, defaults=defaults)
-        names = [entry.name for entry in opened.worlds()]
-    folder = str(cli.folder_of(library).absolute())
-    if as_json:
-        echo(to_json({"library": folder, "worlds": names}))
-        return
-    hint = "none yet; 'truespan init --world NAME' creates one"
-    worlds = ", ".join(names) or complete(hint)
-    echo(f"Library: {folder}\nWorlds: {worlds}")
-
-
-def defaults(
-    choice: Annotated[
-        str | None,
-        Argument(
-            help="'recommended' or 'contract'; shows those in force if left out.",
-            metavar="DEFAULTS",
-        ),
-    ] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
-) -> None:
-    """Show or choose what the requests of a world do unless they say otherwise."""
-    from truespan.cli.output.results import show_defaults
-
-    with cli.open_world(library, world) as chosen:
-        if choice is not None:
-            chosen.set_defaults(choice)
-        name, found = chosen.name, chosen.defaults
-    echo(to_json({"world": name, "defaults": found}) if as_json else show_defaults(name, found))
 
 
 def show(
@@ -91,7 +37,7 @@ def show(
     """Show a document or a chunk as the store holds it."""
     from uuid import UUID
 
-    from truespan.cli.output.results import show_chunk, show_chunks, show_document
+    from truespan.cli.output.documents import show_chunk, show_chunks, show_document
 
     if text and chunks:
         raise InvalidArgument("--text cannot be combined with --chunks.")
@@ -129,244 +75,6 @@ def show(
     echo(to_json(result) if as_json else show_document(document, outline, metadata, audit))
 
 
-def status(
-    world: cli.AnyWorld = None, library: cli.Folder = None, as_json: cli.Json = False
-) -> None:
-    """Show the worlds of a library, or the documents of one world, with counts."""
-    from truespan.cli.output.results import show_world, show_worlds
-
-    with cli.open_at(library) as opened:
-        if world is not None:
-            chosen = opened.world(world)
-            numbers, documents = chosen.status(), chosen.documents.list()
-            record = chosen.access.record()
-            result: Any = {
-                "world": record.name,
-                "defaults": record.defaults,
-                "reranker": opened.reranker,
-                "status": numbers,
-                "documents": [document_data(entry) for entry in documents],
-            }
-            shown = show_world(record, numbers, documents, opened.reranker)
-            echo(to_json(result) if as_json else shown)
-            return
-        listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
-    worlds = [
-        {"world": entry.name, "id": entry.id, "defaults": entry.defaults, "status": counts}
-        for entry, counts in listed
-    ]
-    say(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
-
-
-def facets(
-    keys: Annotated[
-        list[str] | None,
-        Argument(help="Labels and metadata keys to count; all if left out.", metavar="KEY"),
-    ] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    limit: Annotated[
-        int, Option(help="How many values of each key are listed.", parser=cli.whole_number)
-    ] = 10,
-    language: Annotated[str | None, Option(help="Only this language.")] = None,
-    version: Annotated[str | None, Option(help="Only this version label.")] = None,
-    documents: cli.Documents = None,
-    tags: cli.Tags = None,
-    kinds: cli.Kinds = None,
-    source: cli.SourcePattern = None,
-    where: cli.Where = None,
-    as_json: cli.Json = False,
-) -> None:
-    """Count the documents of a world by tag, language, version, kind and metadata."""
-    from truespan.cli.output.results import show_facets
-
-    filters = cli.filters_from(None, None, language, version, documents, tags, kinds, source, where)
-    with cli.open_world(library, world) as chosen:
-        found = chosen.facets(keys or None, limit=limit, **filters)
-    echo(to_json(found) if as_json else show_facets(found))
-
-
-def ingest(
-    paths: Annotated[
-        list[str] | None,
-        Argument(help="Files, folders, patterns and addresses of pages.", metavar="PATH"),
-    ] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    manifest: Annotated[
-        str | None, Option(help="A JSONL manifest that names the documents instead.")
-    ] = None,
-    sitemap: Annotated[
-        str | None, Option(help="The address of a sitemap that lists pages instead.")
-    ] = None,
-    kind: Annotated[str | None, Option(help="'document' or 'book'; by format if left out.")] = None,
-    chunking: Annotated[
-        str | None, Option(help="'window', 'sentences', 'tokens' or your own; by kind if left out.")
-    ] = None,
-    title: Annotated[str | None, Option(help="Title; that of the file if left out.")] = None,
-    language: Annotated[str | None, Option(help="Language code; detected if left out.")] = None,
-    version: Annotated[str | None, Option(help="Your label, '1.0' if left out.")] = None,
-    tag: Annotated[list[str] | None, Option(help="A tag; may be given several times.")] = None,
-    meta: Annotated[
-        list[str] | None, Option("--meta", help="Metadata as key=value; repeatable.")
-    ] = None,
-    source_url: Annotated[
-        str | None, Option("--source-url", help="Where a single document comes from.")
-    ] = None,
-    field: Annotated[
-        list[str] | None,
-        Option(
-            "--field",
-            help="Make each record of a table or JSON file a document: text=COLUMN, title=COLUMN, "
-            "id=COLUMN, metadata=COLUMN, and so on; repeatable.",
-        ),
-    ] = None,
-    ocr: Annotated[
-        bool | None,
-        Option("--ocr/--no-ocr", help="Recognise the text of images and scanned pages."),
-    ] = None,
-    hidden_sheets: Annotated[
-        bool | None,
-        Option("--hidden-sheets/--no-hidden-sheets", help="Read hidden sheets of workbooks."),
-    ] = None,
-    mail_quotes: Annotated[
-        bool | None,
-        Option("--mail-quotes/--no-mail-quotes", help="Read what e-mails quote of others."),
-    ] = None,
-    copies: Annotated[
-        str | None,
-        Option(help="Files with the content of another document: keep, refuse or link."),
-    ] = None,
-    running_heads: Annotated[
-        bool | None,
-        Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
-    ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be done and what it would cost.")
-    ] = False,
-    prune: Annotated[
-        bool, Option("--prune", help="Remove documents that are no longer there.")
-    ] = False,
-    allow_empty: Annotated[
-        bool, Option("--allow-empty", help="Let --prune empty a folder's documents.")
-    ] = False,
-    domain_key: Annotated[
-        str | None,
-        Option("--domain-key", "--domain", "-d", help="Use this domain; it selects the world."),
-    ] = None,
-    update_alias: Annotated[
-        bool,
-        Option("--update-alias", help="Build a new generation afterwards and put it into use."),
-    ] = False,
-    golden: Annotated[
-        str | None, Option(help="Golden queries that --update-alias must not find less of.")
-    ] = None,
-    watch: Annotated[
-        bool,
-        Option("--watch", help="Keep folders in step until Ctrl-C; removes like --prune."),
-    ] = False,
-    here: cli.Here = False,
-    no_follow: cli.NoFollow = False,
-    as_json: cli.Json = False,
-) -> int:
-    """Add files, folders or the entries of a manifest to a world.
-
-    If it is interrupted, run it again: it continues.
-    """
-    if watch and (manifest or sitemap or dry_run or update_alias or golden or no_follow):
-        raise InvalidArgument(
-            "--watch cannot be combined with --manifest, --sitemap, --dry-run, --update-alias, "
-            "--golden or --no-follow."
-        )
-    options: dict[str, Any] = {
-        "manifest": manifest,
-        "sitemap": sitemap,
-        "kind": kind,
-        "chunking": chunking,
-        "title": title,
-        "language": language,
-        "version": version,
-        "tags": tag or None,
-        "metadata": _metadata_from(meta),
-        "source_url": source_url,
-        "fields": _fields_from(field),
-        "ocr": ocr,
-        "hidden_sheets": hidden_sheets,
-        "mail_quotes": mail_quotes,
-        "running_heads": running_heads,
-        "copies": copies,
-        "prune": prune,
-        "allow_empty": allow_empty,
-    }
-    with cli.open_at(library) as opened:
-        known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
-        # An unknown domain is created by pointing it to the new generation of the world.
-        is_new = domain_key not in known
-        chosen = cli.named_world(opened, world, None if is_new else domain_key)
-        if dry_run:
-            from truespan.cli.output.reports import dry_run_data, show_dry_run
-
-            plan = chosen.plan_ingest(paths or (), **options)
-            echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
-            return 0
-        if watch:
-            from truespan.cli.follow import follow_folders
-
-            del options["manifest"], options["sitemap"]
-            return follow_folders(chosen, paths or (), options, as_json=as_json)
-        # An alias is not moved by a job, so a command that moves one does all of it.
-        if opened.has_workers and not (here or update_alias):
-            from truespan.cli.follow import follow_ingest
-
-            job = chosen.submit_ingest(paths or (), **options)
-            return follow_ingest(chosen, job, as_json=as_json, leave=no_follow)
-        from truespan.cli.follow import progress_bar
-
-        try:
-            with progress_bar(hidden=as_json) as on_progress:
-                report = chosen.ingest(
-                    paths or (),
-                    **options,
-                    domain_key=domain_key,
-                    update_alias=update_alias,
-                    golden=golden,
-                    on_progress=on_progress,
-                    on_prune=None if as_json else _announce_removal,
-                )
-        except PromotionRefused as refusal:
-            if refusal.report is not None:
-                _print_report(cast("IngestReport", refusal.report), as_json)
-            raise
-    return _print_report(report, as_json)
-
-
-def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:
-    """Return the mapping of records that options declare; None without any."""
-    fields: dict[str, Any] = {}
-    for text in assigned or ():
-        name, found, value = text.partition("=")
-        if not found:
-            raise InvalidArgument(f"--field {text!r} is not NAME=FIELD, as in text=body.")
-        if name in ("text", "metadata"):
-            fields.setdefault(name, []).append(value)
-        elif name in fields:
-            raise InvalidArgument(f"--field {name} is given twice.")
-        else:
-            fields[name] = value
-    return fields or None
-
-
-def _metadata_from(meta: list[str] | None) -> dict[str, Any] | None:
-    """Return the metadata that options declare; None without any."""
-    from truespan.core.fields import FieldError
-    from truespan.types.metadata import parse_assignments
-
-    try:
-        return parse_assignments(meta) if meta else None
-    except FieldError as error:
-        raise InvalidArgument(f"--meta {error}.") from None
-
-
 def label(
     document: Annotated[str, Argument(help="A document: number, id or file name.")],
     world: cli.WorldName = None,
@@ -389,7 +97,7 @@ def label(
     as_json: cli.Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""
-    from truespan.cli.output.results import show_labels
+    from truespan.cli.output.documents import show_labels
 
     changes: dict[str, Any] = {"language": language, "version": version, "tags": tag}
     changes = {name: value for name, value in changes.items() if value is not None}
@@ -398,7 +106,7 @@ def label(
     if no_tags:
         changes["tags"] = None
     removed = dict.fromkeys(remove_meta or ())
-    added = _metadata_from(meta) or {}
+    added = metadata_from(meta) or {}
     if both := removed.keys() & added.keys():
         raise InvalidArgument(f"--remove-meta and --meta name the same key {min(both)!r}.")
     if removed or added:
@@ -416,20 +124,102 @@ def label(
     echo(to_json({"document": document_data(changed)}) if as_json else show_labels(changed))
 
 
-def _announce_removal(documents: "Sequence[Document]") -> None:
-    for document in documents:
-        echo(
-            f"will be removed: {document.shown_path} (document {document.number}), its file is gone"
+def facets(
+    keys: Annotated[
+        list[str] | None,
+        Argument(help="Labels and metadata keys to count; all if left out.", metavar="KEY"),
+    ] = None,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    limit: Annotated[
+        int, Option(help="How many values of each key are listed.", parser=cli.whole_number)
+    ] = 10,
+    language: Annotated[str | None, Option(help="Only this language.")] = None,
+    version: Annotated[str | None, Option(help="Only this version label.")] = None,
+    documents: cli.Documents = None,
+    tags: cli.Tags = None,
+    kinds: cli.Kinds = None,
+    source: cli.SourcePattern = None,
+    where: cli.Where = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Count the documents of a world by tag, language, version, kind and metadata."""
+    from truespan.cli.output.documents import show_facets
+
+    filters = cli.filters_from(None, None, language, version, documents, tags, kinds, source, where)
+    with cli.open_world(library, world) as chosen:
+        found = chosen.facets(keys or None, limit=limit, **filters)
+    echo(to_json(found) if as_json else show_facets(found))
+
+
+def delete(
+    world: cli.WorldName = None,
+    reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
+    library: cli.Folder = None,
+    whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
+    yes: Annotated[
+        bool, Option("--yes", "-y", help="Do not ask; needed with --all without a terminal.")
+    ] = False,
+    no_erase: Annotated[
+        bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
+    ] = False,
+    receipt: Annotated[Path | None, Option(help="Write the receipt to this file, as JSON.")] = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Delete a document or a world permanently: text, points, vectors, images and all files."""
+    from truespan.cli.output.documents import show_receipt
+    from truespan.cli.output.plain import pluralize
+
+    if whole == (reference is not None):
+        raise InvalidArgument("Name a document, or pass --all for the whole world.")
+    if whole and world is None:
+        raise InvalidArgument("Name the world to delete.", advice="Add --world NAME.")
+    asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
+    deletes = yes or asks or not whole
+    # Created before anything is deleted: a receipt cannot be issued a second time.
+    written = new_file(receipt) if receipt is not None and deletes else nullcontext()
+    with written as file, cli.open_at(library) as opened:
+        chosen = opened.world(world)
+        if reference is not None:
+            reference = cli.refer_to_document(chosen, reference)
+        status = chosen.status()
+        counts = {"documents": status.documents, "chunks": status.chunks}
+        has = (
+            f"World {chosen.name!r} has {pluralize(status.documents, 'document')} with "
+            f"{pluralize(status.chunks, 'chunk')}."
         )
+        if asks:
+            question = f"{has} Delete all of it?"
+            if reference is not None:
+                document = chosen.documents.get(reference)
+                question = f"Delete document {document.number}, {document.name}?"
+            if not confirm(question):
+                echo("Nothing was deleted.")
+                raise Exit
+        elif not deletes:
+            preview = {"deleted": None, "would_delete": {"world": chosen.name, **counts}}
+            text = f"{has} Nothing was deleted; add --yes to delete all of it."
+            echo(to_json(preview) if as_json else text)
+            return
+        if reference is not None:
+            deleted = chosen.documents.delete(reference, erase=not no_erase)
+        else:
+            deleted = opened.delete_world(chosen.id, erase=not no_erase)
+        data = deleted.to_json()
+        if file is not None:
+            _write_receipt(file, to_json(data))
+    result = {"deleted": deleted.number, "doc_id": deleted.doc_id, "name": deleted.name}
+    say(to_json({**result, "receipt": data}) if as_json else show_receipt(deleted))
 
 
-def _print_report(report: "IngestReport", as_json: bool) -> int:
-    from truespan.cli.output.reports import show_ingest
-
-    echo(to_json(report) if as_json else show_ingest(report))
-    if not report.failures:
-        return 0
-    return EXIT_PARTIAL if report.ingested or report.unchanged else EXIT_REFUSED
+def _write_receipt(file: BinaryIO, data: str) -> None:
+    try:
+        file.write(f"{data}\n".encode())
+        file.flush()
+    except OSError as error:
+        raise OperatorError(
+            f"It was deleted, but the receipt cannot be written: {error.strerror}. It says: {data}"
+        ) from None
 
 
 @jobs_app.command("list")
@@ -437,7 +227,7 @@ def list_jobs(
     world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """List the jobs of a world, the latest first."""
-    from truespan.cli.output.reports import show_jobs
+    from truespan.cli.output.jobs import show_jobs
 
     with cli.open_world(library, world) as chosen:
         jobs = chosen.jobs.list()
@@ -449,7 +239,7 @@ def show_job(
     job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Show one job: its state, its documents and the last lines of its log."""
-    from truespan.cli.output.reports import show_one_job
+    from truespan.cli.output.jobs import show_one_job
 
     with cli.open_world(library, world) as chosen:
         jobs = chosen.jobs
@@ -465,7 +255,7 @@ def follow_job(
 ) -> int:
     """Show the progress of a job until it ends; as JSON, only what it came to."""
     from truespan.cli.follow import exit_code_of_job, report_failure
-    from truespan.cli.output.reports import show_job_line
+    from truespan.cli.output.jobs import show_job_line
 
     shown = ""
     with cli.open_world(library, world) as chosen:
@@ -489,7 +279,7 @@ def cancel_job(
     job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Stop a job before its next step. Its work is kept and it can be resumed."""
-    from truespan.cli.output.reports import show_job_line
+    from truespan.cli.output.jobs import show_job_line
     from truespan.types.job import JobState
 
     with cli.open_world(library, world) as chosen:
@@ -515,6 +305,7 @@ def resume_job(
     """Resume a job that was interrupted, cancelled or failed."""
     from truespan.cli.follow import follow_ingest, follow_maintenance, progress_bar
     from truespan.cli.generations import print_reindex
+    from truespan.cli.start import announce_removal, print_report
     from truespan.engine.jobs import MAINTENANCE, REINDEX
 
     with cli.open_at(library) as opened:
@@ -535,6 +326,6 @@ def resume_job(
         with progress_bar(hidden=as_json) as on_progress:
             if kind == REINDEX:
                 return print_reindex(chosen.generations.resume(job, on_progress), as_json)
-            on_prune = None if as_json else _announce_removal
+            on_prune = None if as_json else announce_removal
             report = chosen.resume(job, on_progress=on_progress, on_prune=on_prune)
-    return _print_report(report, as_json)
+    return print_report(report, as_json)

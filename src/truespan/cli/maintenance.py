@@ -1,174 +1,22 @@
-"""Commands that back up, restore, delete, check, repair and move a library."""
+"""Commands of the panel "Maintenance": doctor, repair, backups, moves and shell completion."""
 
-import sys
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 import truespan.cli.app as cli
-from truespan.cli.advice import say
-from truespan.cli.terminal import confirm, echo
-from truespan.cli.written_files import new_file, write_file
-from truespan.errors import InvalidArgument, InvalidConfiguration, OperatorError, resource_error
+from truespan.cli.terminal import echo
+from truespan.cli.written_files import write_file
+from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.wire.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.types.maintenance import Manifest
 
 MAX_SAMPLES = 1_000_000
-
-
-def backup(
-    file: Annotated[Path, Argument(help="The file to write, or to verify.")],
-    library: cli.Folder = None,
-    without_vectors: Annotated[
-        bool,
-        Option(
-            "--without-vectors",
-            help="Leave out vectors: smaller, but texts are embedded again after a restore.",
-        ),
-    ] = False,
-    with_settings: Annotated[bool, Option("--with-settings", help="Add truespan.toml.")] = False,
-    with_keys: Annotated[
-        bool, Option("--with-keys", help="Add the library's own keys. Keep the file safe.")
-    ] = False,
-    force: Annotated[bool, Option("--force", help="Replace an existing file.")] = False,
-    verify: Annotated[
-        bool, Option("--verify", help="Write nothing; verify an existing backup.")
-    ] = False,
-    as_json: cli.Json = False,
-) -> None:
-    """Write the whole library into one file and verify it. Other processes may keep working."""
-    import truespan
-    from truespan.cli.output.reports import show_manifest
-
-    if verify:
-        manifest = truespan.verify_backup(file)
-        result: Any = {"verified": str(file), "manifest": _manifest_data(manifest)}
-        echo(to_json(result) if as_json else f"{file} is intact: {show_manifest(manifest)}.")
-        return
-    with cli.open_at(library) as opened:
-        report = opened.backup(
-            file, vectors=not without_vectors, settings=with_settings, keys=with_keys, replace=force
-        )
-    manifest = report.manifest
-    if as_json:
-        result = {"path": report.path, "bytes": report.bytes, "manifest": _manifest_data(manifest)}
-        echo(to_json(result))
-        return
-    size = f"{report.bytes / (1 << 20):.1f} MiB"
-    echo(f"Wrote and verified {report.path} ({size}): {show_manifest(manifest)}.")
-    if manifest.has("keys"):
-        echo("WARNING: the file contains the library's keys. Protect it like the keys.")
-    if manifest.missing_images:
-        echo(f"WARNING: images of {manifest.missing_images} documents are missing.")
-
-
-def restore(
-    file: Annotated[Path, Argument(help="A backup.")],
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
-) -> None:
-    """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
-    import truespan
-    from truespan.cli.output.reports import show_manifest
-    from truespan.cli.output.results import pluralize
-
-    report = truespan.restore(file, cli.new_folder_of(library))
-    if as_json:
-        result = members(report, "written", "pending", "settings_aside")
-        manifest = _manifest_data(report.manifest)
-        echo(to_json({"library": report.path, **result, "manifest": manifest}))
-        return
-    echo(f"Restored to {report.path}: {show_manifest(report.manifest)}.")
-    echo(f"The index was rebuilt with {pluralize(report.written, 'point')}.")
-    if report.pending:
-        chunks = pluralize(report.pending, "chunk")
-        echo(f"{chunks} must be embedded: run 'truespan repair --library {report.path}'.")
-    if report.settings_aside:
-        echo(f"The settings of the backup are not used; they are in {report.settings_aside}.")
-
-
-def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
-    return {
-        **record_data(manifest, "format", "schema", "truespan", "created_at", "vectors"),
-        "settings": manifest.has("settings"),
-        "keys": manifest.has("keys"),
-        **members(manifest, "worlds", "documents", "chunks", "images", "missing_images"),
-        "bytes": manifest.size,
-    }
-
-
-def delete(
-    world: cli.WorldName = None,
-    reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
-    library: cli.Folder = None,
-    whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
-    yes: Annotated[
-        bool, Option("--yes", "-y", help="Do not ask; needed with --all without a terminal.")
-    ] = False,
-    no_erase: Annotated[
-        bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
-    ] = False,
-    receipt: Annotated[Path | None, Option(help="Write the receipt to this file, as JSON.")] = None,
-    as_json: cli.Json = False,
-) -> None:
-    """Delete a document or a world permanently: text, points, vectors, images and all files."""
-    from truespan.cli.output.reports import show_receipt
-    from truespan.cli.output.results import pluralize
-
-    if whole == (reference is not None):
-        raise InvalidArgument("Name a document, or pass --all for the whole world.")
-    if whole and world is None:
-        raise InvalidArgument("Name the world to delete.", advice="Add --world NAME.")
-    asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
-    deletes = yes or asks or not whole
-    # Created before anything is deleted: a receipt cannot be issued a second time.
-    written = new_file(receipt) if receipt is not None and deletes else nullcontext()
-    with written as file, cli.open_at(library) as opened:
-        chosen = opened.world(world)
-        if reference is not None:
-            reference = cli.refer_to_document(chosen, reference)
-        status = chosen.status()
-        counts = {"documents": status.documents, "chunks": status.chunks}
-        has = (
-            f"World {chosen.name!r} has {pluralize(status.documents, 'document')} with "
-            f"{pluralize(status.chunks, 'chunk')}."
-        )
-        if asks:
-            question = f"{has} Delete all of it?"
-            if reference is not None:
-                document = chosen.documents.get(reference)
-                question = f"Delete document {document.number}, {document.name}?"
-            if not confirm(question):
-                echo("Nothing was deleted.")
-                raise Exit
-        elif not deletes:
-            preview = {"deleted": None, "would_delete": {"world": chosen.name, **counts}}
-            text = f"{has} Nothing was deleted; add --yes to delete all of it."
-            echo(to_json(preview) if as_json else text)
-            return
-        if reference is not None:
-            deleted = chosen.documents.delete(reference, erase=not no_erase)
-        else:
-            deleted = opened.delete_world(chosen.id, erase=not no_erase)
-        data = deleted.to_json()
-        if file is not None:
-            _write_receipt(file, to_json(data))
-    result = {"deleted": deleted.number, "doc_id": deleted.doc_id, "name": deleted.name}
-    say(to_json({**result, "receipt": data}) if as_json else show_receipt(deleted))
-
-
-def _write_receipt(file: BinaryIO, data: str) -> None:
-    try:
-        file.write(f"{data}\n".encode())
-        file.flush()
-    except OSError as error:
-        raise OperatorError(
-            f"It was deleted, but the receipt cannot be written: {error.strerror}. It says: {data}"
-        ) from None
+SHELLS = ("bash", "zsh", "fish")
+_VARIABLE = "_TRUESPAN_COMPLETE"
 
 
 def doctor(
@@ -206,7 +54,7 @@ def doctor(
 ) -> int:
     """Compare store and index, and show a plan of repairs. The store is the source of truth."""
     from truespan.cli.follow import follow_maintenance, progress_bar
-    from truespan.cli.output.reports import plan_data, repair_data, show_plan, show_repair
+    from truespan.cli.output.maintenance import plan_data, repair_data, show_plan, show_repair
     from truespan.maintenance.doctor.plan import plan_from_json, plan_to_json
 
     if apply and plan_file is not None and world is not None:
@@ -266,7 +114,7 @@ def repair(
     as_json: cli.Json = False,
 ) -> int:
     """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
-    from truespan.cli.output.results import show_repairs
+    from truespan.cli.output.maintenance import show_repairs
 
     with cli.open_at(library) as opened:
         worlds = cli.chosen_worlds(opened, world)
@@ -283,6 +131,87 @@ def repair(
     return 0
 
 
+def backup(
+    file: Annotated[Path, Argument(help="The file to write, or to verify.")],
+    library: cli.Folder = None,
+    without_vectors: Annotated[
+        bool,
+        Option(
+            "--without-vectors",
+            help="Leave out vectors: smaller, but texts are embedded again after a restore.",
+        ),
+    ] = False,
+    with_settings: Annotated[bool, Option("--with-settings", help="Add truespan.toml.")] = False,
+    with_keys: Annotated[
+        bool, Option("--with-keys", help="Add the library's own keys. Keep the file safe.")
+    ] = False,
+    force: Annotated[bool, Option("--force", help="Replace an existing file.")] = False,
+    verify: Annotated[
+        bool, Option("--verify", help="Write nothing; verify an existing backup.")
+    ] = False,
+    as_json: cli.Json = False,
+) -> None:
+    """Write the whole library into one file and verify it. Other processes may keep working."""
+    import truespan
+    from truespan.cli.output.maintenance import show_manifest
+
+    if verify:
+        manifest = truespan.verify_backup(file)
+        result: Any = {"verified": str(file), "manifest": _manifest_data(manifest)}
+        echo(to_json(result) if as_json else f"{file} is intact: {show_manifest(manifest)}.")
+        return
+    with cli.open_at(library) as opened:
+        report = opened.backup(
+            file, vectors=not without_vectors, settings=with_settings, keys=with_keys, replace=force
+        )
+    manifest = report.manifest
+    if as_json:
+        result = {"path": report.path, "bytes": report.bytes, "manifest": _manifest_data(manifest)}
+        echo(to_json(result))
+        return
+    size = f"{report.bytes / (1 << 20):.1f} MiB"
+    echo(f"Wrote and verified {report.path} ({size}): {show_manifest(manifest)}.")
+    if manifest.has("keys"):
+        echo("WARNING: the file contains the library's keys. Protect it like the keys.")
+    if manifest.missing_images:
+        echo(f"WARNING: images of {manifest.missing_images} documents are missing.")
+
+
+def restore(
+    file: Annotated[Path, Argument(help="A backup.")],
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
+    import truespan
+    from truespan.cli.output.maintenance import show_manifest
+    from truespan.cli.output.plain import pluralize
+
+    report = truespan.restore(file, cli.new_folder_of(library))
+    if as_json:
+        result = members(report, "written", "pending", "settings_aside")
+        manifest = _manifest_data(report.manifest)
+        echo(to_json({"library": report.path, **result, "manifest": manifest}))
+        return
+    echo(f"Restored to {report.path}: {show_manifest(report.manifest)}.")
+    echo(f"The index was rebuilt with {pluralize(report.written, 'point')}.")
+    if report.pending:
+        chunks = pluralize(report.pending, "chunk")
+        echo(f"{chunks} must be embedded: run 'truespan repair --library {report.path}'.")
+    if report.settings_aside:
+        echo(f"The settings of the backup are not used; they are in {report.settings_aside}.")
+
+
+def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
+    return {
+        **record_data(manifest, "format", "schema", "truespan", "created_at", "vectors"),
+        "settings": manifest.has("settings"),
+        "keys": manifest.has("keys"),
+        **members(manifest, "worlds", "documents", "chunks", "images", "missing_images"),
+        "bytes": manifest.size,
+    }
+
+
 def migrate(
     source: Annotated[Path, Argument(help="The folder of the library to move.")],
     library: cli.Folder = None,
@@ -294,7 +223,7 @@ def migrate(
     environment.
     """
     import truespan
-    from truespan.cli.output.reports import show_migration
+    from truespan.cli.output.maintenance import show_migration
 
     report = truespan.migrate(source, cli.new_folder_of(library))
     names = ("worlds", "rows", "tables", "files", "points", "pending", "findings")
@@ -314,3 +243,33 @@ def prepare_store(library: cli.Folder = None, as_json: cli.Json = False) -> None
         echo(f"The tables are up to date (schema {now}); grants and policies were renewed.")
     else:
         echo(f"The tables were updated from schema {before} to {now}.")
+
+
+def completion(
+    shell: Annotated[str, Argument(help="bash, zsh or fish.", metavar="SHELL")],
+    install: Annotated[
+        bool, Option("--install", help="Add it to the start-up files of the shell.")
+    ] = False,
+) -> None:
+    """Print the script that completes commands in a shell, or install it."""
+    from typer import completion as typer_completion
+
+    if shell not in SHELLS:
+        raise InvalidArgument(
+            f"There is no completion for the shell {shell!r}.",
+            advice=f"Name one of: {', '.join(SHELLS)}.",
+        )
+    if not install:
+        make = typer_completion.get_completion_script  # pyright: ignore[reportPrivateImportUsage]
+        echo(make(prog_name="truespan", complete_var=_VARIABLE, shell=shell))
+        return
+    try:
+        install_script = typer_completion.install  # pyright: ignore[reportPrivateImportUsage]
+        _, path = install_script(shell, "truespan", _VARIABLE)
+    except OSError as error:
+        refusal = InvalidArgument(
+            f"The completion for {shell} cannot be installed: {error.strerror}.",
+            advice=f"Print it with 'truespan completion {shell}' and install it yourself.",
+        )
+        raise resource_error(error) or refusal from None
+    echo(f"Installed completion for {shell} in {path}. Open a new terminal to use it.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 import truespan.cli.app as cli
+from truespan.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from truespan.types.request import FilterArguments, PassageArguments
@@ -110,3 +111,14 @@ def with_shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     run.__signature__ = own.replace(parameters=keyword)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def metadata_from(meta: list[str] | None) -> dict[str, Any] | None:
+    """Return the metadata that options declare; None without any."""
+    from truespan.core.fields import FieldError
+    from truespan.types.metadata import parse_assignments
+
+    try:
+        return parse_assignments(meta) if meta else None
+    except FieldError as error:
+        raise InvalidArgument(f"--meta {error}.") from None

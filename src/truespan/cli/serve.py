@@ -287,7 +287,7 @@ def create_token(
     as_json: cli.Json = False,
 ) -> None:
     """Create a token and print its secret once; only a digest is stored."""
-    from truespan.cli.output.results import describe_token, token_data
+    from truespan.cli.output.serve import describe_token, token_data
     from truespan.types.scope import UNLIMITED, Verb
 
     # A token for every world must be asked for explicitly.
@@ -325,7 +325,7 @@ def create_token(
 @token_app.command("list")
 def list_tokens(library: cli.Folder = None, as_json: cli.Json = False) -> None:
     """List the tokens of a library with their permissions and state."""
-    from truespan.cli.output.results import describe_token, token_data
+    from truespan.cli.output.serve import describe_token, token_data
 
     with cli.open_at(library) as opened:
         tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
@@ -346,7 +346,7 @@ def revoke_token(
     as_json: cli.Json = False,
 ) -> None:
     """Revoke a token at once, in every process that uses the library."""
-    from truespan.cli.output.results import token_data
+    from truespan.cli.output.serve import token_data
 
     with cli.open_at(library) as opened:
         record = opened.tokens.revoke(token)

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from truespan.cli.output.reports import show_erasure
-from truespan.cli.output.results import cite, pluralize, show_account, show_support, table
+from truespan.cli.output.ask import cite, show_account, show_support
+from truespan.cli.output.documents import show_erasure
+from truespan.cli.output.plain import pluralize, table
 from truespan.core.graphemes import shorten
 from truespan.maintenance.delete import Receipt
 from truespan.types.answer import Answer

@@ -1,4 +1,4 @@
-"""Conversations: `truespan chat`, and commands that list, show, export and delete them."""
+"""Commands of the panel "Ask": search, retrieve, answers and conversations."""
 
 import shlex
 import sys
@@ -9,15 +9,16 @@ from typer import Argument, Option
 
 import truespan.cli.app as cli
 from truespan.cli.advice import say
-from truespan.cli.options import with_shared_options
+from truespan.cli.options import TopK, with_shared_options
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
-from truespan.wire.serialize import record_data, to_json
+from truespan.wire.serialize import exit_code_of_bundle, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
     from truespan.engine.reader import Reader
     from truespan.engine.world import World
+    from truespan.types.bundle import ContextBundle
     from truespan.types.request import FilterArguments, PassageArguments
 
 conversations_app = cli.command_group("conversations", "Conversations and their turns.")
@@ -26,6 +27,82 @@ OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this re
 ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
 LATEST = "latest"
 """Names the conversation with the latest turn."""
+
+
+@with_shared_options
+def search(
+    query: Annotated[str, Argument(help="What to search for.")],
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    domain: cli.Domain = None,
+    generation: cli.GenerationNumber = None,
+    top_k: TopK = 10,
+    floor: Annotated[
+        float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
+    ] = 0.15,
+    *,
+    filters: "FilterArguments",
+    mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
+    passages: "PassageArguments",
+    context: cli.ContextOnly = False,
+    as_json: cli.Json = False,
+) -> None:
+    """Find the passages closest to a query, each verified as it is read."""
+    with cli.open_world(library, world, domain, generation) as chosen:
+        result = chosen.search(
+            query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **passages, **filters
+        )
+    if as_json:
+        echo(to_json(result))
+    elif context:
+        echo(result.context)
+    else:
+        from truespan.cli.output.ask import print_search
+
+        print_search(result)
+
+
+@with_shared_options
+def ask(
+    question: Annotated[str, Argument(help="What to ask.")],
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    domain: cli.Domain = None,
+    generation: cli.GenerationNumber = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
+    ] = None,
+    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
+    *,
+    filters: "FilterArguments",
+    mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
+    passages: "PassageArguments",
+    stream: Annotated[
+        bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
+    ] = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Answer a question from the documents, with citations and checked quotes."""
+    from truespan.cli.output.ask import print_answer
+
+    with cli.open_at(library) as opened:
+        chosen = cli.named_world(opened, world, domain, generation)
+        if opened.chat_model is None and not as_json:
+            # Without a model the answer is what was found: for people the best sentences.
+            passages.setdefault("granularity", "sentence")
+        if reader is None:
+            if book is not None:
+                raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
+            events = chosen.answer_stream(question, mode=mode, rerank=rerank, **passages, **filters)
+        else:
+            if any(filters.values()):
+                raise InvalidArgument("Filters cannot be combined with --reader.")
+            events = chosen.reader(reader).answer_stream(
+                question, book, mode=mode, rerank=rerank, **passages
+            )
+        print_answer(events, as_json=as_json, stream=stream)
 
 
 @with_shared_options
@@ -202,3 +279,53 @@ def _resolve(owner: "World | Reader", conversation: str) -> str:
     """Return the id of the latest conversation if that is meant."""
     found = owner.conversations(limit=1) if conversation == LATEST else []
     return found[0].id if found else conversation
+
+
+@with_shared_options
+def retrieve(
+    query: Annotated[str | None, Argument(help="What to search for.")] = None,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    domain: cli.Domain = None,
+    generation: cli.GenerationNumber = None,
+    selected: Annotated[
+        str | None, Option(help="A selected text: it ranks, or scopes a query.")
+    ] = None,
+    top_k: TopK = 5,
+    *,
+    filters: "FilterArguments",
+    near_misses: Annotated[
+        bool, Option("--near-misses", help="Show what lay just below the floor.")
+    ] = False,
+    mode: cli.SearchMode = None,
+    rerank: cli.Rerank = None,
+    passages: "PassageArguments",
+    context: cli.ContextOnly = False,
+    as_json: cli.Json = False,
+) -> int:
+    """Assemble context for a query or a selection within the token budget."""
+    with cli.open_world(library, world, domain, generation) as chosen:
+        bundle = chosen.retrieve(
+            query,
+            selected_text=selected,
+            top_k=top_k,
+            near_misses=near_misses,
+            mode=mode,
+            rerank=rerank,
+            **passages,
+            **filters,
+        )
+    return report_bundle(bundle, context=context, as_json=as_json)
+
+
+def report_bundle(bundle: "ContextBundle", *, context: bool, as_json: bool) -> int:
+    """Print a bundle and return the exit code."""
+    if as_json:
+        echo(to_json(bundle))
+    elif context:
+        echo(bundle.context)
+    else:
+        from truespan.cli.output.ask import print_bundle
+
+        print_bundle(bundle)
+    return exit_code_of_bundle(bundle)

@@ -1,0 +1,270 @@
+"""Search results, bundles and answers as text for a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+import msgspec
+
+from truespan.cli.output.plain import name_others, name_sentences, pluralize, show_notices
+from truespan.cli.terminal import echo, printable
+from truespan.core.graphemes import shorten
+from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece
+from truespan.types.bundle import ContextBundle, RerankReport, SearchResult
+from truespan.types.decision import DecisionReason, Refusal
+from truespan.types.support import Support, SupportReason
+from truespan.types.text import name_best, name_page, name_place
+from truespan.types.trust import FusedScore, RerankScore
+from truespan.wire.serialize import to_json
+
+BAR_WIDTH = 12
+_QUOTE_SHOWN = 80
+_CELL_SEPARATOR = " | "
+REASONS = {
+    DecisionReason.NOTHING_FOUND: "nothing reached the low threshold",
+    DecisionReason.NOTHING_USABLE: "no result can be given to a model",
+    DecisionReason.BELOW_LOW: "the best passage is below the low threshold",
+    DecisionReason.GATE_FAILED: "between the thresholds, and a check failed",
+    DecisionReason.PRIMARY_BLANK: "the model returned no text",
+    DecisionReason.PRIMARY_NO_CONTEXT: "the model found no answer in the passages",
+    DecisionReason.REACHED_HIGH: "the best passage reached the high threshold",
+    DecisionReason.GATES_HELD: "between the thresholds, and all checks passed",
+}
+REFUSALS = {
+    Refusal.READING: "readers get no answer from the model's own knowledge",
+    Refusal.NO_FALLBACK_MODEL: "no fallback model is configured",
+    Refusal.FALLBACK_SILENT: "the fallback model had no answer",
+}
+_UNSUPPORTED = {
+    SupportReason.NUMBER_NOT_FOUND: "number not found",
+    SupportReason.NAME_NOT_FOUND: "name not found",
+    SupportReason.WORDS_NOT_FOUND: "words not found",
+    SupportReason.NEGATION_DIFFERS: "negation differs",
+    SupportReason.NOT_SIMILAR: "not similar to any sentence",
+    SupportReason.CITES_NOTHING: "cites nothing",
+}
+
+
+def print_search(result: SearchResult) -> None:
+    """Print passages with score, place and receipt, then how the answer came about."""
+    funnel = result.funnel
+    lines = [
+        f"{pluralize(funnel.in_scope, 'chunk')} in scope, {funnel.fetched} fetched at or "
+        f"above {result.floor:g}, {funnel.verified} verified, {funnel.returned} shown "
+        f"({result.processing_time_ms} ms).",
+        *_explain_rerank(result.rerank),
+        *(f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped),
+        *show_notices(result.warnings),
+    ]
+    if not result.requested_k:
+        lines = ["No results were requested (top_k is 0)."]
+    elif not result.results and not result.warnings:
+        lines.append(f"No passage reached a similarity of {result.floor:g}.")
+    passages = (
+        (
+            passage.score,
+            _explain_rank(passage.fused, passage.rerank),
+            name_place((passage.title, passage.chapter, passage.section), passage.location)
+            + name_best(passage.chapter, passage.section, passage.location, passage.best_sentence),
+            passage.text,
+            f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
+            f"{name_sentences(passage)}, revision {passage.receipt.revision}, "
+            f"chunk {passage.chunk_id}{name_others(passage)}",
+        )
+        for passage in result.results
+    )
+    _print_passages(passages, lines)
+
+
+def print_bundle(bundle: ContextBundle) -> None:
+    """Print a bundle's chunks with their places, then how it came about."""
+    metadata = bundle.metadata
+    funnel = metadata.funnel
+    lines = [
+        f"{bundle.status.value}: {funnel.in_scope} in scope, {funnel.fetched} fetched, "
+        f"{funnel.verified} verified, {funnel.returned} of {metadata.original_top_k} returned, "
+        f"{bundle.total_tokens} tokens ({metadata.processing_time_ms} ms).",
+        *(
+            f"Figure: {note.relevance_score:.3f}  {note.figure_id} in {note.source_url}, "
+            f"{note.image_ref or 'no image kept'}"
+            for note in metadata.figures
+        ),
+        *_explain_rerank(metadata.rerank),
+        *(f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped),
+        *show_notices(metadata.warnings),
+        *(
+            f"Near miss: {miss.score:.3f}  {miss.path}, {miss.chapter}"
+            for miss in metadata.near_misses
+        ),
+        *(
+            f"The selection is in {found.path}, {found.chapter}, {name_sentences(found)}."
+            for found in metadata.located
+        ),
+    ]
+    if bundle.error is not None:
+        lines.append(f"Failed: {bundle.error.message}")
+    passages = (
+        (
+            chunk.relevance_score,
+            _explain_rank(note.fused, note.rerank),
+            name_place((note.title, chunk.chapter, chunk.section), note.location)
+            + name_best(chunk.chapter, chunk.section, note.location, note.best_sentence),
+            chunk.content,
+            f"{note.text_hash[:12]}  {note.source_url}, {name_sentences(note)}, "
+            f"{chunk.token_count} tokens{name_others(note)}",
+        )
+        for chunk, note in zip(bundle.retrieved_chunks, metadata.sources, strict=True)
+    )
+    _print_passages(passages, lines)
+
+
+def _print_passages(
+    passages: Iterable[tuple[float, str, str, str, str]],
+    lines: Iterable[str],
+) -> None:
+    """Print passages, each with score, rank, place, text and receipt, and then some lines."""
+    rows = [
+        (
+            (f"{place}. ", _draw_bar(score), f" {score:.3f}  {rank}"),
+            printable(name),
+            printable(text),
+            printable(f"✓ verified {receipt}"),
+        )
+        for place, (score, rank, name, text, receipt) in enumerate(passages, 1)
+    ]
+    if not sys.stdout.isatty():
+        # For scripts and pipes: one line each, neither wrapped nor padded.
+        for head, title, text, receipt in rows:
+            one_line = " ".join(text.split())
+            echo(f"{''.join(head)}{title}\n   {one_line}\n   {receipt}\n")
+        echo("\n".join(lines))
+        return
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for (place, bar, score), title, text, receipt in rows:
+        console.print(Text.assemble((place, "bold"), (bar, "green"), score, (title, "bold")))
+        console.print(Padding(Text("\n".join(_join_lines(text))), (0, 0, 0, 3)))
+        console.print(Padding(Text(receipt, "dim"), (0, 0, 1, 3)))
+    for line in lines:
+        console.print(Text(printable(line), "dim"))
+
+
+def _join_lines(text: str) -> Iterator[str]:
+    """Return running text as one line, and each row of a table as a line of its own."""
+    for is_row, lines in groupby(text.split("\n"), lambda line: _CELL_SEPARATOR in line):
+        words = [" ".join(line.split()) for line in lines]
+        yield from words if is_row else filter(None, [" ".join(filter(None, words))])
+
+
+def _draw_bar(score: float) -> str:
+    filled = round(score * BAR_WIDTH)
+    return "█" * filled + "░" * (BAR_WIDTH - filled)
+
+
+def _explain_rank(fused: FusedScore | None, rerank: RerankScore | None) -> str:
+    """Return what ranked a passage besides its similarity; empty if nothing did."""
+    parts: list[str] = []
+    if fused is not None:
+        rank = "after the blend" if fused.blend is None else f"blend {fused.blend:.3f}"
+        parts.append(f"{rank}, words {fused.bm25:.2f}  ")
+    if rerank is not None:
+        parts.append(f"rerank {rerank.score:.3f}, was {rerank.before}  ")
+    return "".join(parts)
+
+
+def _explain_rerank(report: RerankReport | None) -> list[str]:
+    if report is None or report.failure is not None:
+        return []
+    return [f"{report.model} reranked {report.candidates} candidates and moved {report.moved}."]
+
+
+def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) -> None:
+    """Print an answer: as JSON, as one JSON event per line, or for people as it comes."""
+    answer: Answer | None = None
+    for event in events:
+        if as_json and stream:
+            named = {"event": type(event).__name__.lower()}
+            echo(msgspec.json.encode(named | msgspec.to_builtins(event)).decode())
+        elif isinstance(event, Piece) and not as_json and stream is not False:
+            echo(event.text, nl=False)
+        if isinstance(event, Finished):
+            answer = event.answer
+    if answer is None or (as_json and stream):
+        return
+    if as_json:
+        echo(to_json(answer))
+        return
+    echo(answer.answer if stream is False else "")
+    echo(show_account(answer))
+
+
+def show_account(answer: Answer, *, record: bool = True) -> str:
+    """Show what an answer cites, what it quotes wrongly, and in one line how it was decided.
+
+    A refusal has the closest passages instead.
+
+    Without `record` the line about the usage log is left out.
+    """
+    lines: list[str] = []
+    if answer.near_misses:
+        lines += ["", "Closest:"]
+    for note in answer.near_misses:
+        place = name_place((note.source, note.chapter, note.section), note.location)
+        lines += [f"  {note.similarity:.3f}  {place}", f"         {note.text}"]
+    if answer.citations:
+        lines += ["", "Sources:", *(f"  {cite(citation)}" for citation in answer.citations)]
+    wrong = [quote.text for quote in answer.quotes if not quote.verified]
+    if wrong:
+        lines += ["", "Quotes not found verbatim in the sources:"]
+    for text in wrong:
+        lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
+    lines += show_support(answer.answer, answer.support, has_sources=bool(answer.used_chunks))
+    explained = answer.decision_explain
+    counts, refusal = explained["counts"], explained["refusal"]
+    models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
+    decision = (
+        f"{explained['mode']}: {REASONS[DecisionReason(explained['reason'])]}; "
+        f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, "
+        f"{models[explained['used_llm']]} was used"
+    )
+    lines += ["", f"{decision}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{decision}."]
+    lines += show_notices(answer.warnings)
+    if record:
+        logged = f"Record {answer.record}." if answer.record else "Not in the usage log."
+        lines.append(f"{logged} ({answer.processing_time_ms} ms)")
+    return "\n".join(lines)
+
+
+def show_support(answer: str, support: Support | None, *, has_sources: bool) -> list[str]:
+    """Show which sentences the sources do not support, and why, then the figure for the whole."""
+    if support is None or support.score is None:
+        return []
+    # Without sources there is nothing to compare with, and the line of the decision says so.
+    doubted = [part for part in support.sentences if has_sources and not part.supported]
+    lines = ["", "Sentences not supported by the sources:"] if doubted else [""]
+    for sentence in doubted:
+        text = " ".join(answer[sentence.start : sentence.end].split())
+        reasons = "; ".join(_UNSUPPORTED[reason] for reason in sentence.reasons)
+        lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
+        missing = ", ".join(sentence.missing)
+        lines.append(
+            f"    {reasons}" + (f": {shorten(missing, _QUOTE_SHOWN, '…')}" if missing else "")
+        )
+    count = f"{support.supported} of {pluralize(support.claims, 'sentence')}"
+    return [*lines, f"support: {support.score:.2f} ({count})"]
+
+
+def cite(citation: Citation) -> str:
+    if citation.document is None:
+        return f"[{citation.number}] ✗ no such source"
+    # Turns of earlier versions have the page alone.
+    location = name_page(citation.location, citation.page)
+    place = name_place((citation.title, citation.chapter, citation.section), location)
+    place += name_best(citation.chapter, citation.section, location, citation.best_sentence)
+    source = f"{citation.source_url}, {name_sentences(citation)}{name_others(citation)}"
+    return f"[{citation.number}] {place} ({source})"

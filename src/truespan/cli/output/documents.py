@@ -1,0 +1,195 @@
+"""Documents, chunks, facets and receipts of deletions as text for a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from truespan.cli.output.plain import name_span, pluralize, table
+from truespan.core.graphemes import shorten
+from truespan.maintenance.delete import Receipt
+from truespan.types.chunk import ChunkKind, ChunkRecord, ChunkState
+from truespan.types.document import AuditEntry, Document, OutlineEntry
+from truespan.types.facet import Facet, Facets, FacetValue
+from truespan.types.metadata import ValueKind, parse_value, read_metadata
+from truespan.types.reading import ChunkPage
+from truespan.types.source import display_path
+
+_QUOTE_SHOWN = 80
+
+
+def show_chunk(record: ChunkRecord) -> str:
+    """Show a chunk row and whether its bytes still match their hash."""
+    document, chunk = record.document, record.chunk
+    head = [
+        f"document {document.number} ({display_path(document.path)}), revision {document.revision}",
+        f"state {record.state}, {'active' if record.live else 'not active'}",
+    ]
+    if chunk is None:
+        return "\n".join([*head, "The chunk row is missing; 'truespan repair' rebuilds it."])
+    intact = record.is_intact()
+    verdict = "✓ bytes match their hash" if intact else "✗ bytes do not match their hash"
+    return "\n".join(
+        [
+            *head,
+            f"{name_span(chunk)}, {chunk.tokens} tokens",
+            f"{verdict} {chunk.text_hash}",
+            "",
+            chunk.data.decode(errors="replace") if intact else "(not shown)",
+        ]
+    )
+
+
+_CHUNK_REASONS = {
+    "damaged_text": "its text does not match its hash",
+    "too_long": "longer than the model reads",
+    "index_lost": "the index was empty",
+    "vector_lost": "its vector was lost",
+    "stale": "changed since it was embedded",
+    "missing": "missing in the index",
+}
+
+
+def show_chunks(page: ChunkPage) -> str:
+    """Show where each chunk of a document begins and ends, its state, and the start of its text."""
+    lines = [
+        f"{page.title}  (document {page.document}, {page.doc_id})",
+        f"{pluralize(page.total, 'chunk')} by {page.chunking!r}, revision {page.revision}, "
+        f"generation {page.generation}",
+        f"text {page.text_hash}",
+    ]
+    past = 0
+    for chunk in page.chunks:
+        shared = max(past - chunk.start, chunk.start - chunk.context_start, 0)
+        past = max(past, chunk.end)
+        marks = [str(chunk.chunk_type)] if chunk.chunk_type is not ChunkKind.TEXT else []
+        marks += [f"overlap {shared}"] if shared and chunk.chunk_type is ChunkKind.TEXT else []
+        if chunk.state is not ChunkState.EMBEDDED:
+            reason = chunk.reason and _CHUNK_REASONS.get(chunk.reason, chunk.reason)
+            marks.append(f"{chunk.state}{f': {reason}' if reason else ''}")
+        marks += [] if chunk.intact else ["✗ bytes do not match their hash"]
+        lines += [
+            "",
+            f"{chunk.index}  {chunk.chunk_id}",
+            f"   {name_span(chunk)}, " + ", ".join([pluralize(chunk.tokens, "token"), *marks]),
+            f"   {shorten(' '.join(chunk.text.split()), _QUOTE_SHOWN) if chunk.text else '-'}",
+        ]
+    return "\n".join(lines)
+
+
+def show_labels(document: Document) -> str:
+    """Return the labels of a document that can be changed without its file."""
+    lines = [
+        f"{document.title}  (document {document.number}, {document.doc_id})",
+        f"version {document.version}, language {document.language}",
+    ]
+    return "\n".join([*lines, *_label_lines(document)])
+
+
+def _label_lines(document: Document) -> list[str]:
+    lines = [f"source: {document.source_url or display_path(document.path)}"]
+    if document.tags:
+        lines.append(f"tags: {', '.join(document.tags)}")
+    if document.damaged:
+        lines.append("labels or metadata do not match their checksum; run 'truespan doctor'")
+    members = read_metadata(document.metadata)
+    return lines + [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in members.items()
+    ]
+
+
+def show_document(
+    document: Document,
+    outline: Sequence[OutlineEntry],
+    metadata: Mapping[str, Any],
+    audit: Sequence[AuditEntry],
+) -> str:
+    origin = f", from {document.source_url}" if document.source_url else ""
+    lines = [
+        f"{document.title}  (document {document.number}, {document.doc_id})",
+        f"{document.shown_path}{origin}",
+        f"{document.kind}, version {document.version}, language {document.language}, "
+        f"revision {document.active or document.staged}",
+        f"{document.characters} characters, {document.sentences} sentences, "
+        f"{pluralize(document.chunks, 'chunk')} by '{document.chunking}', "
+        f"{document.embedded} embedded",
+        *_label_lines(document),
+    ]
+    lines += [
+        f"{label}: {', '.join(metadata[label])}"
+        for label in ("authors", "keywords")
+        if metadata.get(label)
+    ]
+    lines += [
+        f"sanitiser: {entry.count} x {entry.label} ({entry.rule}), "
+        f"{'replaced' if entry.redacted else 'counted only'}"
+        for entry in audit
+    ]
+    for entry in outline:
+        label = " › ".join(part for part in (entry.chapter, entry.section) if part)
+        # Only the lists of what lies ahead begin at a place without labels.
+        label = label or "(contents and similar lists)"
+        lines.append(f"  from sentence {entry.first_sid:>5}  {label}")
+    return "\n".join(lines)
+
+
+def show_facets(found: Facets) -> str:
+    """Return a table of the values of each label and key, with how often they occur."""
+    documents, chunks = pluralize(found.documents, "document"), pluralize(found.chunks, "chunk")
+    lines = [f"{documents}, {chunks} that can be searched"]
+    for facet in found.facets:
+        spread = "" if facet.least is None else f", from {facet.least} to {facet.greatest}"
+        name = f"metadata {facet.key}" if facet.metadata else facet.key
+        lines += ["", f"{name}: {pluralize(facet.documents, 'document')}{spread}"]
+        rows = [
+            (f"  {value.documents}", _show_value(value, facet), pluralize(value.chunks, "chunk"))
+            for value in facet.values
+        ]
+        lines += table(rows) if rows else []
+        if facet.more_values:
+            lines.append(f"  and {pluralize(facet.more_values, 'further value')}; see --limit")
+    if found.more_keys:
+        lines += ["", f"and {pluralize(found.more_keys, 'further key')}; name those to count"]
+    lines += [f"Note: {notice.message}" for notice in found.warnings]
+    return "\n".join(lines)
+
+
+def _show_value(value: FacetValue, facet: Facet) -> str:
+    # A text that a command line would read as something else is quoted, as there.
+    if value.kind is not ValueKind.TEXT:
+        return json.dumps(value.value) if value.kind is ValueKind.BOOLEAN else str(value.value)
+    text = str(value.value)
+    shown = shorten(text, 60)
+    plain = not facet.metadata or (bool(text.strip()) and parse_value(text) == text)
+    return shown if plain and text.isprintable() else json.dumps(shown, ensure_ascii=False)
+
+
+_OUTSIDE = {
+    "requested": "The {} server was asked to remove it from its files, which Truespan cannot "
+    "inspect.",
+    "left_to_operator": "The {} server keeps it in its files until its operator vacuums them.",
+}
+
+
+def show_receipt(receipt: Receipt) -> str:
+    """Say what a deletion did, and what is left to erase."""
+    number = receipt.number
+    what = "world" if number is None else f"document {number},"
+    lines = [f"Deleted {what} {receipt.name}."]
+    turns = receipt.rows.get("turns", 0)
+    if number is not None and turns:
+        lines.append(f"Deleted {pluralize(turns, 'turn')} of conversations that used it.")
+    return "\n".join([*lines, *show_erasure(receipt)])
+
+
+def show_erasure(receipt: Receipt) -> list[str]:
+    """Say in lines whether deleted data is gone from all files, and what is left to do."""
+    lines = ["Erased from every file of the library."] if receipt.erased else []
+    if receipt.waiting:
+        why = ", ".join(f"{kind}: {code}" for kind, code in receipt.waiting.items())
+        lines.append(f"Not erased from all files yet ({why}); 'truespan repair' does that.")
+    lines += [_OUTSIDE[outcome].format(kind) for kind, outcome in receipt.outside.items()]
+    if receipt.check is not None and receipt.check.found:
+        lines.append(f"{receipt.check.found} traces of it were still found in files.")
+    return lines

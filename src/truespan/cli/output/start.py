@@ -1,0 +1,217 @@
+"""Ingestion, worlds and settings as text for a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from truespan.cli.output.jobs import MAX_ROWS, NOTHING_FOUND
+from truespan.cli.output.plain import pluralize, table
+from truespan.core.graphemes import shorten
+from truespan.ingest.plan import PRICES_AS_OF, DocumentOutcome, DryRun, Estimate, compare_prices
+from truespan.ingest.report import IngestReport
+from truespan.settings import SettingValue
+from truespan.settings.catalogue import choices, descriptions
+from truespan.types.document import Document, WorldStatus
+from truespan.types.metadata import read_metadata
+from truespan.types.request import Defaults
+from truespan.types.scope import World
+from truespan.wire.serialize import members
+
+_MIN_COST = 0.0001
+_MAX_NAMED = 3
+
+
+def show_ingest(report: IngestReport) -> str:
+    lines = [
+        f"{len(report.ingested)} ingested, {_count_unchanged(report)}, "
+        f"{len(report.failures)} failed; {pluralize(report.embedded, 'text')} embedded, "
+        f"{pluralize(report.reused, 'vector')} reused."
+    ]
+    if not (report.ingested or report.unchanged or report.failures or report.warnings):
+        lines = [NOTHING_FOUND]
+    for failure in report.failures:
+        reason = failure.message.removeprefix(f"{failure.name}: ")
+        lines.append(f"failed: {failure.name}: {reason}")
+    lines += [f"note: {warning}" for warning in report.warnings]
+    lines += [f"matched no file: {path}" for path in report.unmatched]
+    if report.passed_over:
+        lines.append(f"{pluralize(report.passed_over, 'file')} of other types skipped.")
+    lines += [f"moved: {moved.before} to {moved.after}" for moved in report.moved]
+    lines += [f"removed: {name}" for name in report.removed]
+    if report.generation is not None:
+        lines.append(f"Generation {report.generation} is in use now.")
+    return "\n".join(lines)
+
+
+def _count_unchanged(report: IngestReport) -> str:
+    changed = len(report.relabelled)
+    return f"{report.unchanged} unchanged" + (f" ({changed} with new labels)" if changed else "")
+
+
+def show_watched(report: IngestReport) -> str:
+    """Return what a job of a watch did, in one line."""
+
+    def name(label: str, names: Sequence[str]) -> Iterator[str]:
+        if names:
+            more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+            yield f"{label} {', '.join(names[:_MAX_NAMED])}{more}"
+
+    parts = [
+        *name("ingested", report.ingested),
+        *([_count_unchanged(report)] if report.unchanged else ()),
+        *name("moved", [f"{moved.before} to {moved.after}" for moved in report.moved]),
+        *name("removed", report.removed),
+        *name("failed", [failure.message for failure in report.failures]),
+        *(f"note: {warning}" for warning in report.warnings),
+        f"{pluralize(report.embedded, 'text')} embedded",
+    ]
+    return "; ".join(parts)
+
+
+def dry_run_data(plan: DryRun) -> dict[str, Any]:
+    return {
+        "documents": plan.documents,
+        "fates": {fate.value: plan.count(fate) for fate in DocumentOutcome},
+        **members(plan, "chunks", "tokens", "to_embed", "tokens_to_embed", "estimate"),
+        "elsewhere": compare_prices(plan.tokens_to_embed, plan.to_embed),
+        "prices_of": PRICES_AS_OF,
+        "rows": plan.rows,
+        "removed": [document.shown_path for document in plan.removed],
+        "moved": plan.moved,
+        **members(plan, "passed_over", "unmatched"),
+    }
+
+
+def show_dry_run(plan: DryRun) -> str:
+    rows: list[tuple[object, ...]] = [("document", "fate", "chunks", "tokens", "to embed")]
+    rows += [
+        (shorten(row.name, 48), row.fate.value, row.chunks, row.tokens, row.to_embed)
+        for row in plan.rows[:MAX_ROWS]
+    ]
+    lines = table(rows) if plan.rows else []
+    if len(plan.rows) > MAX_ROWS:
+        lines.append(f"... and {len(plan.rows) - MAX_ROWS} more")
+    fates = ", ".join(
+        f"{count} {fate.value}" for fate in DocumentOutcome if (count := plan.count(fate))
+    )
+    lines += [
+        "",
+        f"{pluralize(plan.documents, 'document')} ({fates or 'none'}), "
+        f"{pluralize(plan.chunks, 'chunk')}, {pluralize(plan.tokens, 'token')}; "
+        f"{pluralize(plan.to_embed, 'text')} to embed "
+        f"({pluralize(plan.tokens_to_embed, 'token')}).",
+        f"Here: {_show_cost(plan.estimate)}.",
+    ]
+    others = compare_prices(plan.tokens_to_embed, plan.to_embed) if plan.to_embed else {}
+    lines += [
+        f"With {name}: {_show_cost(estimate)} (price of {PRICES_AS_OF})."
+        for name, estimate in others.items()
+    ]
+    lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]
+    lines += [f"failed: {row.message}" for row in plan.rows if row.message]
+    lines += [f"would be moved: {moved.before} to {moved.after}" for moved in plan.moved]
+    lines += [f"would be removed: {document.shown_path}" for document in plan.removed]
+    lines += [f"matched no file: {path}" for path in plan.unmatched]
+    if plan.passed_over:
+        lines.append(f"{pluralize(plan.passed_over, 'file')} of other types would be skipped.")
+    lines.append("Dry run: nothing was written or embedded.")
+    return "\n".join(lines).lstrip("\n")
+
+
+def _show_cost(estimate: Estimate) -> str:
+    cost = estimate.cost
+    if cost is None:
+        price = "price unknown"
+    elif 0 < cost < _MIN_COST:
+        price = f"under {_MIN_COST} USD"
+    else:
+        price = f"about {cost:.4f} USD" if cost else "no cost"
+    return f"{pluralize(estimate.requests, 'request')}, {price}"
+
+
+def show_world(
+    world: World, numbers: WorldStatus, documents: Sequence[Document], reranker: str | None
+) -> str:
+    # Columns for labels only where documents have them.
+    labels: dict[str, Callable[[Document], str]] = {
+        "tags": lambda entry: shorten(", ".join(entry.tags), 40),
+        "metadata": lambda entry: shorten(_short_metadata(entry), 60),
+        "source": lambda entry: entry.source_url or "",
+    }
+    shown = {name: make for name, make in labels.items() if any(map(make, documents))}
+    rows: list[tuple[object, ...]] = [
+        ("no", "title", "kind", "rev", "chunks", "embedded", *shown, "file")
+    ]
+    for entry in documents:
+        counts = (entry.active or "-", entry.chunks, entry.embedded)
+        own = [make(entry) for make in shown.values()]
+        title, kind = shorten(entry.title, 40), entry.kind.value
+        rows.append((entry.number, title, kind, *counts, *own, entry.shown_path))
+    used = "in every request" if world.defaults is Defaults.RECOMMENDED else "on request"
+    lines = [] if reranker is None else [f"reranked {used} by {reranker}"]
+    return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])
+
+
+def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
+    if not listed:
+        return "No worlds yet. Create one with 'truespan init --world NAME'."
+    return "\n".join(_summary(world, numbers) for world, numbers in listed)
+
+
+def _summary(world: World, numbers: WorldStatus) -> str:
+    documents = pluralize(numbers.documents, "document")
+    chunks = f"{numbers.embedded} of {pluralize(numbers.chunks, 'chunk')}"
+    line = f"{world.name}: {documents}, {chunks} embedded"
+    line += f", {numbers.pending} pending" if numbers.pending else ""
+    line += f", {numbers.quarantined} quarantined" if numbers.quarantined else ""
+    line += f", {numbers.missing} missing in the index" if numbers.missing else ""
+    line += ", the index could not be counted" if numbers.missing is None else ""
+    line += f", {numbers.repairs} repairs queued" if numbers.repairs else ""
+    return f"{line}; {world.defaults} defaults"
+
+
+def _short_metadata(document: Document) -> str:
+    members = read_metadata(document.metadata)
+    return ", ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for key, value in members.items()
+    )
+
+
+def show_settings(
+    file: str, settings: Sequence[SettingValue], keys: Sequence[Mapping[str, str]]
+) -> str:
+    """Show settings as a table, then the provider keys by name and what does not count."""
+    rows: list[tuple[object, ...]] = [("setting", "value", "from")]
+    rows += [
+        (entry.name, _plain_setting(entry.value), entry.place or "default") for entry in settings
+    ]
+    lines = [f"File: {file}", "", *table(rows), ""]
+    lines += [f"key for {key['provider']}: {key['name']}" for key in keys]
+    lines += [
+        f"{entry.name}: {place} is given too; {entry.place} wins"
+        for entry in settings
+        for place in entry.overridden
+    ]
+    return "\n".join(lines).rstrip()
+
+
+def show_setting(entry: SettingValue) -> str:
+    """Show one setting with its meaning, its choices and its variable."""
+    lines = [
+        f"{entry.name} = {_plain_setting(entry.value)}  ({entry.place or 'default'})",
+        descriptions()[entry.name],
+        f"Default: {_plain_setting(entry.default)}. Variable: TRUESPAN_{entry.name.upper()}.",
+    ]
+    if allowed := [choice for choice in choices(entry.name) if choice]:
+        lines.append(f"One of: {', '.join(allowed)}.")
+    lines += [f"{place} is given too; {entry.place} wins." for place in entry.overridden]
+    return "\n".join(lines)
+
+
+def _plain_setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "(not set)" if value is None else str(value) or '""'

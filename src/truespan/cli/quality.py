@@ -1,0 +1,287 @@
+"""Commands of the panel "Quality": defaults, the usage log, golden queries and calibration."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+import truespan.cli.app as cli
+from truespan.cli.terminal import echo
+from truespan.cli.written_files import write_file
+from truespan.core.strict_json import JsonError, parse_json
+from truespan.errors import InvalidArgument, resource_error
+from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
+
+if TYPE_CHECKING:
+    from truespan.answers.decide import Replay
+    from truespan.evaluation.compare import ModeComparison
+
+golden_app = cli.command_group("golden", "Golden queries: questions whose right answers are known.")
+
+GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
+_MAX_RECORD_SIZE = 16 << 20
+
+
+def defaults(
+    choice: Annotated[
+        str | None,
+        Argument(
+            help="'recommended' or 'contract'; shows those in force if left out.",
+            metavar="DEFAULTS",
+        ),
+    ] = None,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Show or choose what the requests of a world do unless they say otherwise."""
+    from truespan.cli.output.quality import show_defaults
+
+    with cli.open_world(library, world) as chosen:
+        if choice is not None:
+            chosen.set_defaults(choice)
+        name, found = chosen.name, chosen.defaults
+    echo(to_json({"world": name, "defaults": found}) if as_json else show_defaults(name, found))
+
+
+def usage(
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    limit: Annotated[int, Option(help="Maximum number of records.", parser=cli.whole_number)] = 50,
+    as_json: cli.Json = False,
+) -> None:
+    """List the latest answered requests with their decisions and times."""
+    from truespan.cli.output.quality import show_usage
+
+    with cli.open_world(library, world) as chosen:
+        name, records = chosen.name, chosen.usage(limit=limit)
+    data = [record_data(record) for record in records]
+    echo(to_json({"world": name, "records": data}) if as_json else show_usage(records))
+
+
+def explain(
+    record: Annotated[str | None, Argument(help="Id of a record of the usage log.")] = None,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    file: Annotated[
+        str | None, Option(help="Read the record from this JSON file; '-' is standard input.")
+    ] = None,
+    as_json: cli.Json = False,
+) -> int:
+    """Replay a recorded decision, without a model, and explain it."""
+    from truespan.cli.output.quality import show_explanation
+
+    if (record is None) == (file is None):
+        raise InvalidArgument(
+            "Pass either the id of a record or '--file'.",
+            advice="'truespan usage' lists the records.",
+        )
+    if file is not None:
+        replay = _replay_file(file)
+    else:
+        with cli.open_world(library, world) as chosen:
+            replay = chosen.explain(record or "")
+    if as_json:
+        same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
+        kept = None if replay.record is None else record_data(replay.record)
+        echo(to_json({"record": kept} | same))
+    else:
+        echo(show_explanation(replay))
+    return EXIT_UNHEALTHY if replay.same is False else 0
+
+
+def _replay_file(name: str) -> "Replay":
+    from truespan.answers.decide import replay_json
+
+    try:
+        if name == "-":
+            text = sys.stdin.read(_MAX_RECORD_SIZE)
+        else:
+            with Path(name).open(encoding="utf-8") as file:
+                text = file.read(_MAX_RECORD_SIZE)
+        record = parse_json(text)
+    except (OSError, UnicodeDecodeError) as error:
+        refusal = InvalidArgument(f"The file {name} of the record cannot be read.")
+        raise resource_error(error) or refusal from None
+    except JsonError as error:
+        raise InvalidArgument(f"The record cannot be used: {error}.") from None
+    if isinstance(record, dict) and isinstance(record.get("record"), dict):
+        # The output of 'truespan explain --json' contains the record.
+        record = record["record"]
+    return replay_json(record)
+
+
+@golden_app.command("add")
+def add_query(
+    file: GoldenFile,
+    query: Annotated[str, Argument(help="The question.")],
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    document: Annotated[
+        list[str] | None, Option(help="A document that ought to be found; repeatable.")
+    ] = None,
+    phrase: Annotated[
+        list[str] | None,
+        Option("--phrase", "-p", help="Words that a passage ought to hold; repeatable."),
+    ] = None,
+    chunk: Annotated[
+        list[str] | None,
+        Option(help="A chunk of a good answer: its document is expected; repeatable."),
+    ] = None,
+    top_k: Annotated[
+        int,
+        Option("--top-k", "-k", help="Expected among this many passages.", parser=cli.whole_number),
+    ] = 10,
+    name: Annotated[str | None, Option("--id", help="Id; made up if left out.")] = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Keep a good answer as a golden query, at the end of a file that is made if need be."""
+    with cli.open_world(library, world) as chosen:
+        added = chosen.evaluation.add_query(
+            file,
+            query,
+            documents=document or (),
+            phrases=phrase or (),
+            chunks=chunk or (),
+            top_k=top_k,
+            id=name,
+        )
+    echo(to_json({"file": file, "added": added}) if as_json else f"Added {added.id} to {file}.")
+
+
+@golden_app.command("check")
+def check_queries(
+    file: GoldenFile,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
+) -> int:
+    """Read a file of golden queries and say which documents it names are not in the world."""
+    with cli.open_world(library, world) as chosen:
+        evaluation = chosen.evaluation
+        count, absent = len(evaluation.queries(file)), evaluation.missing_documents(file)
+    if as_json:
+        result: dict[str, Any] = {"file": file, "queries": count, "absent": absent}
+        echo(to_json(result))
+    else:
+        for query, names in absent.items():
+            echo(f"{query}: not in this world: {', '.join(names)}")
+        good = "" if absent else " Every document they name is in this world."
+        echo(f"{count} golden {'query' if count == 1 else 'queries'}.{good}")
+    return EXIT_PARTIAL if absent else 0
+
+
+def evaluate(
+    golden: GoldenFile,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    generation: cli.GenerationNumber = None,
+    domain: cli.Domain = None,
+    against: Annotated[
+        int | None,
+        Option(help="Compare with this generation, taken as the old one.", parser=cli.whole_number),
+    ] = None,
+    allowed_drop: Annotated[
+        float, Option(help="How far a mean may fall below the old one.", parser=cli.decimal_number)
+    ] = 0.01,
+    mode: Annotated[
+        list[str] | None,
+        Option(help="auto, meaning or words; repeat it to compare modes. Default: the world's."),
+    ] = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")
+    ] = None,
+    rerank: cli.Rerank = None,
+    per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
+    trec_run: Annotated[
+        Path | None, Option(help="Write the rankings to this file, for trec_eval.")
+    ] = None,
+    trec_qrels: Annotated[
+        Path | None, Option(help="Write what is relevant to this file, for trec_eval.")
+    ] = None,
+    html: Annotated[Path | None, Option(help="Write one page with plots here.")] = None,
+    as_json: cli.Json = False,
+) -> int:
+    """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
+    from truespan.evaluation import evaluate as results
+    from truespan.evaluation.calibrate import calibrate as calibrate_hits
+    from truespan.evaluation.compare import compare, gate
+    from truespan.evaluation.report import report_page
+    from truespan.evaluation.tables import comparison_table, evaluation_table, summary_table
+
+    if generation is not None and domain is not None:
+        raise InvalidArgument("Name a generation or a domain, not both.")
+    if mode and len(mode) > 1:
+        if against is not None or trec_run is not None or trec_qrels is not None:
+            raise InvalidArgument(
+                "Modes cannot be compared with --against, --trec-run or --trec-qrels.",
+                advice="Give one --mode.",
+            )
+        with cli.open_world(library, world, domain) as chosen:
+            compared = chosen.evaluation.compare_modes(
+                golden,
+                mode,
+                generation=generation,
+                domain=domain,
+                rerank=rerank,
+                reader=reader,
+            )
+        return _print_modes(compared, html, per_query=per_query, as_json=as_json)
+    settings: dict[str, Any] = {"rerank": rerank, "reader": reader}
+    settings["mode"] = mode[0] if mode else None
+    with cli.open_world(library, world, domain) as chosen:
+        found = chosen.evaluate(golden, generation=generation, domain=domain, **settings)
+        old = None
+        if against is not None:
+            old = chosen.evaluate(golden, generation=against, **settings)
+    comparison = compare(old, found) if old else None
+    verdict = gate(comparison, allowed_drop) if comparison else None
+    if trec_run is not None:
+        write_file(trec_run, results.trec_run(found))
+    if trec_qrels is not None:
+        write_file(trec_qrels, results.trec_qrels(found))
+    if html is not None:
+        curve = calibrate_hits(results.scored_hits(found))
+        page = report_page(found, comparison=comparison, verdict=verdict, calibration=curve)
+        write_file(html, page)
+    if as_json:
+        compared = {"comparison": comparison, "verdict": verdict} if comparison else {}
+        echo(to_json({"evaluation": found} | compared))
+    else:
+        echo((evaluation_table(found) if per_query else summary_table(found)).rstrip("\n"))
+        if comparison is not None:
+            echo("\n" + comparison_table(comparison, verdict).rstrip("\n"))
+    if verdict is not None and not verdict.passed:
+        return EXIT_UNHEALTHY
+    return EXIT_PARTIAL if found.totals.failed else 0
+
+
+def _print_modes(
+    found: "ModeComparison", html: Path | None, *, per_query: bool, as_json: bool
+) -> int:
+    from truespan.evaluation.report import modes_page
+    from truespan.evaluation.tables import modes_table
+
+    if html is not None:
+        write_file(html, modes_page(found))
+    table = "" if as_json else modes_table(found, per_query=per_query).rstrip("\n")
+    echo(to_json(found) if as_json else table)
+    failed = any(evaluation.totals.failed for evaluation in found.evaluations)
+    return EXIT_PARTIAL if failed else 0
+
+
+def calibrate(
+    golden: GoldenFile,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    generation: cli.GenerationNumber = None,
+    keep: Annotated[bool, Option("--keep", help="Let the proposal count for this world.")] = False,
+    as_json: cli.Json = False,
+) -> None:
+    """Propose a floor and thresholds for a world's embedding model, and show the curve."""
+    from truespan.evaluation.tables import calibration_table
+
+    with cli.open_world(library, world) as chosen:
+        report = chosen.evaluation.calibrate(golden, generation=generation, keep=keep)
+    echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))

@@ -1,0 +1,305 @@
+"""Commands of the panel "Start": create a library, ingest documents, show status and settings."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from typer import Argument, Option
+
+import truespan.cli.app as cli
+from truespan.cli.advice import complete, say
+from truespan.cli.options import metadata_from
+from truespan.cli.terminal import echo
+from truespan.cli.written_files import new_file
+from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, WorldExists
+from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
+
+if TYPE_CHECKING:
+    from truespan.ingest.report import IngestReport
+    from truespan.types.document import Document
+
+
+def init(
+    library: cli.Folder = None,
+    world: Annotated[str | None, Option("--world", "-w", help="Create this world too.")] = None,
+    defaults: Annotated[
+        str | None, Option(help="The defaults of the new world: 'recommended' or 'contract'.")
+    ] = None,
+    as_json: cli.Json = False,
+) -> None:
+    """Create a library, and a world in it. What exists already is left unchanged."""
+    with cli.open_at(library, create=True) as opened:
+        # A set-up script may run twice.
+        with suppress(WorldExists):
+            if world is not None:
+                opened.create_world(world, defaults=defaults)
+        names = [entry.name for entry in opened.worlds()]
+    folder = str(cli.folder_of(library).absolute())
+    if as_json:
+        echo(to_json({"library": folder, "worlds": names}))
+        return
+    hint = "none yet; 'truespan init --world NAME' creates one"
+    worlds = ", ".join(names) or complete(hint)
+    echo(f"Library: {folder}\nWorlds: {worlds}")
+
+
+def ingest(
+    paths: Annotated[
+        list[str] | None,
+        Argument(help="Files, folders, patterns and addresses of pages.", metavar="PATH"),
+    ] = None,
+    world: cli.WorldName = None,
+    library: cli.Folder = None,
+    manifest: Annotated[
+        str | None, Option(help="A JSONL manifest that names the documents instead.")
+    ] = None,
+    sitemap: Annotated[
+        str | None, Option(help="The address of a sitemap that lists pages instead.")
+    ] = None,
+    kind: Annotated[str | None, Option(help="'document' or 'book'; by format if left out.")] = None,
+    chunking: Annotated[
+        str | None, Option(help="'window', 'sentences', 'tokens' or your own; by kind if left out.")
+    ] = None,
+    title: Annotated[str | None, Option(help="Title; that of the file if left out.")] = None,
+    language: Annotated[str | None, Option(help="Language code; detected if left out.")] = None,
+    version: Annotated[str | None, Option(help="Your label, '1.0' if left out.")] = None,
+    tag: Annotated[list[str] | None, Option(help="A tag; may be given several times.")] = None,
+    meta: Annotated[
+        list[str] | None, Option("--meta", help="Metadata as key=value; repeatable.")
+    ] = None,
+    source_url: Annotated[
+        str | None, Option("--source-url", help="Where a single document comes from.")
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        Option(
+            "--field",
+            help="Make each record of a table or JSON file a document: text=COLUMN, title=COLUMN, "
+            "id=COLUMN, metadata=COLUMN, and so on; repeatable.",
+        ),
+    ] = None,
+    ocr: Annotated[
+        bool | None,
+        Option("--ocr/--no-ocr", help="Recognise the text of images and scanned pages."),
+    ] = None,
+    hidden_sheets: Annotated[
+        bool | None,
+        Option("--hidden-sheets/--no-hidden-sheets", help="Read hidden sheets of workbooks."),
+    ] = None,
+    mail_quotes: Annotated[
+        bool | None,
+        Option("--mail-quotes/--no-mail-quotes", help="Read what e-mails quote of others."),
+    ] = None,
+    copies: Annotated[
+        str | None,
+        Option(help="Files with the content of another document: keep, refuse or link."),
+    ] = None,
+    running_heads: Annotated[
+        bool | None,
+        Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
+    ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Say what would be done and what it would cost.")
+    ] = False,
+    prune: Annotated[
+        bool, Option("--prune", help="Remove documents that are no longer there.")
+    ] = False,
+    allow_empty: Annotated[
+        bool, Option("--allow-empty", help="Let --prune empty a folder's documents.")
+    ] = False,
+    domain_key: Annotated[
+        str | None,
+        Option("--domain-key", "--domain", "-d", help="Use this domain; it selects the world."),
+    ] = None,
+    update_alias: Annotated[
+        bool,
+        Option("--update-alias", help="Build a new generation afterwards and put it into use."),
+    ] = False,
+    golden: Annotated[
+        str | None, Option(help="Golden queries that --update-alias must not find less of.")
+    ] = None,
+    watch: Annotated[
+        bool,
+        Option("--watch", help="Keep folders in step until Ctrl-C; removes like --prune."),
+    ] = False,
+    here: cli.Here = False,
+    no_follow: cli.NoFollow = False,
+    as_json: cli.Json = False,
+) -> int:
+    """Add files, folders or the entries of a manifest to a world.
+
+    If it is interrupted, run it again: it continues.
+    """
+    if watch and (manifest or sitemap or dry_run or update_alias or golden or no_follow):
+        raise InvalidArgument(
+            "--watch cannot be combined with --manifest, --sitemap, --dry-run, --update-alias, "
+            "--golden or --no-follow."
+        )
+    options: dict[str, Any] = {
+        "manifest": manifest,
+        "sitemap": sitemap,
+        "kind": kind,
+        "chunking": chunking,
+        "title": title,
+        "language": language,
+        "version": version,
+        "tags": tag or None,
+        "metadata": metadata_from(meta),
+        "source_url": source_url,
+        "fields": _fields_from(field),
+        "ocr": ocr,
+        "hidden_sheets": hidden_sheets,
+        "mail_quotes": mail_quotes,
+        "running_heads": running_heads,
+        "copies": copies,
+        "prune": prune,
+        "allow_empty": allow_empty,
+    }
+    with cli.open_at(library) as opened:
+        known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
+        # An unknown domain is created by pointing it to the new generation of the world.
+        is_new = domain_key not in known
+        chosen = cli.named_world(opened, world, None if is_new else domain_key)
+        if dry_run:
+            from truespan.cli.output.start import dry_run_data, show_dry_run
+
+            plan = chosen.plan_ingest(paths or (), **options)
+            echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
+            return 0
+        if watch:
+            from truespan.cli.follow import follow_folders
+
+            del options["manifest"], options["sitemap"]
+            return follow_folders(chosen, paths or (), options, as_json=as_json)
+        # An alias is not moved by a job, so a command that moves one does all of it.
+        if opened.has_workers and not (here or update_alias):
+            from truespan.cli.follow import follow_ingest
+
+            job = chosen.submit_ingest(paths or (), **options)
+            return follow_ingest(chosen, job, as_json=as_json, leave=no_follow)
+        from truespan.cli.follow import progress_bar
+
+        try:
+            with progress_bar(hidden=as_json) as on_progress:
+                report = chosen.ingest(
+                    paths or (),
+                    **options,
+                    domain_key=domain_key,
+                    update_alias=update_alias,
+                    golden=golden,
+                    on_progress=on_progress,
+                    on_prune=None if as_json else announce_removal,
+                )
+        except PromotionRefused as refusal:
+            if refusal.report is not None:
+                print_report(cast("IngestReport", refusal.report), as_json)
+            raise
+    return print_report(report, as_json)
+
+
+def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:
+    """Return the mapping of records that options declare; None without any."""
+    fields: dict[str, Any] = {}
+    for text in assigned or ():
+        name, found, value = text.partition("=")
+        if not found:
+            raise InvalidArgument(f"--field {text!r} is not NAME=FIELD, as in text=body.")
+        if name in ("text", "metadata"):
+            fields.setdefault(name, []).append(value)
+        elif name in fields:
+            raise InvalidArgument(f"--field {name} is given twice.")
+        else:
+            fields[name] = value
+    return fields or None
+
+
+def announce_removal(documents: "Sequence[Document]") -> None:
+    for document in documents:
+        echo(
+            f"will be removed: {document.shown_path} (document {document.number}), its file is gone"
+        )
+
+
+def print_report(report: "IngestReport", as_json: bool) -> int:
+    from truespan.cli.output.start import show_ingest
+
+    echo(to_json(report) if as_json else show_ingest(report))
+    if not report.failures:
+        return 0
+    return EXIT_PARTIAL if report.ingested or report.unchanged else EXIT_REFUSED
+
+
+def status(
+    world: cli.AnyWorld = None, library: cli.Folder = None, as_json: cli.Json = False
+) -> None:
+    """Show the worlds of a library, or the documents of one world, with counts."""
+    from truespan.cli.output.start import show_world, show_worlds
+
+    with cli.open_at(library) as opened:
+        if world is not None:
+            chosen = opened.world(world)
+            numbers, documents = chosen.status(), chosen.documents.list()
+            record = chosen.access.record()
+            result: Any = {
+                "world": record.name,
+                "defaults": record.defaults,
+                "reranker": opened.reranker,
+                "status": numbers,
+                "documents": [document_data(entry) for entry in documents],
+            }
+            shown = show_world(record, numbers, documents, opened.reranker)
+            echo(to_json(result) if as_json else shown)
+            return
+        listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
+    worlds = [
+        {"world": entry.name, "id": entry.id, "defaults": entry.defaults, "status": counts}
+        for entry, counts in listed
+    ]
+    say(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
+
+
+def config(
+    name: Annotated[
+        str | None, Argument(help="Show only this setting, with its meaning.", metavar="SETTING")
+    ] = None,
+    library: cli.Folder = None,
+    changed: Annotated[
+        bool, Option("--changed", help="Show only settings that differ from their default.")
+    ] = False,
+    write: Annotated[
+        bool, Option("--write", help="Write a commented truespan.toml into the library's folder.")
+    ] = False,
+    as_json: cli.Json = False,
+) -> None:
+    """Show every setting, its value and where it comes from. Passwords and keys are not shown."""
+    from truespan.cli.output.start import show_setting, show_settings
+    from truespan.settings import FILE_NAME, explain_settings, settings_file
+    from truespan.settings.tables import convert_setting
+
+    folder = cli.folder_of(library)
+    file = folder / FILE_NAME
+    if write:
+        if not folder.is_dir():
+            raise LibraryNotFound(str(folder))
+        with new_file(file) as output:
+            output.write(settings_file().encode())
+        echo(to_json({"written": str(file)}) if as_json else f"Wrote {file}.")
+        return
+    settings, explained = explain_settings(folder)
+    if name is not None:
+        wanted = name.removeprefix("TRUESPAN_").lower()
+        explained = [entry for entry in explained if entry.name == wanted]
+        if not explained:
+            # It says which setting was probably meant.
+            convert_setting(wanted, None, "this command")
+    elif changed:
+        explained = [entry for entry in explained if entry.source != "default"]
+    keys = [{"provider": key.provider, "name": key.name} for key in settings.keys]
+    if as_json:
+        result = {"library": str(folder), "file": str(file) if file.exists() else None}
+        echo(to_json(result | {"settings": explained, "keys": keys}))
+    elif name is not None:
+        echo(show_setting(explained[0]))
+    else:
+        from_file = str(file) if file.exists() else f"{file} (not there)"
+        echo(show_settings(from_file, explained, keys))
