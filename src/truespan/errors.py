@@ -88,22 +88,32 @@ class TruespanError(Exception):
 
 
 class CallerError(TruespanError):
+    """Family of errors that the caller solves by changing the request."""
+
     code = "invalid_request"
 
 
 class OperatorError(TruespanError):
+    """Family of errors that the operator solves in the settings or the installation."""
+
     code = "operator_error"
 
 
 class ServiceError(TruespanError):
+    """Family of failures of a service that Truespan depends on."""
+
     code = "service_error"
 
 
 class DamageError(TruespanError):
+    """Family of errors for damaged files of the library."""
+
     code = "damage"
 
 
 class StoreDamaged(DamageError):
+    """A database that cannot be read, or stored data that does not match its hash."""
+
     code = "store_damaged"
     advice = (
         "'truespan doctor' shows what is damaged, 'truespan doctor --apply' repairs what it can. "
@@ -112,6 +122,8 @@ class StoreDamaged(DamageError):
 
 
 class Interrupted(TruespanError):
+    """Work that was stopped on request; the same command continues it."""
+
     code = "interrupted"
     retryable = True
     text = "Stopped. Everything done so far is kept."
@@ -119,10 +131,14 @@ class Interrupted(TruespanError):
 
 
 class Cancelled(Interrupted):
+    """A cancelled job, which can be resumed."""
+
     code = "cancelled"
 
 
 class InternalError(TruespanError):
+    """An unexpected exception: a bug in Truespan."""
+
     code = "internal_error"
     advice = "Run again with TRUESPAN_DEBUG=1 to see the traceback."
 
@@ -134,17 +150,21 @@ class InternalError(TruespanError):
 
 
 class InvalidArgument(CallerError):
+    """An argument with a wrong type, or a value out of range."""
+
     code = "invalid_argument"
 
 
 class BlankQuery(CallerError):
+    """A query without text."""
+
     code = "blank_query"
     text = "The query is empty."
     advice = "Pass a question or some words."
 
 
 class QueryTooLong(InvalidArgument):
-    """The query has more tokens than the model reads, or more characters than are allowed."""
+    """A query with more tokens or characters than are accepted."""
 
     code = "query_too_long"
     advice = "Shorten the query."
@@ -168,13 +188,15 @@ class NotFound(CallerError):
 
 
 class WorldNotFound(NotFound):
+    """A world that does not exist, or that the caller may not see."""
+
     code = "world_not_found"
     kind = "world"
     advice = "'truespan status' lists the worlds; 'truespan init --world NAME' creates one."
 
 
 class WorldNotNamed(InvalidArgument):
-    """A request that names no world means the only one that its caller may see."""
+    """A request without a world, where there is not exactly one."""
 
     code = "world_not_named"
     advice = "Name one of them."
@@ -192,29 +214,39 @@ class WorldNotNamed(InvalidArgument):
 
 
 class DocumentNotFound(NotFound):
+    """A reference that matches no document."""
+
     code = "document_not_found"
     kind = "document in this world"
     advice = "'truespan status --world NAME' lists its documents."
 
 
 class ChunkNotFound(NotFound):
+    """A chunk that the world does not have."""
+
     code = "chunk_not_found"
     kind = "chunk in this world"
 
 
 class JobNotFound(NotFound):
+    """A job that the world does not have."""
+
     code = "job_not_found"
     kind = "job in this world"
     advice = "'truespan jobs list' shows them."
 
 
 class DomainNotFound(NotFound):
+    """A domain that does not exist, or whose world the caller may not see."""
+
     code = "domain_not_found"
     kind = "domain"
     advice = "'truespan domains' lists them."
 
 
 class GenerationNotFound(NotFound):
+    """A generation that the world does not have."""
+
     code = "generation_not_found"
     advice = "'truespan generations' lists them."
 
@@ -223,14 +255,15 @@ class GenerationNotFound(NotFound):
 
 
 class RecordNotFound(NotFound):
+    """A record that the usage log does not have."""
+
     code = "record_not_found"
     kind = "record in the usage log of this world"
     advice = "'truespan usage' lists the records."
 
 
 class ConversationNotFound(NotFound):
-    """Also for one of another world, reader or token, for one that was deleted, and for a reader
-    who went back before its first turn."""
+    """A conversation that does not exist, or that the caller may not see."""
 
     code = "conversation_not_found"
     kind = "conversation"
@@ -238,36 +271,46 @@ class ConversationNotFound(NotFound):
 
 
 class ImageNotFound(NotFound):
+    """An image that does not exist, is of another world, or is not read yet."""
+
     code = "image_not_found"
     text = "There is no such image here."
 
 
 class TokenNotFound(NotFound):
+    """A token that does not exist."""
+
     code = "token_not_found"
     text = "There is no token with that id or name."
     advice = "'truespan token list' shows them."
 
 
 class PositionNotFound(NotFound):
+    """A book without a recorded reading position."""
+
     code = "no_reading_position"
     text = "No reading position is recorded, so nothing is readable."
     advice = "The owner records one with 'truespan reader set'."
 
 
 class PassageNotFound(NotFound):
+    """A passage that does not occur in the document."""
+
     code = "passage_not_found"
     text = "This document does not contain that passage."
     advice = "Pass a few more words, exactly as they appear in the text."
 
 
 class RouteNotFound(NotFound):
+    """An endpoint that the server does not have."""
+
     code = "route_not_found"
     text = "There is no such endpoint."
     advice = "/openapi.json lists all endpoints."
 
 
 class DocumentAmbiguous(CallerError):
-    """Several documents have the name. `matches` says what to write instead, for each of them."""
+    """A name of several documents; `matches` has what to write instead."""
 
     code = "document_ambiguous"
     advice = "Use one of these paths, a longer one, or the number."
@@ -281,6 +324,8 @@ class DocumentAmbiguous(CallerError):
 
 
 class PassageAmbiguous(CallerError):
+    """A passage that occurs more than once."""
+
     code = "passage_ambiguous"
     advice = "Pass a longer passage."
 
@@ -289,12 +334,16 @@ class PassageAmbiguous(CallerError):
 
 
 class ScopeViolation(CallerError):
+    """A query whose results are unrelated to the selected text."""
+
     code = "scope_violation"
     text = "No result for the query is related to the selected text."
     advice = "Select another passage, or ask without a selection."
 
 
 class NotAllowed(CallerError):
+    """A request beyond the rights of the caller."""
+
     code = "not_allowed"
 
     advice = "Use a token with that permission; the owner creates tokens."
@@ -304,13 +353,15 @@ class NotAllowed(CallerError):
 
 
 class ConversationsOff(CallerError):
+    """Conversations, where the operator turned them off."""
+
     code = "conversations_off"
     text = "Conversations are turned off here."
     advice = "Ask without a conversation; the operator allows them with 'conversations = true'."
 
 
 class Unauthorized(CallerError):
-    """No valid token. The reason is never given: unknown, wrong, expired and revoked look alike."""
+    """A missing, unknown, wrong, expired or revoked token; the reply is the same."""
 
     code = "unauthorized"
     text = "This needs a valid token."
@@ -318,6 +369,8 @@ class Unauthorized(CallerError):
 
 
 class WorldExists(CallerError):
+    """The name of a world that exists already."""
+
     code = "world_exists"
     advice = "Choose another name."
 
@@ -326,6 +379,8 @@ class WorldExists(CallerError):
 
 
 class WorldBusy(CallerError):
+    """A world that cannot be deleted while one of its jobs is running."""
+
     code = "world_busy"
     advice = "Wait for it, or stop it with 'truespan jobs cancel'."
 
@@ -334,6 +389,8 @@ class WorldBusy(CallerError):
 
 
 class JobNotResumable(CallerError):
+    """A job that is running or done."""
+
     code = "job_not_resumable"
 
     def __init__(self, reference: str, state: str) -> None:
@@ -341,6 +398,8 @@ class JobNotResumable(CallerError):
 
 
 class GenerationInUse(CallerError):
+    """A generation that cannot be removed while an alias names it."""
+
     code = "generation_in_use"
     advice = "Move it to another generation first."
 
@@ -349,7 +408,7 @@ class GenerationInUse(CallerError):
 
 
 class GenerationIncomplete(CallerError):
-    """A generation lacks documents or vectors, so it cannot be put into use."""
+    """A generation without some documents or vectors, which cannot be put into use."""
 
     code = "generation_incomplete"
 
@@ -361,7 +420,7 @@ class GenerationIncomplete(CallerError):
 
 
 class PromotionRefused(CallerError):
-    """A generation is not as good as the one it would replace, or could not be verified.
+    """A generation that is worse than the current one, or could not be verified.
 
     `report` is that of the ingestion that it belongs to, if there is one.
     """
@@ -386,11 +445,15 @@ class _InvalidLines(CallerError):
 
 
 class ManifestInvalid(_InvalidLines):
+    """A manifest with wrong lines; `lines` has their numbers and reasons."""
+
     code = "manifest_invalid"
     advice = "Nothing of it was ingested."
 
 
 class GoldenInvalid(_InvalidLines):
+    """Wrong golden queries; `lines` has their numbers and reasons."""
+
     code = "golden_invalid"
     advice = "None of its queries was used."
 
@@ -406,6 +469,8 @@ class BackupInvalid(CallerError):
 
 
 class MethodNotAllowed(CallerError):
+    """A method that the address does not take; `allowed` has those it takes."""
+
     code = "method_not_allowed"
 
     def __init__(self, allowed: Iterable[str]) -> None:
@@ -416,6 +481,8 @@ class MethodNotAllowed(CallerError):
 
 
 class MediaTypeUnsupported(CallerError):
+    """An unsupported Content-Type."""
+
     code = "media_type_unsupported"
 
     def __init__(self, wanted: str) -> None:
@@ -423,6 +490,8 @@ class MediaTypeUnsupported(CallerError):
 
 
 class RequestTooLarge(CallerError):
+    """A body, upload or query string above its limit."""
+
     code = "request_too_large"
     advice = "Send less at once."
 
@@ -437,7 +506,7 @@ class RequestTooLarge(CallerError):
 
 
 class HostRefused(CallerError):
-    """The Host header is not a name of this server."""
+    """A Host header that is not a name of this server."""
 
     code = "host_refused"
     text = "This server does not answer under that host name."
@@ -445,7 +514,7 @@ class HostRefused(CallerError):
 
 
 class OriginRefused(CallerError):
-    """A page of another site sent the request."""
+    """A request from a page of another origin."""
 
     code = "origin_refused"
     text = "Pages of that origin may not call this server."
@@ -453,6 +522,8 @@ class OriginRefused(CallerError):
 
 
 class TooManyRequests(CallerError):
+    """More requests than the rate limit of the token allows."""
+
     code = "too_many_requests"
     retryable = True
 
@@ -465,12 +536,16 @@ class TooManyRequests(CallerError):
 
 
 class KeyReused(CallerError):
+    """An idempotency key that was used for a different request."""
+
     code = "idempotency_key_reused"
     text = "This idempotency key was used for another request."
     advice = "Create a new key for each new request."
 
 
 class KeyBusy(CallerError):
+    """An idempotency key whose first request is still running."""
+
     code = "idempotency_key_busy"
     retryable = True
     retry_after = 1.0
@@ -482,6 +557,8 @@ class KeyBusy(CallerError):
 
 
 class SourceRefused(CallerError):
+    """Family of errors for a file that cannot be ingested."""
+
     code = "source_refused"
     reason = "cannot be read"
 
@@ -491,23 +568,29 @@ class SourceRefused(CallerError):
 
 
 class SourceMissing(SourceRefused):
+    """A file or folder that does not exist."""
+
     code = "source_missing"
     reason = "no such file or folder"
 
 
 class SourceOutside(SourceRefused):
-    """The answer is the same whether or not there is such a file."""
+    """A path outside of the folders that files may be read from."""
 
     code = "source_outside"
     reason = "not below a folder that files may be read from"
 
 
 class SourceUnreadable(SourceRefused):
+    """A file that cannot be opened."""
+
     code = "source_unreadable"
     reason = "cannot be opened"
 
 
 class SourceUnsupported(SourceRefused):
+    """A file of an unsupported format."""
+
     code = "source_unsupported"
     reason = "unsupported file type"
     advice = (
@@ -517,17 +600,23 @@ class SourceUnsupported(SourceRefused):
 
 
 class SourceNotText(SourceRefused):
+    """A file that is named as text, but whose bytes are not text."""
+
     code = "source_not_text"
     reason = "named like a text file, but its bytes are not text"
     advice = "Save it as UTF-8 text."
 
 
 class PageRefused(SourceRefused):
+    """A web page whose address, robots.txt or server does not allow fetching it."""
+
     code = "page_refused"
     reason = "may not be fetched"
 
 
 class PageUnavailable(SourceRefused):
+    """A web page whose server did not answer as expected."""
+
     code = "page_unavailable"
     reason = "could not be fetched"
     retryable = True
@@ -535,11 +624,15 @@ class PageUnavailable(SourceRefused):
 
 
 class SourceEmpty(SourceRefused):
+    """A file without text."""
+
     code = "source_empty"
     reason = "contains no text"
 
 
 class SourceCopied(SourceRefused):
+    """A file with the content of another document, where copies are refused."""
+
     code = "source_copied"
     reason = "has the same content as another document"
     advice = "Remove it, or ingest it with copies='keep' (--copies keep)."
@@ -551,12 +644,16 @@ class SourceCopied(SourceRefused):
 
 
 class SourceTooLarge(SourceRefused):
+    """A file above a limit on sizes or counts."""
+
     code = "source_too_large"
     reason = "larger than a document may be"
     advice = "Split it into smaller files."
 
 
 class SourceEncrypted(SourceRefused):
+    """A file with a password or DRM."""
+
     code = "source_encrypted"
     reason = "protected by a password"
     advice = "Save a copy without the password."
@@ -569,19 +666,23 @@ OCR_ADVICE = (
 
 
 class SourceScanned(SourceRefused):
+    """A file with page images and no text."""
+
     code = "source_scanned"
     reason = "contains pictures of pages and no text"
     advice = OCR_ADVICE
 
 
 class SourceBroken(SourceRefused):
+    """A damaged file."""
+
     code = "source_broken"
     reason = "damaged, or not the format it claims to be"
     advice = "Open it with the program that made it and save it again."
 
 
 class SourceUnsafe(SourceRefused):
-    """Built in a way that no ordinary program builds documents."""
+    """A file built in a way that could do harm."""
 
     code = "source_unsafe"
     reason = "built in a way that could do harm"
@@ -589,13 +690,15 @@ class SourceUnsafe(SourceRefused):
 
 
 class SourceTooCostly(SourceRefused):
+    """A file that exceeded the time or memory limit for reading."""
+
     code = "source_too_costly"
     reason = "reading it takes more time or memory than is allowed"
     advice = "Split it, or raise loader_cpu_seconds or loader_memory_mib."
 
 
 class SidecarInvalid(SourceRefused):
-    """The file beside a document that describes it cannot be used."""
+    """A faulty description beside a document."""
 
     code = "sidecar_invalid"
     reason = "cannot be used"
@@ -607,31 +710,39 @@ class SidecarInvalid(SourceRefused):
 
 
 class RecordInvalid(SourceRefused):
+    """A record or member of a file with a label that cannot be used."""
+
     code = "record_invalid"
     reason = "the record cannot be used"
     advice = "Correct it in the file that it is in, and ingest that again."
 
 
 class FieldsInvalid(SourceRefused):
+    """Declared fields that the records of a file do not have."""
+
     code = "fields_invalid"
     reason = "the fields that are declared for it do not fit"
     advice = "Name fields that the records have."
 
 
 class AssetsTaken(SourceRefused):
+    """Images whose folder belongs to a document of another world."""
+
     code = "assets_taken"
     reason = "the folder for its images belongs to a document of the same id in another world"
     advice = "Give it another doc_id, or set RAG_ASSETS_DIR to another folder."
 
 
 class LoaderCrashed(SourceRefused):
+    """A file whose parser process died."""
+
     code = "loader_crashed"
     reason = "the process that parsed it ended without a result"
     advice = "Ingest it once more. If that fails too, please report the file as a bug."
 
 
 class LoaderNotStarted(SourceRefused):
-    """The machine gave the parser no time or memory to start; the file was not looked at."""
+    """A parser process that could not start in time; nothing is wrong with the file."""
 
     code = "loader_not_started"
     retryable = True
@@ -651,10 +762,14 @@ def source_refusal(kind: str, name: str, advice: str | None = None) -> SourceRef
 
 
 class InvalidConfiguration(OperatorError):
+    """An unknown or wrong setting or chunking profile."""
+
     code = "invalid_configuration"
 
 
 class LibraryNotFound(OperatorError):
+    """A folder without a library, or where none can be created."""
+
     code = "library_not_found"
     advice = "Create one with 'truespan init'."
 
@@ -663,6 +778,8 @@ class LibraryNotFound(OperatorError):
 
 
 class LibraryTooNew(OperatorError):
+    """A library that a newer version of Truespan wrote."""
+
     code = "library_too_new"
     advice = "Update Truespan."
 
@@ -673,6 +790,8 @@ class LibraryTooNew(OperatorError):
 
 
 class StoreOutdated(OperatorError):
+    """Tables in PostgreSQL from an earlier version."""
+
     code = "store_outdated"
     advice = "Run 'truespan prepare-store'."
 
@@ -681,22 +800,26 @@ class StoreOutdated(OperatorError):
 
 
 class StoreUnsafe(OperatorError):
-    """The database would not keep worlds apart."""
+    """A database that would not isolate worlds: its version, role or policies."""
 
     code = "store_unsafe"
 
 
 class MigrationRefused(OperatorError):
-    """The target holds something else, or does not match the source after the copy."""
+    """A migration target that holds something else, or differs from the source."""
 
     code = "migration_refused"
 
 
 class ModelUnavailable(OperatorError):
+    """A model whose files are missing or wrong."""
+
     code = "model_unavailable"
 
 
 class ProfileMismatch(OperatorError):
+    """A world that was built with another embedding model."""
+
     code = "profile_mismatch"
     advice = "Configure the world's embedder, or build a new generation with this one."
 
@@ -707,6 +830,8 @@ class ProfileMismatch(OperatorError):
 
 
 class IndexSchemaMismatch(OperatorError):
+    """An index with vectors of another shape."""
+
     code = "index_schema_mismatch"
     advice = "'truespan doctor --apply' rebuilds the index from the store."
 
@@ -718,6 +843,8 @@ class IndexSchemaMismatch(OperatorError):
 
 
 class IndexKeyRefused(OperatorError):
+    """A key that the Qdrant server does not accept, or no key."""
+
     code = "index_key_refused"
     advice = "Set QDRANT_API_KEY, or add [[keys]] for qdrant; see docs/several-machines.md."
 
@@ -733,6 +860,8 @@ class IndexKeyRefused(OperatorError):
 
 
 class IndexNotOwned(OperatorError):
+    """A collection on the Qdrant server that belongs to another library."""
+
     code = "index_not_owned"
     advice = (
         "Set another qdrant_prefix for this library. If the other library is gone, or this one is "
@@ -744,6 +873,8 @@ class IndexNotOwned(OperatorError):
 
 
 class CredentialsMissing(OperatorError):
+    """A configured model without an enabled key."""
+
     code = "credentials_missing"
     advice = "Set one in the environment or in a key file; see docs/providers.md."
 
@@ -752,6 +883,8 @@ class CredentialsMissing(OperatorError):
 
 
 class ModelDrifted(OperatorError):
+    """A provider's model that changed since the world was built."""
+
     code = "model_drifted"
     advice = "The provider changed the model. Build a new generation, or go back to the old model."
 
@@ -762,6 +895,8 @@ class ModelDrifted(OperatorError):
 
 
 class StorageFull(OperatorError):
+    """Free space below the reserve, or a write that met a full disk or a quota."""
+
     code = "storage_full"
     advice = "Free some space, then run the same command again."
 
@@ -783,7 +918,7 @@ class StorageFull(OperatorError):
 
 
 class TooManyOpenFiles(OperatorError):
-    """All file descriptors of the process, or of the machine, are in use."""
+    """All file descriptors of the process or the machine are in use."""
 
     code = "too_many_open_files"
     retryable = True
@@ -808,40 +943,56 @@ class _Unavailable(ServiceError):
 
 
 class ProviderUnavailable(_Unavailable):
+    """A provider that did not respond."""
+
     code = "provider_unavailable"
     advice = "Try again in a moment."
 
 
 class ProviderCoolingDown(ProviderUnavailable):
+    """A provider all of whose keys wait after too many requests."""
+
     code = "provider_cooldown"
 
 
 class ProviderRefused(ServiceError):
+    """A request that the provider refused."""
+
     code = "provider_refused"
     advice = "Check the base URL, the model and the key in the settings of the provider."
 
 
 class BatchTooLarge(ProviderRefused):
+    """A text that is too large for a request of its own."""
+
     code = "provider_batch_too_large"
     advice = "Lower embedding_batch_items or embedding_max_tokens_per_batch."
 
 
 class TextTooLong(ProviderRefused):
+    """A text that is longer than the model reads."""
+
     code = "provider_text_too_long"
     advice = "Shorten the query, or choose smaller chunks."
 
 
 class ProviderBadReply(ServiceError):
+    """Invalid vectors or an incomplete reply of a provider."""
+
     code = "provider_bad_reply"
     advice = "Check that the base URL leads to a server of the configured kind, and its log."
 
 
 class IndexUnavailable(_Unavailable):
+    """An index that did not respond."""
+
     code = "index_unavailable"
     advice = "Try again; the index process is restarted on demand."
 
 
 class IndexIncomplete(IndexUnavailable):
+    """An empty result of an index that lost points; they are being written again."""
+
     code = "index_incomplete"
     advice = (
         "They are written again from the store in the background, without a provider: try again in "
@@ -853,10 +1004,14 @@ class IndexIncomplete(IndexUnavailable):
 
 
 class IndexRefused(ServiceError):
+    """A request that the index refused."""
+
     code = "index_refused"
 
 
 class StoreBusy(ServiceError):
+    """A store that another process is writing to, or whose connection was lost."""
+
     code = "store_busy"
     retryable = True
     text = "Another process is writing to the store."
@@ -864,12 +1019,16 @@ class StoreBusy(ServiceError):
 
 
 class StoreUnavailable(StoreBusy):
+    """A PostgreSQL server that does not answer."""
+
     code = "store_unavailable"
     text = "The server of the store does not answer."
     advice = "Check host and port, and that the server runs; then try again."
 
 
 class DeadlineExceeded(ServiceError):
+    """A request or body that took too long."""
+
     code = "deadline_exceeded"
     retryable = True
     advice = "Try again, or ask for less; http_timeout_seconds sets the limit."
@@ -884,7 +1043,7 @@ class DeadlineExceeded(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """More requests or jobs are waiting than allowed, or a server is shutting down."""
+    """No capacity for another request or job, or a server that is stopping."""
 
     code = "overloaded"
     retryable = True
