@@ -15,10 +15,10 @@ from pathlib import Path
 from bench.report import Figure, Options, run, say
 from truespan.answers.support.check import Comparison, check_support
 from truespan.providers.local import LocalEmbedder, LocalModel
+from truespan.types.answer import Support
 from truespan.types.chunk import ChunkKind, SourceLabels, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import support_floor
-from truespan.types.support import Support
 from truespan.types.trust import Visible
 
 CASES = Path(__file__).parent / "support_cases"

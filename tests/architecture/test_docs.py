@@ -62,7 +62,7 @@ from truespan.settings.catalogue import (
 )
 from truespan.settings.tables import CHUNKING_FIELDS
 from truespan.types import answer, bundle
-from truespan.types.answer import UsageRecord
+from truespan.types.answer import SentenceSupport, Support, SupportReason, UsageRecord
 from truespan.types.conversation import ConversationInfo, Turn
 from truespan.types.decision import AnswerMode, DecisionReason, Refusal, RewrittenBy
 from truespan.types.document import Derivable, DomainRecord, GenerationRecord
@@ -75,7 +75,6 @@ from truespan.types.request import (
     ReadingRequest,
     RetrievalRequest,
 )
-from truespan.types.support import SentenceSupport, Support, SupportReason
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
 from truespan.types.trust import FailureKind

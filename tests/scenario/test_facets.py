@@ -13,7 +13,7 @@ from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed
-from truespan.types.facet import Facet, Facets
+from truespan.types.document import Facet, Facets
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
 

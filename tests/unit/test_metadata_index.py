@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
+from truespan.types.catalog import MetadataIndex
 from truespan.types.metadata import Condition, read_conditions
-from truespan.types.metadata_index import MetadataIndex
 
 SCALARS = st.sampled_from(
     [

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from truespan.errors import DocumentAmbiguous
 from truespan.retrieval.pipeline import hidden_documents, name_defaults, narrow_scope
-from truespan.types.document import CatalogEntry, DocumentCatalog
+from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.request import RETRIEVAL_FILTERS

@@ -15,9 +15,9 @@ from truespan.answers.support.check import MAX_EMBEDDED, Comparison, check_suppo
 from truespan.answers.support.claims import split_answer
 from truespan.answers.support.names import find_name_words
 from truespan.answers.support.numbers import find_numbers, numbers_agree
+from truespan.types.answer import Support, SupportReason
 from truespan.types.chunk import ChunkKind, SourceLabels, Vector, bytes_of
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.support import Support, SupportReason
 from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.rows import each_row
 from tests.unit.test_support import NAME, NEGATION, NUMBER, check_answer, passage
-from truespan.types.support import SupportReason
+from truespan.types.answer import SupportReason
 from truespan.types.trust import Visible
 
 RENTS = replace(

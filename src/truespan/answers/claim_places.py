@@ -10,8 +10,8 @@ from truespan.answers.citations import GROUP
 from truespan.answers.quotes import Locate
 from truespan.retrieval.best_sentence import STEMMED_AS, find_best, known_spans
 from truespan.text.sentences import sentence_spans
+from truespan.types.answer import SentenceSupport, Support
 from truespan.types.chunk import ChunkKind
-from truespan.types.support import SentenceSupport, Support
 from truespan.types.text import SentencePlace
 from truespan.types.trust import Visible
 

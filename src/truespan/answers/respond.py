@@ -38,6 +38,7 @@ from truespan.types.answer import (
     Retrieved,
     RetrievedNote,
     Started,
+    Support,
     preview,
 )
 from truespan.types.bundle import Notice, WhyNot
@@ -53,7 +54,6 @@ from truespan.types.decision import (
 )
 from truespan.types.ids import ChunkId
 from truespan.types.request import Defaults
-from truespan.types.support import Support
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 

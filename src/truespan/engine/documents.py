@@ -22,6 +22,7 @@ from truespan.errors import (
 from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
+from truespan.types.catalog import document_references
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import (
     PAGE_DOCUMENTS,
@@ -33,7 +34,6 @@ from truespan.types.document import (
     DocumentStatus,
     OutlineEntry,
     RevisionRef,
-    document_references,
 )
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (

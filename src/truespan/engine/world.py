@@ -27,8 +27,7 @@ from truespan.retrieval.snapshot import require_world
 from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
-from truespan.types.document import WorldStatus
-from truespan.types.facet import DEFAULT_FACET_VALUES, Facets
+from truespan.types.document import DEFAULT_FACET_VALUES, Facets, WorldStatus
 from truespan.types.ids import ChunkId
 from truespan.types.job import Job
 from truespan.types.maintenance import MAX_SAMPLE

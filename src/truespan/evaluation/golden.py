@@ -26,7 +26,8 @@ from truespan.core.fields import FieldError
 from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidArgument
 from truespan.evaluation.golden_yaml import Item, Refused, read_entry, split_entries
-from truespan.types.document import Document, document_references
+from truespan.types.catalog import document_references
+from truespan.types.document import Document
 from truespan.types.metadata import (
     Condition,
     parse_comparisons,

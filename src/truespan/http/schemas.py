@@ -15,7 +15,7 @@ from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import ALLOWED_DROP
 from truespan.maintenance.delete import PointsRemoved
 from truespan.types import decision as decisions
-from truespan.types.answer import Citation, Quote
+from truespan.types.answer import Citation, Quote, Support
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.conversation import (
     CONVERSATION_LIMIT,
@@ -23,7 +23,9 @@ from truespan.types.conversation import (
     ConversationInfo,
 )
 from truespan.types.document import (
+    DEFAULT_FACET_VALUES,
     MAX_DOCUMENT_SEARCH_LENGTH,
+    MAX_FACET_VALUES,
     MAX_PAGE_DOCUMENTS,
     AuditEntry,
     Document,
@@ -32,7 +34,6 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
-from truespan.types.facet import DEFAULT_FACET_VALUES, MAX_FACET_VALUES
 from truespan.types.job import Job, JobCounts, JobDocument, JobState, Phase
 from truespan.types.metadata import read_metadata
 from truespan.types.profile import Distance
@@ -53,7 +54,6 @@ from truespan.types.request import (
 )
 from truespan.types.scope import MAX_GENERATION, Generation, World
 from truespan.types.source import MAX_URL_LENGTH, UPLOAD
-from truespan.types.support import Support
 from truespan.wire.arguments import (
     METADATA_KEY,
     Arguments,

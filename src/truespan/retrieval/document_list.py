@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from truespan.errors import InvalidArgument
 from truespan.retrieval.pipeline import matching_documents
+from truespan.types.catalog import DocumentCatalog
 from truespan.types.document import (
     MAX_DOCUMENT_SEARCH_LENGTH,
     MAX_PAGE_DOCUMENTS,
     Document,
-    DocumentCatalog,
     DocumentPage,
     DocumentSort,
     DocumentStatus,

@@ -8,8 +8,8 @@ from typing import TypeVar
 from truespan.errors import InvalidArgument
 from truespan.retrieval.pipeline import matching_documents, unreadable_metadata
 from truespan.types.bundle import Notice
-from truespan.types.document import CatalogEntry, DocumentCatalog
-from truespan.types.facet import (
+from truespan.types.catalog import CatalogEntry, DocumentCatalog
+from truespan.types.document import (
     DEFAULT_FACET_VALUES,
     LABELS,
     MAX_FACET_VALUES,

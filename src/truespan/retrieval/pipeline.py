@@ -36,8 +36,8 @@ from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
 from truespan.retrieval.query_vector import query_vector
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
+from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.chunk import Vector
-from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.ids import ChunkId
 from truespan.types.request import (
     CONTRACT_QUERY,

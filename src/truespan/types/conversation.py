@@ -10,9 +10,8 @@ from msgspec import Struct, to_builtins
 
 from truespan.core.graphemes import shorten
 from truespan.core.timestamp import format_time
-from truespan.types.answer import Citation, Quote
+from truespan.types.answer import Citation, Quote, Support
 from truespan.types.decision import AnswerMode, FollowUp, RewrittenBy
-from truespan.types.support import Support
 
 CONVERSATION_LIMIT: Final = 50
 MAX_CONVERSATIONS: Final = 1000

@@ -1,27 +1,21 @@
-"""Documents and revisions as they are written and listed, and the counts of their words."""
+"""Documents and revisions as they are written and listed, their word counts, and facets."""
 
 from __future__ import annotations
 
-import fnmatch
-import re
 import struct
-import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cached_property
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
-import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from truespan.errors import DocumentAmbiguous
+from truespan.types.bundle import Notice
 from truespan.types.chunk import FigureRecord, NewChunk
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.metadata_index import MetadataIndex
+from truespan.types.metadata import ValueKind
 from truespan.types.profile import ChunkingProfile
-from truespan.types.request import Filters
-from truespan.types.scope import Generation, MostDocuments, Unlimited
+from truespan.types.scope import Generation
 from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import (
     CanonicalText,
@@ -33,8 +27,6 @@ from truespan.types.text import (
     Sentence,
     Validators,
 )
-
-T = TypeVar("T")
 
 PAIR = struct.Struct("<IH")
 """An entry of packed postings: the index of a chunk and the number of times the term occurs."""
@@ -242,89 +234,6 @@ class DocumentPage(Struct, frozen=True):
     statuses: dict[DocumentStatus, int]
 
 
-class CatalogEntry(Struct, frozen=True):
-    """Fields of an active document that filters use."""
-
-    number: int
-    doc_id: str
-    name: str
-    language: str
-    language_declared: bool
-    version: str
-    tags: tuple[str, ...]
-    embedded: int
-    pending: int
-    damaged: bool = False
-    kind: str = DocumentKind.DOCUMENT
-    path: str = ""
-    """Path shown in results."""
-    source_url: str | None = None
-    """Declared URL."""
-
-
-class References(Generic[T]):
-    """Lookup of documents by number, doc id, URL, path, or the end of the path.
-
-    The first match in this order wins, so a file called `7` does not hide document 7.
-    """
-
-    def __init__(
-        self,
-        documents: Iterable[T],
-        label: Callable[[T], tuple[int, str, str, str | None]],
-    ) -> None:
-        """Index documents. `label` returns number, doc id, path and declared URL of a document."""
-        self._label = label
-        self._exact: list[dict[str, list[T]]] = [{}, {}, {}, {}]
-        self._ends: dict[str, list[T]] = {}
-        for document in documents:
-            number, doc_id, path, source_url = label(document)
-            folders = path if "/" in path else None
-            for known, name in zip(
-                self._exact, (str(number), doc_id, source_url, folders), strict=True
-            ):
-                if name is not None:
-                    known.setdefault(name, []).append(document)
-            parts = path.split("/")
-            for count in range(1, len(parts) + 1):
-                self._ends.setdefault("/".join(parts[-count:]), []).append(document)
-
-    def find(self, reference: str) -> list[T]:
-        """Return the documents that match a reference; several if it is ambiguous."""
-        for name in (reference, _without_dots(reference)):
-            for known in (*self._exact, self._ends):
-                if name in known:
-                    return known[name]
-        return []
-
-    def find_one(self, reference: str) -> T | None:
-        """Return the document that matches a reference; None if there is none.
-
-        Raises:
-            DocumentAmbiguous: several documents match the reference.
-        """
-        found = self.find(reference)
-        if len(found) > 1:
-            labels = map(self._label, found)
-            raise DocumentAmbiguous(reference, [(number, path) for number, _, path, _ in labels])
-        return found[0] if found else None
-
-
-def _without_dots(path: str) -> str:
-    """Return a relative path without `.` and empty parts."""
-    if path.startswith("/"):
-        return path
-    return "/".join(part for part in path.split("/") if part not in ("", "."))
-
-
-def document_references(documents: Iterable[Document]) -> References[Document]:
-    """Return a lookup of documents by number, doc id, URL and path."""
-    return References(
-        documents,
-        lambda found: (found.number, found.doc_id, found.shown_path, found.source_url),
-    )
-
-
 class OutlineEntry(Struct, frozen=True):
     """Start of a chapter or section of a document."""
 
@@ -421,167 +330,6 @@ class WorldStatus(Struct, frozen=True):
     vectors: int
     missing: int | None = 0
     """Number of embedded chunks that the index lacks; None if it could not be counted."""
-
-
-Documents = frozenset[int] | Unlimited
-
-
-class DocumentCatalog:
-    """The active documents of a world by number, cached until the world changes.
-
-    Totals and selections are computed once, so that the cost of a request does not grow with the
-    number of documents. `read_metadata` is called when metadata are first needed.
-    """
-
-    def __init__(
-        self,
-        entries: Iterable[CatalogEntry],
-        read_metadata: Callable[[], MetadataIndex] = lambda: MetadataIndex(()),
-    ) -> None:
-        self._entries = {entry.number: entry for entry in entries}
-        self._read_metadata = read_metadata
-        self._selections: dict[bytes, frozenset[int] | None] = {}
-        self._counts: dict[frozenset[int], tuple[int, int]] = {}
-
-    def __iter__(self) -> Iterator[CatalogEntry]:
-        return iter(self._entries.values())
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def embedded(self, among: Documents) -> int:
-        return self._count(among)[0]
-
-    def pending(self, among: Documents) -> int:
-        return self._count(among)[1]
-
-    def _count(self, among: Documents) -> tuple[int, int]:
-        if isinstance(among, Unlimited):
-            return self._totals
-        counts = self._counts.get(among)
-        if counts is None:
-            most = isinstance(among, MostDocuments)
-            counted = list(self.among(among.others if most else among))
-            counts = sum(part.embedded for part in counted), sum(part.pending for part in counted)
-            if most:
-                counts = self._totals[0] - counts[0], self._totals[1] - counts[1]
-            _keep(self._counts, among, counts)
-        return counts
-
-    @cached_property
-    def metadata(self) -> MetadataIndex:
-        """Metadata of the documents, read on first use.
-
-        A request during which the world changed is repeated with another catalog.
-        """
-        return self._read_metadata()
-
-    def select(
-        self, filters: Filters, find: Callable[[], frozenset[int] | None]
-    ) -> frozenset[int] | None:
-        """Return the result of `find`, which is called once for equal filters."""
-        key = msgspec.json.encode(filters)
-        try:
-            return self._selections[key]
-        except KeyError:
-            found = find()
-        _keep(self._selections, key, found)
-        return found
-
-    def labelled(self, suits: Callable[[CatalogEntry], bool]) -> frozenset[int] | None:
-        """Return the numbers of documents whose labels match; None if all documents match.
-
-        `suits` may use language, version, tags and kind only: it is called once for all documents
-        that share these labels. A damaged document always matches, and its chunks are reported as
-        damaged.
-        """
-        suitable = [
-            numbers for example, numbers in self._groups if example.damaged or suits(example)
-        ]
-        return None if len(suitable) == len(self._groups) else frozenset().union(*suitable)
-
-    def from_source(self, pattern: str) -> frozenset[int]:
-        """Return the numbers of documents whose path or source URL matches a pattern.
-
-        `*` stands for any characters, also for slashes, and `?` for one. A pattern may begin at any
-        folder, unless it begins with a slash or a scheme. A damaged document always matches.
-        """
-        pattern = unicodedata.normalize("NFC", pattern).replace("[", "[[]")
-        patterns = [pattern.removeprefix("/")]
-        if not pattern.startswith("/") and "://" not in pattern:
-            patterns.append(f"*/{pattern}")
-        match = re.compile("|".join(fnmatch.translate(each) for each in patterns)).match
-        return frozenset(
-            entry.number
-            for entry, sources in zip(self, self._sources, strict=True)
-            if entry.damaged or any(match(source) for source in sources)
-        )
-
-    def named(self, references: Iterable[str]) -> frozenset[int]:
-        """Return the numbers of the documents that match references; see `References`.
-
-        Raises:
-            DocumentAmbiguous: a reference matches several documents.
-        """
-        found = (self._references.find_one(reference) for reference in references)
-        return frozenset(entry.number for entry in found if entry is not None)
-
-    def among(self, numbers: Iterable[int]) -> Iterator[CatalogEntry]:
-        """Yield the documents with the given numbers."""
-        return (self._entries[number] for number in numbers if number in self._entries)
-
-    @cached_property
-    def numbers(self) -> frozenset[int]:
-        """Numbers of all documents."""
-        return frozenset(self._entries)
-
-    @cached_property
-    def damaged(self) -> frozenset[int]:
-        """Numbers of the documents whose labels do not match their checksum."""
-        return frozenset(entry.number for entry in self if entry.damaged)
-
-    @cached_property
-    def _totals(self) -> tuple[int, int]:
-        return sum(entry.embedded for entry in self), sum(entry.pending for entry in self)
-
-    @cached_property
-    def _groups(self) -> list[tuple[CatalogEntry, frozenset[int]]]:
-        """Return the numbers of documents that share their labels, each group with an example."""
-        found: dict[tuple[object, ...], list[CatalogEntry]] = {}
-        for entry in self:
-            labels = entry.language, entry.version, entry.tags, entry.kind, entry.damaged
-            found.setdefault(labels, []).append(entry)
-        return [(group[0], frozenset(part.number for part in group)) for group in found.values()]
-
-    @cached_property
-    def _references(self) -> References[CatalogEntry]:
-        return References(
-            self, lambda entry: (entry.number, entry.doc_id, entry.path, entry.source_url)
-        )
-
-    @cached_property
-    def _sources(self) -> list[tuple[str, ...]]:
-        """Return the path of each document, and its source URL if it has one."""
-        return [
-            tuple(
-                unicodedata.normalize("NFC", source)
-                for source in (entry.path.replace("\\", "/"), entry.source_url)
-                if source
-            )
-            for entry in self
-        ]
-
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-MAX_KEPT = 64
-"""Maximum number of cached filter results."""
-
-
-def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
-    if len(kept) >= MAX_KEPT:
-        kept.clear()
-    kept[key] = value
 
 
 class WordEntry(Struct, frozen=True):
@@ -699,3 +447,50 @@ class Postings(Struct, frozen=True):
     packed: bytes
     damaged: list[int]
     """Keys of the rows that do not match their checksum."""
+
+
+LABELS = ("tags", "language", "version", "kind")
+"""Labels that every document has, besides its own metadata."""
+METADATA_PREFIX = "metadata."
+"""Prefix of a metadata key that has the same name as a label."""
+DEFAULT_FACET_VALUES = 10
+MAX_FACET_VALUES = 1000
+MAX_FACETS = 100
+"""Maximum number of counted keys if the request names none; the most frequent ones."""
+
+
+class FacetValue(Struct, frozen=True):
+    """A value with the number of documents that have it and of their searchable chunks."""
+
+    value: str | int | float | bool
+    kind: ValueKind
+    documents: int
+    chunks: int
+
+
+class Facet(Struct, frozen=True):
+    """Values of one label or metadata key, the most frequent first."""
+
+    key: str
+    metadata: bool
+    """Whether `key` is a metadata key, not a label."""
+    documents: int
+    """Number of documents that have a comparable value."""
+    values: tuple[FacetValue, ...]
+    more_values: int = 0
+    """Number of values that are not listed."""
+    least: str | int | float | None = None
+    """Smallest value, if all values are numbers or all are dates."""
+    greatest: str | int | float | None = None
+    """Largest value, if all values are numbers or all are dates."""
+
+
+class Facets(Struct, frozen=True):
+    """Facets of the documents that match the filters. Damaged documents cause a warning."""
+
+    documents: int
+    chunks: int
+    facets: tuple[Facet, ...]
+    more_keys: int = 0
+    """Number of keys that are not listed."""
+    warnings: tuple[Notice, ...] = ()

@@ -26,9 +26,9 @@ from truespan.answers.support.negation import Negated, find_negated
 from truespan.answers.support.numbers import UNITS, Number, find_numbers, number_keys, numbers_agree
 from truespan.answers.table_cells import Cell, Claim, TableCells, find_cells
 from truespan.text.sentences import sentence_spans
+from truespan.types.answer import SentenceSupport, Support, SupportReason
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
-from truespan.types.support import SentenceSupport, Support, SupportReason
 from truespan.types.trust import Visible
 from truespan.types.vectors import similarity_of
 from truespan.words.stop_words import STOP_WORDS

@@ -13,7 +13,7 @@ from truespan.http import schemas
 from truespan.http.bodies import Form
 from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
-from truespan.types.facet import Facets
+from truespan.types.document import Facets
 from truespan.types.reading import SentencePage
 from truespan.types.request import Defaults
 from truespan.types.source import Upload

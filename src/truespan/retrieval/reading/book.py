@@ -42,8 +42,8 @@ from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
 from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, visible_chunk_id
 from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
+from truespan.types.catalog import References
 from truespan.types.chunk import ChunkKind, Vector, labels_of
-from truespan.types.document import References
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk

@@ -36,13 +36,12 @@ from truespan.store.tables.word_rows import (
     words_checksum,
     write_words,
 )
+from truespan.types.catalog import CatalogEntry, DocumentCatalog, MetadataIndex
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
     PAIR,
-    CatalogEntry,
     CountableChunk,
     CountedRevision,
-    DocumentCatalog,
     Postings,
     RevisionChunk,
     RevisionRef,
@@ -52,7 +51,6 @@ from truespan.types.document import (
 )
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
-from truespan.types.metadata_index import MetadataIndex
 from truespan.types.scope import Scope, World, admits
 from truespan.types.source import short_path
 from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place

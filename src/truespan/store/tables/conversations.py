@@ -19,7 +19,7 @@ from truespan.errors import (
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import queue_files
-from truespan.types.answer import Citation, Quote
+from truespan.types.answer import Citation, Quote, Support
 from truespan.types.conversation import (
     ConversationInfo,
     ConversationRecord,
@@ -32,7 +32,6 @@ from truespan.types.conversation import (
 from truespan.types.decision import AnswerMode, RewrittenBy
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority
-from truespan.types.support import Support
 
 _DAY: Final = 24 * 3600.0
 _CONVERSATION: Final = "c.id, c.reader, c.document, c.token, c.created_at"
