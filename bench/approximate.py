@@ -23,8 +23,8 @@ from bench.synthetic import SyntheticEmbedder
 from truespan.index.edge.client import EdgeIndex
 from truespan.protocols import VectorIndex
 from truespan.retrieval.fetch import SLACK
-from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
+from truespan.types.vectors import Vector
 
 LIMIT = TWENTY + SLACK
 WORLDS = "TRUESPAN_INDEX_APPROXIMATE_WORLDS"

@@ -16,9 +16,9 @@ import truespan
 from truespan.engine.library import Library
 from truespan.index.edge.client import EdgeIndex
 from truespan.protocols import EmbeddingLimits
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.text import TokenMap
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.parsing.sandbox.client import ChildParser

@@ -41,8 +41,8 @@ from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.engine.library import Library
 from truespan.retrieval.fetch import SLACK
 from truespan.retrieval.stages import verify
-from truespan.types.chunk import Vector, numbers_of
 from truespan.types.request import RETRIEVAL_TOP_K
+from truespan.types.vectors import Vector, numbers_of
 from truespan.wiring.storage import STORE_FILE
 
 QDRANT = "qdrant"

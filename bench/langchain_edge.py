@@ -19,7 +19,7 @@ from uuid import uuid4
 from bench.chunking import splitter
 from bench.free import unit_vectors
 from bench.raw_edge import make_shard, write
-from truespan.types.chunk import numbers_of
+from truespan.types.vectors import numbers_of
 
 VECTORS = 24_000
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.free import DIMENSIONS, FreeEmbedder, free_library, parser_processes
 from truespan.engine.library import Library
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 KILOBYTE = 1024
 MEGABYTE = 1 << 20

@@ -30,7 +30,7 @@ from bench.free import DIMENSIONS, unit_vectors
 from bench.measure import percentile
 from truespan.index.calls import Collection
 from truespan.index.edge.shard import create_files
-from truespan.types.chunk import numbers_of
+from truespan.types.vectors import numbers_of
 
 BATCH = 256
 PAGE = 1000

@@ -20,8 +20,8 @@ from bench.report import Figure, Options, at_most, run, say
 from truespan.engine.library import Library
 from truespan.retrieval.pack import BundleAttempt, assemble, pack
 from truespan.retrieval.stages import rank_visible, reveal, verify
-from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
+from truespan.types.vectors import Vector
 
 SENTENCES = 18_000
 ROUNDS = 300

@@ -18,7 +18,7 @@ import msgspec
 import uvicorn
 
 from bench.synthetic import SyntheticEmbedder
-from truespan.types.chunk import numbers_of
+from truespan.types.vectors import numbers_of
 
 MODEL = "slow"
 

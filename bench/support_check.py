@@ -16,10 +16,11 @@ from bench.report import Figure, Options, run, say
 from truespan.answers.support.check import Comparison, check_support
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.types.answer import Support
-from truespan.types.chunk import ChunkKind, SourceLabels, Vector
+from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import support_floor
 from truespan.types.trust import Visible
+from truespan.types.vectors import Vector
 
 CASES = Path(__file__).parent / "support_cases"
 SETS = ("choose", "held_out")

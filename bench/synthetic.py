@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.free import DIMENSIONS, FreeEmbedder
 from bench.material import Prose
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 SENTENCES = 20_000
 """Of which documents are put together: no two paragraphs are equal, though sentences are."""

@@ -28,12 +28,13 @@ from truespan.index.edge.client import EdgeIndex
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import VectorIndex
-from truespan.types.chunk import ChunkKind, Point, Vector
+from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import OWNER, Generation, Scope, admits
 from truespan.types.text import fold_names
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 
 DIMENSIONS = 16
 POINTS = 120

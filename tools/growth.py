@@ -39,9 +39,9 @@ from truespan.protocols import EmbeddingLimits
 from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.settings import model_cache
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import UNLIMITED, Verb
+from truespan.types.vectors import Vector
 
 VERBS = [Verb.READ, Verb.FOLLOW, Verb.WRITE]
 SIZES = (1 << 14, 1 << 16, 1 << 18)

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct
 
 from truespan.types.answer import Message
-from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
+from truespan.types.chunk import Holdings, IndexedPoint, Point
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileFate, Ownership, RemovedFiles
@@ -29,6 +29,7 @@ from truespan.types.source import (
 )
 from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 
 
 class Clock(Protocol):

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from tests.promises import proves
 from truespan.errors import IndexRefused, IndexSchemaMismatch
 from truespan.protocols import VectorIndex
-from truespan.types.chunk import ChunkKind, Point, PointPlace, Vector
+from truespan.types.chunk import ChunkKind, Point, PointPlace
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import OWNER, Generation, MostDocuments, Scope
+from truespan.types.vectors import Vector
 
 COSINE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 DOT = replace(COSINE, distance=Distance.DOT)

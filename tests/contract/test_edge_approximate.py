@@ -29,7 +29,7 @@ from truespan.index.edge import shard as shard_files
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.edge.shard import Collections
 from truespan.index.filters import tenant
-from truespan.types.chunk import Vector, unit_vector
+from truespan.types.vectors import Vector, unit_vector
 
 
 @pytest.fixture(autouse=True)

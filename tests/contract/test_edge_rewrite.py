@@ -15,7 +15,8 @@ from truespan.core.disk import require_space
 from truespan.errors import StorageFull
 from truespan.index.edge.shard import Collections
 from truespan.index.filters import HasId, tenant
-from truespan.types.chunk import Point, Vector, unit_vector
+from truespan.types.chunk import Point
+from truespan.types.vectors import Vector, unit_vector
 
 SCOPE = new_scope(WIDE)
 POINTS = 600

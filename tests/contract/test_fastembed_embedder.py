@@ -22,7 +22,7 @@ from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.protocols import Embedder
 from truespan.providers.fastembed import INSTALL, FastembedEmbedder
 from truespan.providers.local import LocalModel
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 INSTALLED = find_spec("fastembed") is not None
 MODEL = "BAAI/bge-small-en-v1.5"

@@ -31,8 +31,8 @@ from truespan.errors import (
 from truespan.protocols import Embedder, EmbeddingLimits
 from truespan.providers.embedder import PROBE
 from truespan.providers.google import GoogleEmbedder
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
+from truespan.types.vectors import Vector
 
 
 @pytest.fixture

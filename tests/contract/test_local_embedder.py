@@ -24,8 +24,8 @@ from truespan.providers.local import (
     LocalModel,
 )
 from truespan.providers.onnx import TOKENIZER_FILE, gather
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
+from truespan.types.vectors import Vector
 
 MODEL = LocalModel()
 PASSAGES = [

@@ -38,8 +38,8 @@ from truespan.providers.embedder import PROBE
 from truespan.providers.ollama import OllamaEmbedder, full_name, to_pull
 from truespan.providers.prefixes import prefixes_for
 from truespan.settings import read_settings
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
+from truespan.types.vectors import Vector
 
 PASSAGES = [
     "Penicillin was found by Alexander Fleming in 1928, when mould killed bacteria in a dish.",

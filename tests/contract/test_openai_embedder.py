@@ -37,8 +37,8 @@ from truespan.errors import (
 from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE
 from truespan.providers.openai import OpenAiEmbedder
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
+from truespan.types.vectors import Vector
 
 
 @pytest.fixture

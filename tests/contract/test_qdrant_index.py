@@ -24,8 +24,8 @@ from tests.support.worlds import HandClock
 from truespan.core.clock import SystemClock
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.types.chunk import numbers_of
 from truespan.types.token import Secret
+from truespan.types.vectors import numbers_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*ocal:UserWarning")
 """The engine says that it has no payload indexes and is always exact."""

@@ -23,9 +23,9 @@ from truespan.core.clock import SystemClock
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
+from truespan.types.vectors import Vector
 
 KEY = "a-key-that-nobody-may-see"
 QUERY = "/points/query/batch"

@@ -28,11 +28,12 @@ from truespan.errors import (
 )
 from truespan.store.migrations import load_migrations
 from truespan.types.answer import Usage
-from truespan.types.chunk import QueryEntry, Vector
+from truespan.types.chunk import QueryEntry
 from truespan.types.decision import AnswerMode
 from truespan.types.ids import hash_text
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.scope import OWNER
+from truespan.types.vectors import Vector
 
 
 def test_every_table_is_strict_and_foreign_keys_are_kept(tmp_path: Path) -> None:

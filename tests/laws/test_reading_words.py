@@ -26,12 +26,12 @@ from truespan.retrieval import fused
 from truespan.retrieval.reading import book as reading
 from truespan.retrieval.reading import fused as reading_fused
 from truespan.types.bundle import ContextBundle
-from truespan.types.chunk import ChunkRecord, Vector
+from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import Distance
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope
-from truespan.types.vectors import similarities_of, similarity_of
+from truespan.types.vectors import Vector, similarities_of, similarity_of
 from truespan.wire.serialize import to_json
 
 QUERIES = ("who lit the lamp?", "zq00009x of the harbour", "the clock, the clock", "absent")

@@ -23,9 +23,9 @@ from truespan.engine.world import World
 from truespan.errors import JobNotResumable, ProviderRefused
 from truespan.files.checks import find_leftovers
 from truespan.ingest.requests import IngestRequest
-from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.types.source import Upload
+from truespan.types.vectors import Vector
 from truespan.wiring import open_library
 
 STEPS = (*range(1, 5), *range(6, 60, 3))

@@ -16,8 +16,8 @@ from truespan.engine.world import World
 from truespan.maintenance.doctor.examine import compare_chunk, point_digest
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.bundle import BundleStatus, RetrievedChunk
-from truespan.types.chunk import NO_VECTOR, numbers_of
 from truespan.types.ids import hash_text
+from truespan.types.vectors import NO_VECTOR, numbers_of
 
 CHAPTERS = {
     "Holidays": "The lamp rule gives thirty days. Ask the office first.",

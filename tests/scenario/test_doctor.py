@@ -20,9 +20,10 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import IndexRefused
 from truespan.maintenance.doctor.plan import Finding
-from truespan.types.chunk import IndexedPoint, Point, Vector
+from truespan.types.chunk import IndexedPoint, Point
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
+from truespan.types.vectors import Vector
 
 
 def flipped(vector: Vector, bit: int) -> Vector:

@@ -26,8 +26,8 @@ from truespan.files.checks import find_leftovers
 from truespan.ingest.draft import Preparation
 from truespan.maintenance.delete import digest_of
 from truespan.store.engines import sqlite
-from truespan.types.chunk import Vector
 from truespan.types.job import JobState
+from truespan.types.vectors import Vector
 
 MAX_STEPS = 60
 

@@ -27,9 +27,10 @@ from truespan.errors import (
 )
 from truespan.ingest.draft import Preparation
 from truespan.types.bundle import Passage
-from truespan.types.chunk import ChunkKind, FigureFlags, Vector
+from truespan.types.chunk import ChunkKind, FigureFlags
 from truespan.types.ids import hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING
+from truespan.types.vectors import Vector
 
 FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)

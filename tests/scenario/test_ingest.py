@@ -19,8 +19,8 @@ from tests.support.sample_texts import (
 from tests.support.worlds import WordEmbedder, place
 from truespan.cli.output.jobs import show_followed
 from truespan.cli.output.start import show_ingest
-from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId, chunk_id
+from truespan.types.vectors import Vector
 
 
 @proves("ingest.stable-point-ids", "index.points-per-world")

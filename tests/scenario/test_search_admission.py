@@ -23,8 +23,8 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.types.chunk import Vector
 from truespan.types.scope import Authority, Scope, Verb
+from truespan.types.vectors import Vector
 
 TEXT = "The lamp went out at midnight. The key was on the seventh hook. Nobody saw the boat."
 

@@ -14,7 +14,7 @@ from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Scripted, Study
 from tests.support.worlds import other_profile
 from truespan.errors import ProviderUnavailable
 from truespan.types.answer import Answer
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 FAR = "Guests dance under purple lanterns all evening [1]."
 

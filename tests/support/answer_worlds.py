@@ -25,7 +25,7 @@ from truespan.types.answer import (
     Piece,
     Started,
 )
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 QUESTION = "Who held the spare key to the hut?"
 """Eight words, so that it is no short query."""

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from tests.support.worlds import Place, other_profile, vector_of
 from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding
-from truespan.types.chunk import ChunkKind, Point, Vector
+from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import OWNER, Generation, Scope
+from truespan.types.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from truespan.providers.local import LocalEmbedder
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

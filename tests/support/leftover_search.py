@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 _EMPTY = re.compile(rb"\x00{512,}")
 _NUMBERS = 8

@@ -25,8 +25,8 @@ from truespan.parsing import supported
 from truespan.protocols import EmbeddingLimits, VectorIndex
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
-from truespan.types.chunk import Vector
 from truespan.types.token import Secret
+from truespan.types.vectors import Vector
 
 LIMITS = QueueLimits(stalled_seconds=2.0)
 FEW = EmbeddingLimits(items=2, in_flight=1, joint=False)

@@ -39,7 +39,7 @@ from truespan.store import Store
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.store.integrity.seal import seal_world
 from truespan.text.sentences import split_sentences
-from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
+from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.profile import Distance, EmbeddingProfile
@@ -48,6 +48,7 @@ from truespan.types.scope import OWNER, Authority, Scope, admits
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
 from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap, fold_names
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 
 WORDS = EmbeddingProfile(
     provider="test",

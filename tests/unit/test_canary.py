@@ -14,7 +14,7 @@ from tests.support.rows import each_row
 from tests.support.worlds import WORDS, vector_of
 from truespan.errors import ProviderBadReply
 from truespan.ingest.embed import CANARY, Canary, canary_places, most_canaries
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 Change = Callable[[list[Vector]], list[Vector]]
 

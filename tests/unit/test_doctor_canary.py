@@ -13,11 +13,12 @@ from tests.support.worlds import MemoryIndex, Place, place
 from truespan.errors import IndexUnavailable, PromotionRefused, StorageFull, TruespanError
 from truespan.maintenance.doctor.leaks import MARK
 from truespan.maintenance.doctor.plan import Finding
-from truespan.types.chunk import IndexedPoint, Point, Vector
+from truespan.types.chunk import IndexedPoint, Point
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import UNLIMITED, Scope
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 
 
 class Leaky(MemoryIndex):

@@ -23,9 +23,10 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ProviderUnavailable
 from truespan.maintenance.doctor.examine import Examiner
 from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
-from truespan.types.chunk import Holdings, Vector
+from truespan.types.chunk import Holdings
 from truespan.types.ids import TextHash
 from truespan.types.scope import OWNER, Authority, Scope, Verb
+from truespan.types.vectors import Vector
 
 UUID = "0a1b2c3d-0000-5000-8000-000000000000"
 MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]

@@ -11,7 +11,7 @@ from tests.support.providers import PassingClock
 from tests.support.worlds import WordEmbedder, vector_of
 from truespan.errors import ModelDrifted, ProviderBadReply, ProviderUnavailable
 from truespan.ingest.embed import PROBES, check_drift
-from truespan.types.chunk import Vector
+from truespan.types.vectors import Vector
 
 
 class Changing(WordEmbedder):

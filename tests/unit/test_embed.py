@@ -30,8 +30,8 @@ from truespan.ingest.embed import (
     embed_texts,
 )
 from truespan.protocols import EmbeddingLimits
-from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash, hash_text
+from truespan.types.vectors import Vector
 
 
 def hashed(texts: Sequence[str]) -> dict[TextHash, str]:

@@ -20,10 +20,10 @@ from truespan.retrieval.fetch import Fetched
 from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.stages import rank
 from truespan.types.bundle import SearchResult, WhyNot
-from truespan.types.chunk import Vector
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 from truespan.wire.serialize import to_json
 
 TALES = {

@@ -16,9 +16,9 @@ from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
 from truespan.retrieval.model_check import CONFIRM_SECONDS
 from truespan.retrieval.query_vector import TTL_SECONDS
-from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.types.profile import EmbeddingProfile
+from truespan.types.vectors import Vector
 
 TEXT = "The harbour was quiet. A light moved on the water."
 

@@ -18,9 +18,9 @@ from tests.support.worlds import MemoryIndex, Place, place
 from truespan.retrieval.pack import Packer, pack
 from truespan.retrieval.repeats import CoveredText
 from truespan.store.engines.sqlite import SqliteDatabase
-from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit, Visible
+from truespan.types.vectors import Vector
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
 NEWER = STORY.replace("night", "day")

@@ -16,10 +16,11 @@ from truespan.answers.support.claims import split_answer
 from truespan.answers.support.names import find_name_words
 from truespan.answers.support.numbers import find_numbers, numbers_agree
 from truespan.types.answer import Support, SupportReason
-from truespan.types.chunk import ChunkKind, SourceLabels, Vector, bytes_of
+from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
+from truespan.types.vectors import Vector, bytes_of
 
 INN = (
     "The Grey Seal stands on the quay. Mr. Vayle was found drowned on 12 March 1889. The spare key "

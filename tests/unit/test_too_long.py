@@ -11,8 +11,7 @@ from tests.promises import proves
 from tests.support.worlds import WordCounter, similarity, vector_of
 from truespan.errors import ProviderUnavailable, TextTooLong
 from truespan.ingest.embed import MIN_PART, OnTokenLimit, Remark, embed_too_long
-from truespan.types.chunk import Vector
-from truespan.types.vectors import weighted_mean
+from truespan.types.vectors import Vector, weighted_mean
 
 LONG = " ".join(f"This is sentence{number} of the story." for number in range(30))
 

@@ -24,8 +24,8 @@ from truespan.errors import InvalidArgument, ProviderUnavailable, SourceMissing,
 from truespan.files.watch import FolderWatcher
 from truespan.ingest.report import IngestReport
 from truespan.parsing import supported
-from truespan.types.chunk import Vector
 from truespan.types.job import JobState
+from truespan.types.vectors import Vector
 
 Action = Callable[[], object]
 

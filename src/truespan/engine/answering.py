@@ -20,7 +20,6 @@ from truespan.retrieval.query_vector import calibration_of
 from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice
-from truespan.types.chunk import Vector
 from truespan.types.conversation import Question
 from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
 from truespan.types.document import RevisionRef
@@ -31,6 +30,7 @@ from truespan.types.scope import Authority, Scope, World
 from truespan.types.telemetry import Request
 from truespan.types.text import SentenceRange, place_sentences
 from truespan.types.trust import Visible
+from truespan.types.vectors import Vector
 
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."

@@ -34,7 +34,6 @@ from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
-from truespan.types.chunk import Vector
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId
 from truespan.types.job import MAX_CRASHES
@@ -42,6 +41,7 @@ from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, Defaults
 from truespan.types.scope import Scope
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.ingest.draft import Preparation

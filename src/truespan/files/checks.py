@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from truespan.errors import resource_error
-from truespan.types.chunk import numbers_of
 from truespan.types.maintenance import Check, LeftoverMatch, Trace, Verdict
+from truespan.types.vectors import numbers_of
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH

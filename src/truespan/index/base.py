@@ -20,12 +20,13 @@ from truespan.index.filters import (
     tenant,
     threshold,
 )
-from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
+from truespan.types.chunk import Holdings, IndexedPoint, Point
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.maintenance import FileFate, Ownership
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 
 _POINTS_PER_REQUEST = 128
 """The embedded index answers no other client during a request: about 15 ms for this many points."""

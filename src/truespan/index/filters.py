@@ -20,19 +20,12 @@ import msgspec
 from msgspec import Struct
 
 from truespan.errors import IndexRefused
-from truespan.types.chunk import (
-    ChunkKind,
-    IndexedPoint,
-    Point,
-    PointPlace,
-    Vector,
-    bytes_of,
-    numbers_of,
-)
+from truespan.types.chunk import ChunkKind, IndexedPoint, Point, PointPlace
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
 from truespan.types.text import fold_names
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector, bytes_of, numbers_of
 
 if TYPE_CHECKING:
     from truespan.types.scope import Scope

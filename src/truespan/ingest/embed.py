@@ -30,10 +30,9 @@ from truespan.errors import (
 )
 from truespan.ingest.chunking import split_text
 from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
-from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.vectors import are_sound, cosine, is_sound, weighted_mean
+from truespan.types.vectors import Vector, are_sound, cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4
 """An estimate, used to fill batches only; the chunker counts exactly."""

@@ -22,13 +22,14 @@ from truespan.ingest.embed import Remark, check_drift, embed_texts, learn_profil
 from truespan.ingest.figures import find_parent, parent_ref
 from truespan.ingest.report import REMARKS, Failure, IngestDeps, Progress, ProviderCheck, RunLog
 from truespan.protocols import VectorIndex
-from truespan.types.chunk import NewChunk, PendingChunk, Vector
+from truespan.types.chunk import NewChunk, PendingChunk
 from truespan.types.document import Document, RevisionRef, assets_token
 from truespan.types.ids import TextHash
 from truespan.types.job import Phase
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, Stage, VectorOrigin
 from truespan.types.text import CanonicalText
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -23,8 +23,8 @@ from truespan.providers.concurrency import sending_query
 from truespan.providers.http import JsonClient, Kind, Reply, sendable
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import ModelPrefixes
-from truespan.types.chunk import MIN_LENGTH, Vector, numbers_of
 from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.vectors import MIN_NORM, Vector, numbers_of
 
 PROBE = "A short text from which the number of dimensions is learnt."
 
@@ -177,7 +177,7 @@ class HttpEmbedder(BaseEmbedder):
     def _dimensions_of(self, probe: Vector) -> int:
         """Return the dimensions of a probe; refuse others than the settings ask for."""
         numbers, wanted = numbers_of(probe), self._dimensions
-        if not MIN_LENGTH < math.hypot(*numbers) < math.inf:
+        if not MIN_NORM < math.hypot(*numbers) < math.inf:
             raise ProviderBadReply(f"{self._client.server} did not return a valid vector.")
         if wanted not in (None, len(numbers)):
             setting = f"{self.provider}_dimensions"

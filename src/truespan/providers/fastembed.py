@@ -16,7 +16,7 @@ from truespan.protocols import EmbeddingLimits
 from truespan.providers.embedder import BaseEmbedder, LearntModel
 from truespan.providers.onnx import disable_telemetry
 from truespan.providers.prefixes import prefixes_for
-from truespan.types.chunk import Vector, unit_vector
+from truespan.types.vectors import Vector, unit_vector
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -26,8 +26,8 @@ from truespan.providers.embedder import (
 from truespan.providers.http import Reply, read_pause, sendable
 from truespan.providers.keys import KeyRing
 from truespan.providers.prefixes import GEMMA_PREFIXES, ModelPrefixes
-from truespan.types.chunk import Vector, unit_vector
 from truespan.types.token import Secret
+from truespan.types.vectors import Vector, unit_vector
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 MODEL = "gemini-embedding-001"

@@ -27,8 +27,8 @@ from truespan.providers.embedder import (
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import prefixes_for
-from truespan.types.chunk import NO_VECTOR, Vector, unit_vector
 from truespan.types.profile import EmbeddingProfile
+from truespan.types.vectors import NO_VECTOR, Vector, unit_vector
 
 ALIASES = {
     "baai/bge-small-en-v1.5": "hf.co/CompendiumLabs/bge-small-en-v1.5-gguf",

@@ -37,8 +37,8 @@ from truespan.providers.onnx import (
     whole_number,
 )
 from truespan.providers.prefixes import ModelPrefixes, prefixes_for
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     import numpy

@@ -28,9 +28,9 @@ from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import prefixes_for
-from truespan.types.chunk import Vector, unit_vector
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.token import Secret
+from truespan.types.vectors import Vector, unit_vector
 
 INPUT_LIMITS = {
     "text-embedding-3-small": 8191,

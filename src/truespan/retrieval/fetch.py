@@ -14,13 +14,14 @@ from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.types.bundle import Funnel, Notice, Skipped
-from truespan.types.chunk import ChunkRecord, StoredChunk, Vector
+from truespan.types.chunk import ChunkRecord, StoredChunk
 from truespan.types.ids import ChunkId
 from truespan.types.profile import float32
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Stage
 from truespan.types.text import PlacedSentence
 from truespan.types.trust import Hit, VerificationFailure, Verified
+from truespan.types.vectors import Vector
 
 SLACK = 8
 """Hits requested beyond k: enough to see the score fall in nearly every search."""

@@ -35,12 +35,13 @@ from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.retrieval.word_scores import WordScores, word_scores
 from truespan.types.bundle import Notice
-from truespan.types.chunk import ChunkRecord, Vector
+from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
+from truespan.types.vectors import Vector
 from truespan.words.query import WordQuery
 
 POOL = 30

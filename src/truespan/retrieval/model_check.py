@@ -18,9 +18,10 @@ from msgspec import Struct, field
 
 from truespan.errors import StorageFull, StoreBusy
 from truespan.protocols import Clock, Embedder
-from truespan.types.chunk import QueryEntry, Vector
+from truespan.types.chunk import QueryEntry
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.store import Store

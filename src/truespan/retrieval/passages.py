@@ -24,7 +24,7 @@ from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.text.tables import added_characters, added_tokens
 from truespan.types.bundle import Notice
-from truespan.types.chunk import ChunkKind, Vector
+from truespan.types.chunk import ChunkKind
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.request import Granularity, Mode, PassageOptions
@@ -40,7 +40,7 @@ from truespan.types.text import (
     locate_sentences,
 )
 from truespan.types.trust import Match, Visible
-from truespan.types.vectors import similarity_of
+from truespan.types.vectors import Vector, similarity_of
 
 MAX_SENTENCES = 32
 """How many sentences of a request are embedded to be compared with the query. Callers cannot change

@@ -37,7 +37,6 @@ from truespan.retrieval.query_vector import query_vector
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
-from truespan.types.chunk import Vector
 from truespan.types.ids import ChunkId
 from truespan.types.request import (
     CONTRACT_QUERY,
@@ -62,7 +61,7 @@ from truespan.types.scope import (
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.text import fold_name, fold_names
 from truespan.types.trust import Visible
-from truespan.types.vectors import mean_of
+from truespan.types.vectors import Vector, mean_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage

@@ -15,12 +15,12 @@ from truespan.errors import (
 from truespan.protocols import Embedder
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.bundle import Notice
-from truespan.types.chunk import QueryEntry, Vector
+from truespan.types.chunk import QueryEntry
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
-from truespan.types.vectors import is_sound
+from truespan.types.vectors import Vector, is_sound
 
 if TYPE_CHECKING:
     from truespan.store import Store

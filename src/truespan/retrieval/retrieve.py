@@ -45,14 +45,14 @@ from truespan.retrieval.stages import (
     verify,
 )
 from truespan.types.bundle import ContextBundle, Located, NearMiss, Notice, Reason, WhyNot
-from truespan.types.chunk import ChunkState, Vector
+from truespan.types.chunk import ChunkState
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
 from truespan.types.request import RELEVANCE_FLOOR, RetrievalRequest
 from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
-from truespan.types.vectors import similarity_of
+from truespan.types.vectors import Vector, similarity_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage

@@ -51,7 +51,7 @@ from truespan.types.answer import (
     shortlist,
 )
 from truespan.types.bundle import Notice, Passage, Receipt, SearchResult, Skipped, WhyNot
-from truespan.types.chunk import ChunkKind, Vector
+from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
 from truespan.types.ids import ChunkId
 from truespan.types.request import (
@@ -66,6 +66,7 @@ from truespan.types.request import (
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Verified, Visible
+from truespan.types.vectors import Vector
 
 Rules: TypeAlias = Callable[[Scope, Defaults], tuple[DecisionSettings, float]]
 """Returns, for a scope, the settings of the decision and the floor to search with."""

@@ -21,11 +21,11 @@ from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
 from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
-from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankOptions

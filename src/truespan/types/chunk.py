@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
-import sys
-from array import array
-from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, NewType, cast
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.text import PlacedSentence
-
-Vector = NewType("Vector", bytes)
-"""A vector as little-endian float32 numbers, exactly as it is stored and compared."""
-MIN_LENGTH = 1e-6
-"""Minimum length of a vector; a shorter one is treated as zero."""
-NO_VECTOR = Vector(b"")
-"""Placeholder for a missing vector; validation refuses it."""
+from truespan.types.vectors import Vector
 
 
 class QueryEntry(NamedTuple):
@@ -29,37 +19,6 @@ class QueryEntry(NamedTuple):
     key: str
     vector: Vector
     embedded_at: float
-
-
-def numbers_of(vector: bytes) -> array[float]:
-    numbers = array("f", vector)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
-
-
-def bytes_of(numbers: Iterable[float]) -> bytes:
-    """Return numbers as float32 bytes; each must be in the range of a float32."""
-    packed = array("f", numbers)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return packed.tobytes()
-
-
-def unit_vector(numbers: Sequence[float | None] | None) -> Vector:
-    """Return the unit vector of numbers, computed in double precision and rounded once.
-
-    Not every provider returns unit vectors, and some do not if dimensions are cut. A vector that
-    cannot be scaled is returned unchanged, and one with missing numbers becomes `NO_VECTOR`;
-    validation then refuses it without losing the other texts of the batch.
-    """
-    if numbers is None or None in numbers:
-        return NO_VECTOR
-    known = cast("Sequence[float]", numbers)
-    length = math.hypot(*known)
-    if not MIN_LENGTH < length < math.inf:
-        return Vector(bytes_of(known))
-    return Vector(bytes_of(number / length for number in known))
 
 
 _IMAGE_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})/(img_[0-9]{3,9}\.([a-z0-9]{1,5}))")

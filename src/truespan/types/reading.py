@@ -14,7 +14,6 @@ from truespan.types.chunk import (
     DocumentLabel,
     FigureMark,
     ImageFile,
-    Vector,
     image_file,
 )
 from truespan.types.document import RevisionRef
@@ -22,6 +21,7 @@ from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
 from truespan.types.request import check_whole
 from truespan.types.text import PageStart, Place, PlacedSentence
+from truespan.types.vectors import Vector
 
 NOTHING_READ = -1
 

@@ -1,25 +1,61 @@
-"""Validation and similarity of vectors, which are float32 numbers in bytes.
+"""Vectors, stored as float32 numbers in bytes: conversion, validation and similarity.
 
 numpy is imported on first use to keep start-up fast.
 """
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum, hypot, inf, sqrt
 from operator import mul
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NewType, cast
 
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
 
 if TYPE_CHECKING:
     import numpy as np
 
 MIN_NORM = 1e-6
+"""Minimum length of a vector; a shorter one is treated as zero."""
+Vector = NewType("Vector", bytes)
+"""A vector as little-endian float32 numbers, exactly as it is stored and compared."""
+NO_VECTOR = Vector(b"")
+"""Placeholder for a missing vector; validation refuses it."""
 _FEW = 16
 """Below this number of vectors, accumulating column by column is faster."""
+
+
+def numbers_of(vector: bytes) -> array[float]:
+    numbers = array("f", vector)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def bytes_of(numbers: Iterable[float]) -> bytes:
+    """Return numbers as float32 bytes; each must be in the range of a float32."""
+    packed = array("f", numbers)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def unit_vector(numbers: Sequence[float | None] | None) -> Vector:
+    """Return the unit vector of numbers, computed in double precision and rounded once.
+
+    Not every provider returns unit vectors, and some do not if dimensions are cut. A vector that
+    cannot be scaled is returned unchanged, and one with missing numbers becomes `NO_VECTOR`;
+    validation then refuses it without losing the other texts of the batch.
+    """
+    if numbers is None or None in numbers:
+        return NO_VECTOR
+    known = cast("Sequence[float]", numbers)
+    length = hypot(*known)
+    if not MIN_NORM < length < inf:
+        return Vector(bytes_of(known))
+    return Vector(bytes_of(number / length for number in known))
 
 
 def norm_of(vector: bytes) -> float:
@@ -51,7 +87,7 @@ def cosine(first: bytes, second: bytes) -> float:
     if len(first) != len(second):
         return 0.0
     norms = norm_of(first) * norm_of(second)
-    return float(numbers_of(first) @ numbers_of(second)) / norms if 0 < norms < inf else 0.0
+    return float(as_float64(first) @ as_float64(second)) / norms if 0 < norms < inf else 0.0
 
 
 def similarity_of(a: Vector, b: Vector, distance: Distance) -> float:
@@ -77,12 +113,12 @@ def similarities_of(a: Vector, others: Sequence[Vector], distance: Distance) -> 
     columns = np.frombuffer(b"".join(others), "<f4").reshape(len(others), -1).T
     if len(others) < _FEW:
         products = columns.astype(np.float64)
-        products *= numbers_of(a)[:, None]
+        products *= as_float64(a)[:, None]
         sums = np.add.accumulate(products, axis=0)[-1]
     else:
         # Rows are added one by one; numpy would sum a single column in another order.
         products = columns.astype(np.float64, order="C")
-        products *= numbers_of(a)[:, None]
+        products *= as_float64(a)[:, None]
         sums = np.add.reduce(products, axis=0)
     return (sums if distance is Distance.COSINE else (sums + 1) / 2).tolist()
 
@@ -102,7 +138,7 @@ def weighted_mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
     """Return the weighted mean of sound vectors, scaled to length 1."""
     import numpy as np
 
-    rows = np.stack([numbers_of(vector) for vector in vectors])
+    rows = np.stack([as_float64(vector) for vector in vectors])
     # Scale first, so that different lengths do not change the weights.
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     total = np.asarray(weights, dtype=np.float64) @ rows
@@ -112,7 +148,7 @@ def weighted_mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
     return Vector(scaled.astype("<f4").tobytes())
 
 
-def numbers_of(vector: bytes) -> np.ndarray:
+def as_float64(vector: bytes) -> np.ndarray:
     """Return the numbers of a vector in double precision."""
     import numpy as np
 

@@ -27,10 +27,9 @@ from truespan.answers.support.numbers import UNITS, Number, find_numbers, number
 from truespan.answers.table_cells import Cell, Claim, TableCells, find_cells
 from truespan.text.sentences import sentence_spans
 from truespan.types.answer import SentenceSupport, Support, SupportReason
-from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
 from truespan.types.trust import Visible
-from truespan.types.vectors import similarity_of
+from truespan.types.vectors import Vector, similarity_of
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
 

@@ -11,10 +11,17 @@ import msgspec
 from truespan.cli.output.plain import name_others, name_sentences, pluralize, show_notices
 from truespan.cli.terminal import echo, printable
 from truespan.core.graphemes import shorten
-from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece
+from truespan.types.answer import (
+    Answer,
+    AnswerEvent,
+    Citation,
+    Finished,
+    Piece,
+    Support,
+    SupportReason,
+)
 from truespan.types.bundle import ContextBundle, RerankReport, SearchResult
 from truespan.types.decision import DecisionReason, Refusal
-from truespan.types.support import Support, SupportReason
 from truespan.types.text import name_best, name_page, name_place
 from truespan.types.trust import FusedScore, RerankScore
 from truespan.wire.serialize import to_json

@@ -10,8 +10,7 @@ from truespan.cli.output.plain import name_span, pluralize, table
 from truespan.core.graphemes import shorten
 from truespan.maintenance.delete import Receipt
 from truespan.types.chunk import ChunkKind, ChunkRecord, ChunkState
-from truespan.types.document import AuditEntry, Document, OutlineEntry
-from truespan.types.facet import Facet, Facets, FacetValue
+from truespan.types.document import AuditEntry, Document, Facet, Facets, FacetValue, OutlineEntry
 from truespan.types.metadata import ValueKind, parse_value, read_metadata
 from truespan.types.reading import ChunkPage
 from truespan.types.source import display_path

@@ -46,10 +46,10 @@ from truespan.index.edge.messages import (
 )
 from truespan.index.edge.start import StartWait
 from truespan.index.filters import hits_of
-from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 
 _ATTEMPTS = 3
 _FIRST_PAUSE = 0.002

@@ -44,9 +44,10 @@ from truespan.index.server.failures import (
 )
 from truespan.protocols import Clock
 from truespan.providers.outbound import Target
-from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector, numbers_of
+from truespan.types.chunk import Holdings, IndexedPoint, Point
 from truespan.types.maintenance import Ownership
 from truespan.types.profile import float32
+from truespan.types.vectors import Vector, numbers_of
 
 _PROFILE = re.compile(r"[0-9a-f]{16}")
 _DISTANCES = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}

@@ -18,10 +18,11 @@ from msgspec.structs import replace
 
 from truespan.errors import TruespanError
 from truespan.protocols import VectorIndex
-from truespan.types.chunk import ChunkKind, Point, Vector
+from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import OWNER, Generation, Scope
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -43,7 +43,7 @@ from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, vi
 from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.types.catalog import References
-from truespan.types.chunk import ChunkKind, Vector, labels_of
+from truespan.types.chunk import ChunkKind, labels_of
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
@@ -56,7 +56,7 @@ from truespan.types.trust import (
     Verified,
     Visible,
 )
-from truespan.types.vectors import similarities_of
+from truespan.types.vectors import Vector, similarities_of
 
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing of this book is readable."

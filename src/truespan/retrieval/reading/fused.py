@@ -29,13 +29,13 @@ from truespan.retrieval.reading.words import ReadScores
 from truespan.retrieval.stages import complete_until, reveal, verify
 from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
-from truespan.types.chunk import ChunkRecord, DocumentLabel, Vector
+from truespan.types.chunk import ChunkRecord, DocumentLabel
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
 from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, FusedScore, Hit, VerificationFailure, Visible
-from truespan.types.vectors import similarities_of
+from truespan.types.vectors import Vector, similarities_of
 
 ROUNDING = 2e-6
 """How far the single precision of an index may be off from the scores that count."""

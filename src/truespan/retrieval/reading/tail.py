@@ -20,13 +20,13 @@ from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit, embed_texts
 from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter
 from truespan.retrieval.snapshot import Restart
-from truespan.types.chunk import Vector
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Sentence
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.store import Store

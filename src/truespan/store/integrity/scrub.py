@@ -32,11 +32,12 @@ from truespan.store.tables.rows import (
     revision_key,
     tally_each,
 )
-from truespan.types.chunk import ChunkState, NewChunk, PendingChunk, Vector
+from truespan.types.chunk import ChunkState, NewChunk, PendingChunk
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.maintenance import Check, RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
 from truespan.types.scope import Scope
+from truespan.types.vectors import Vector
 
 _PAGE: Final = 256
 _POSITION, _CHUNK_ID = 6, 7

@@ -46,7 +46,6 @@ from truespan.types.chunk import (
     DocumentLabel,
     PendingChunk,
     StoredChunk,
-    Vector,
 )
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
@@ -54,6 +53,7 @@ from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Place, name_page, name_places
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
+from truespan.types.vectors import Vector
 
 _PAGE: Final = 512
 _STATES: Final = {state.value: state for state in ChunkState}

@@ -35,11 +35,12 @@ from truespan.store.tables.rows import (
     tags_of,
     tally_each,
 )
-from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.chunk import PendingChunk
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.source import DocumentKind, short_path
+from truespan.types.vectors import Vector
 
 _LIST: Final = f"""
     SELECT a.number, s.number, coalesce(t.chunks, 0), coalesce(t.embedded, 0),

@@ -39,7 +39,6 @@ from truespan.store.tables.rows import (
     read_sentences,
     revision_key,
 )
-from truespan.types.chunk import Vector
 from truespan.types.document import OutlineEntry, RevisionRef, assets_token
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.reading import (
@@ -53,6 +52,7 @@ from truespan.types.reading import (
 )
 from truespan.types.scope import Scope
 from truespan.types.text import PlacedSentence, name_page
+from truespan.types.vectors import Vector
 
 _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),

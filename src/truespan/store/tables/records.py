@@ -14,12 +14,13 @@ from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import QUERIES_ERASED
 from truespan.store.tables.catalog import StateCache
 from truespan.types.answer import Usage, UsageRecord
-from truespan.types.chunk import QueryEntry, Vector
+from truespan.types.chunk import QueryEntry
 from truespan.types.decision import AnswerMode
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Unlimited, Verb, World
 from truespan.types.token import KEPT_SECONDS, Claim, TokenRecord
+from truespan.types.vectors import Vector
 
 _CACHE_SECONDS = 48 * 3600
 """Twice the longest use of a cached query: older ones are removed when a new one is written."""
