@@ -44,8 +44,8 @@ PAGE_TARGET = 150.0
 ASKED = {
     "query": "What happened at the harbour?",
     "top_k": 20,
-    "language_constraint": None,
-    "version_constraint": None,
+    "language": None,
+    "version": None,
 }
 BODY = json.dumps(ASKED).encode()
 HEADERS = {"content-type": "application/json"}

@@ -78,8 +78,8 @@ def main(folder: str) -> None:
         world = library.world("company")
         for filters in (
             {"document_tags": ["people"]},
-            {"metadata_filter": {"team": "people", "year": {"gte": 2024}}},
-            {"metadata_filter": {"team": {"any_of": ["security", "facilities"]}}},
+            {"metadata": {"team": "people", "year": {"gte": 2024}}},
+            {"metadata": {"team": {"any_of": ["security", "facilities"]}}},
         ):
             print(f"{QUESTION} {filters}")
             print(answer(world, QUESTION, model, **filters))

@@ -91,7 +91,7 @@ def main(folder: str) -> None:
         show("Explain this.", assistant.retrieve(selected_text=MARKED, top_k=1))
         best = {"query": QUESTION, "granularity": "sentence", "top_k": 2}
         show(QUESTION, assistant.retrieve(**best, selected_text=MARKED))
-        show("Only in chapter 2:", assistant.retrieve(**best, chapter_filter="Chapter 2: Lenses"))
+        show("Only in chapter 2:", assistant.retrieve(**best, chapter="Chapter 2: Lenses"))
 
 
 if __name__ == "__main__":

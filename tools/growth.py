@@ -408,7 +408,7 @@ def data_rows(client: Client, token: str, library: Library, folder: Path) -> Ite
         "retrieve": ("POST", "/retrieve", {"query": "tide {}"}),
         "retrieve fused": ("POST", "/retrieve", {"query": "tide {}", "mode": "auto"}),
         "retrieve tags": ("POST", "/retrieve", {"query": "tide {}", "tags": ["a", "b"]}),
-        "retrieve chapter": ("POST", "/retrieve", {"query": "tide {}", "chapter_filter": "One"}),
+        "retrieve chapter": ("POST", "/retrieve", {"query": "tide {}", "chapter": "One"}),
         "retrieve selection": ("POST", "/retrieve", {"selected_text": SENTENCE.format(1)}),
         "retrieve absent selection": ("POST", "/retrieve", {"selected_text": "absent " * 700}),
         "answer": ("POST", "/answer", {"query": "tide {}"}),

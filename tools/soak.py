@@ -185,7 +185,7 @@ def read(caller: Caller, number: int, stopping: Callable[[], bool]) -> None:
         calls: dict[str, tuple[str, str, Any]] = {
             "search": ("POST", "/search", {"query": query, "floor": 0}),
             "search fused": ("POST", "/search", {"query": query, "mode": "auto", "floor": 0}),
-            "retrieve": ("POST", "/retrieve", {"query": query, "language_constraint": None}),
+            "retrieve": ("POST", "/retrieve", {"query": query, "language": None}),
             "retrieve fused": ("POST", "/retrieve", {"query": query, "mode": "auto"}),
             "retrieve one": ("POST", "/retrieve", {"query": query, "documents": [name]}),
             "selection": ("POST", "/retrieve", {"selected_text": f"number {document} met the"}),

@@ -70,7 +70,7 @@ from truespan.types.job import DocumentState, Job, JobCounts, JobState
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import (
-    FILTER_ARGUMENTS,
+    FILTER_NAMES,
     PassageArguments,
     ReadingRequest,
     RetrievalRequest,
@@ -367,9 +367,7 @@ def test_the_pages_list_every_argument_with_its_default(
     defaults: dict[str, Any] = {}
     for entry in fields(kind):
         if entry.name == "filters":
-            given = {
-                name: getattr(entry.default, FILTER_ARGUMENTS[name]) for name in FILTER_ARGUMENTS
-            }
+            given = {name: getattr(entry.default, name) for name in FILTER_NAMES}
             defaults |= given
         elif entry.name == "passages":
             defaults |= {

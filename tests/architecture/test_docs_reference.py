@@ -20,7 +20,7 @@ from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.maintenance.delete import Receipt
 from truespan.settings.tables import EMBEDDING_FIELDS
-from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, QueryArguments
+from truespan.types.request import FILTER_NAMES, PassageArguments, QueryArguments
 from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
 
 GATHERED = {
@@ -28,7 +28,7 @@ GATHERED = {
     IngestArguments: [IngestArguments.__annotations__],
     LabelArguments: [LabelArguments.__annotations__],
     PassageArguments: [PassageArguments.__annotations__],
-    QueryArguments: [PassageArguments.__annotations__, FILTER_ARGUMENTS],
+    QueryArguments: [PassageArguments.__annotations__, FILTER_NAMES],
 }
 """The names behind keyword arguments that are gathered into one, as the page lists them."""
 
@@ -63,7 +63,7 @@ def arguments_of(member: Any) -> list[str]:
         return []
     names = [name for name in inspect.signature(member).parameters if name != "self"]
     if "filters" in names:
-        names[names.index("filters") :] = FILTER_ARGUMENTS
+        names[names.index("filters") :] = FILTER_NAMES
     for gathered in {"options", "arguments", "changes"}.intersection(names):
         annotation = inspect.signature(member).parameters[gathered].annotation
         [kind] = [kind for kind in GATHERED if f"[{kind.__name__}]" in annotation]

@@ -116,12 +116,12 @@ def test_a_reader_without_a_position_gets_nothing(shelf: Shelf) -> None:
 
 
 def test_settings_reach_the_engine_from_the_constructor_and_the_call(shelf: Shelf) -> None:
-    retriever = door.TruespanRetriever(world=shelf.world, chapter_filter="Chapter 3")
+    retriever = door.TruespanRetriever(world=shelf.world, chapter="Chapter 3")
 
     assert [one.metadata["chapter"] for one in retriever.invoke(QUESTION)] == ["Chapter 3"]
-    assert [
-        one.metadata["chapter"] for one in retriever.invoke(QUESTION, chapter_filter="Chapter 5")
-    ] == ["Chapter 5"]
+    assert [one.metadata["chapter"] for one in retriever.invoke(QUESTION, chapter="Chapter 5")] == [
+        "Chapter 5"
+    ]
 
 
 def test_what_the_engine_does_not_know_or_take_is_refused_by_its_own_error(shelf: Shelf) -> None:
@@ -163,7 +163,7 @@ def test_tags_of_documents_filter_and_those_of_langchain_are_refused(shelf: Shel
         assert {one.metadata["source"] for one in retriever.invoke(QUESTION)} == {"a.md"}
         found = retriever.invoke(QUESTION, document_tags=["team-b"])
         assert {one.metadata["source"] for one in found} == {"b.md"}
-        for name, other in (("tags", "document_tags"), ("metadata", "metadata_filter")):
+        for name, other in (("tags", "document_tags"), ("metadata", "document_metadata")):
             value: Any = ["team-a"] if name == "tags" else {"team": "a"}
             with pytest.raises(InvalidArgument, match=f"'{name}'.*'{other}'"):
                 kind(world=shelf.world, **{name: value})

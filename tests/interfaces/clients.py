@@ -154,12 +154,12 @@ class CliInterface:
 
 _OPTIONS = {
     "top_k": "--top-k", "floor": "--floor", "selected_text": "--selected", "book": "--book",
-    "chapter_filter": "--chapter", "section_filter": "--section", "documents": "--document",
-    "language_constraint": "--language", "version_constraint": "--version", "tags": "--tag",
+    "chapter": "--chapter", "section": "--section", "documents": "--document",
+    "language": "--language", "version": "--version", "tags": "--tag",
     "mode": "--mode", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
     "rerank": "--rerank", "no_such": "--no-such", "neighbours": "--neighbours",
     "granularity": "--granularity", "max_tokens": "--max-tokens",
-    "include_boilerplate": "--include-boilerplate", "kinds": "--kind", "source_pattern": "--source",
+    "include_boilerplate": "--include-boilerplate", "kinds": "--kind", "source": "--source",
     "limit": "--limit",
 }  # fmt: skip
 _FLAGS = ("near_misses", "include_boilerplate")
@@ -189,7 +189,7 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
         if name == "rerank" and isinstance(value, bool):
             spelled.append("--rerank" if value else "--no-rerank")
             continue
-        if name == "metadata_filter":
+        if name == "metadata":
             spelled += [part for text in _where(value) for part in ("--where", text)]
             continue
         option = _OPTIONS[name]

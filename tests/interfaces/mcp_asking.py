@@ -60,7 +60,7 @@ def messages(paths: list[str], query: str, book: str, document: str) -> Iterator
     """Give every request that the protocol has, with these names wherever one can stand."""
     tools = {tool.name: tool for role in (READER_ROLE, OWNER_ROLE) for tool in role.tools}
     prompts = {prompt.name: prompt for role in (READER_ROLE, OWNER_ROLE) for prompt in role.prompts}
-    given = {"query": query, "book": book, "language_constraint": None, "question": query,
+    given = {"query": query, "book": book, "language": None, "question": query,
              "about": query, "topic": query}  # fmt: skip
     for path in paths:
         yield Message(path, "initialize", HELLO)

@@ -243,7 +243,7 @@ def content_of(call: Operation, names: Names) -> dict[str, object]:
         "chunk_id": names.chunk,
         "book": names.book,
         "documents": [names.document],
-        "language_constraint": None,
+        "language": None,
     }
     return {**call.example, **{name: value for name, value in named.items() if name in known}}
 

@@ -68,8 +68,8 @@ def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf:
     engine = retrieval(shelf.world, top_k=None)
 
     assert engine.run(QUESTION) == []
-    assert len(engine.run(QUESTION, top_k=None, language_constraint=None)) == 5
-    assert len(retrieval(shelf.world, language_constraint=None).run(QUESTION, top_k=2)) == 2
+    assert len(engine.run(QUESTION, top_k=None, language=None)) == 5
+    assert len(retrieval(shelf.world, language=None).run(QUESTION, top_k=2)) == 2
 
 
 def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf: Shelf) -> None:

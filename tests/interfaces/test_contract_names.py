@@ -1,4 +1,4 @@
-"""Replies of `contract` worlds carry the names that the contract fixes, beside ours."""
+"""Names that the contract fixes: of arguments in every world, of replies in `contract` worlds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 from tests.interfaces.http_client import serve_library
 from tests.support.worlds import WORDS, Place, place
+from truespan.errors import InvalidArgument
+from truespan.wire.arguments import RetrievalArguments, SearchArguments, parse_arguments
 from truespan.wire.serialize import chunk_data, document_data
 
 TEXT = "The lamp went out at midnight. Nobody lit it again. The harbour was quiet."
@@ -67,3 +69,42 @@ def test_contract_names_are_in_contract_worlds_only(tmp_path: Path, defaults: st
                 assert document["space_id"] == world.id
         if wanted:
             assert search["chunk_text"] == search["context"] == TEXT
+
+
+ALIASES = {
+    "chapter_filter": ("chapter", "a.txt"),
+    "section_filter": ("section", "a.txt"),
+    "language_constraint": ("language", "de"),
+    "version_constraint": ("version", "2.0"),
+}
+
+
+def test_contract_names_of_arguments_are_accepted(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    here.world(a__txt=TEXT)
+
+    with serve_library(here.library) as client:
+        for alias, (name, value) in ALIASES.items():
+            for operation in ("search", "retrieve"):
+                said = [
+                    client.json("POST", f"/v1/worlds/world/{operation}", {"query": "lamp", key: v})
+                    for key, v in ((alias, value), (name, value), (name, None))
+                ]
+                assert [response.status for response in said] == [200, 200, 200]
+                if operation == "search":
+                    found = [response.content["results"] for response in said]
+                    assert found[0] == found[1], alias
+                    assert found[2], alias
+            both = {"query": "lamp", alias: value, name: value}
+            refused = client.json("POST", "/v1/worlds/world/search", both)
+            assert (refused.status, refused.code) == (400, "invalid_argument")
+
+
+@pytest.mark.parametrize("kind", [SearchArguments, RetrievalArguments])
+def test_parse_arguments_translates_contract_names(kind: type[Any]) -> None:
+    for alias, (name, value) in ALIASES.items():
+        translated = parse_arguments(kind, {"query": "lamp", alias: value})
+        assert translated == parse_arguments(kind, {"query": "lamp", name: value})
+        assert getattr(translated, name) == value
+        with pytest.raises(InvalidArgument, match=alias):
+            parse_arguments(kind, {"query": "lamp", alias: value, name: value})

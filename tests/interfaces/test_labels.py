@@ -136,8 +136,7 @@ def test_labels_over_http(here: Place, client: Client) -> None:
     ]
     conditions = quote(json.dumps({"team": {"any_of": ["b"]}}))
     assert (
-        client.json("GET", f"/v1/worlds/w/facets?metadata_filter={conditions}").content["documents"]
-        == 0
+        client.json("GET", f"/v1/worlds/w/facets?metadata={conditions}").content["documents"] == 0
     )
 
     for response, code in (

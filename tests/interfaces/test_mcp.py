@@ -38,7 +38,7 @@ from truespan.mcp.server import call_tool
 from truespan.mcp.stdio import open_narrowed
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.types.reading import ReadingPosition
-from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, RetrievalRequest
+from truespan.types.request import FILTER_NAMES, PassageArguments, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
 
@@ -100,14 +100,14 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     assert set(schemas) == {"search", "retrieve"}
     assert set(schemas["search"]["properties"]) == {
         "query", "top_k", "floor", "mode", "rerank", *PassageArguments.__annotations__,
-        *FILTER_ARGUMENTS,
+        *FILTER_NAMES,
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)} - {
         "filters",
         "passages",
         "by_default",
     }
-    options = {*FILTER_ARGUMENTS, *PassageArguments.__annotations__}
+    options = {*FILTER_NAMES, *PassageArguments.__annotations__}
     assert set(schemas["retrieve"]["properties"]) == request | options
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 
@@ -280,12 +280,12 @@ def test_what_lies_ahead_changes_no_byte_of_any_answer(tmp_path: Path) -> None:
 @proves("mcp.retrieval")
 def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) -> None:
     searched = owner.call("search", query="Who was the culprit?", top_k=2, floor=0.2)
-    retrieved = owner.call("retrieve", query="Who was the culprit?", language_constraint=None)
+    retrieved = owner.call("retrieve", query="Who was the culprit?", language=None)
 
     with truespan.open(library) as opened:
         world = opened.world("w")
         search = world.search("Who was the culprit?", top_k=2, floor=0.2)
-        bundle = world.retrieve("Who was the culprit?", language_constraint=None)
+        bundle = world.retrieve("Who was the culprit?", language=None)
     assert timeless(found_in(searched)) == timeless(search)
     assert timeless(found_in(retrieved)) == timeless(bundle)
     for result, texts in (
@@ -405,7 +405,7 @@ def test_a_blank_query_has_a_code_of_its_own(ann: Session) -> None:
         ("retrieve", {"query": "x", "top_k": 21}),
         ("retrieve", {"query": "x", "tags": "one"}),
         ("retrieve", {"query": "x", "documents": [1]}),
-        ("retrieve", {"query": "x", "chapter": "One"}),
+        ("retrieve", {"query": "x", "chapters": "One"}),
         ("retrieve", {"selected_text": "x" * 5001}),
     ],
     ids=str,

@@ -40,7 +40,7 @@ from tests.support.http_server import NO_TLS
 from truespan.engine.reader import Reader
 from truespan.mcp.caller import AnonymousAccess
 from truespan.mcp.resources import DOCUMENT, SENTENCES
-from truespan.types.request import FILTER_ARGUMENTS, PassageArguments, RetrievalRequest
+from truespan.types.request import FILTER_NAMES, PassageArguments, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
 FOREIGN = (*UNREAD, "Elsewhere", "gardener", "spade")
@@ -127,11 +127,11 @@ def test_no_tool_takes_a_position_or_a_reader(ann: Session, owner: Session) -> N
         "retrieve_context": {"query", "book", "top_k", "mode", "rerank", *options},
     }
     assert set(owning["search"]["properties"]) == {
-        "query", "top_k", "floor", "mode", "rerank", *options, *FILTER_ARGUMENTS,
+        "query", "top_k", "floor", "mode", "rerank", *options, *FILTER_NAMES,
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)}
     request -= {"filters", "passages", "by_default"}
-    assert set(owning["retrieve"]["properties"]) == request | {*FILTER_ARGUMENTS, *options}
+    assert set(owning["retrieve"]["properties"]) == request | {*FILTER_NAMES, *options}
     for schema in (*reading.values(), *owning.values()):
         assert schema["additionalProperties"] is False
 

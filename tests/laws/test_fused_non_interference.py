@@ -37,10 +37,10 @@ def searches(world: World) -> list[str]:
 
 FILTERS: tuple[dict[str, Any], ...] = (
     {"documents": ["1", "2"]},
-    {"documents": ["a.txt"], "language_constraint": None},
+    {"documents": ["a.txt"], "language": None},
     {"tags": ["mine"]},
-    {"source_pattern": "?.txt", "metadata_filter": {"team": {"exists": False}}},
-    {"chapter_filter": "a.txt", "language_constraint": None},
+    {"source": "?.txt", "metadata": {"team": {"exists": False}}},
+    {"chapter": "a.txt", "language": None},
 )
 
 

@@ -315,9 +315,9 @@ def retrievals(world: World) -> list[str]:
         world.retrieve("zebra", top_k=5),
         world.retrieve(selected_text="The lamp of the harbour", top_k=4),
         world.retrieve("the key", selected_text="the harbour", top_k=4),
-        world.retrieve("the lamp", chapter_filter="book.txt", documents=["1"]),
-        world.retrieve("the lamp", source_pattern="copy0*", kinds=["document"]),
-        world.retrieve("the lamp", metadata_filter={"team": "a"}),
+        world.retrieve("the lamp", chapter="book.txt", documents=["1"]),
+        world.retrieve("the lamp", source="copy0*", kinds=["document"]),
+        world.retrieve("the lamp", metadata={"team": "a"}),
     ]
     return [frozen(bundle) for bundle in asked]
 

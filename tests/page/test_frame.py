@@ -90,9 +90,9 @@ def test_a_question_with_its_options_and_reader_can_be_shared_by_its_address(
     visit.ask(QUESTION)
     expect(visit.find("#options-count")).to_have_text("5")
     (sent,) = [json.loads(one.post_data or "") for one in visit.requests if asks(one)]
-    wanted = {"kinds": ["book"], "source_pattern": "*.md", "neighbours": 1, "top_k": 2}
+    wanted = {"kinds": ["book"], "source": "*.md", "neighbours": 1, "top_k": 2}
     assert wanted.items() <= sent.items()
-    assert sent["metadata_filter"] == {"team": {"exists": False}}
+    assert sent["metadata"] == {"team": {"exists": False}}
 
     shared = visits(visit.page.url)
     shared.settled()

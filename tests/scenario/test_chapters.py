@@ -28,7 +28,7 @@ CHAPTERS = {
     "Leaving": "The lamp rule takes three months.",
 }
 HANDBOOK = "# Handbook\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in CHAPTERS.items())
-ANY: dict[str, Any] = {"language_constraint": None, "version_constraint": None}
+ANY: dict[str, Any] = {"language": None, "version": None}
 
 
 def composed(text: str) -> str:
@@ -69,7 +69,7 @@ def test_every_chapter_of_one_chunk_is_found_by_its_name_and_shows_its_own_text(
     for name, text in CHAPTERS.items():
         whole = composed(f"{name} {text}")
         for spelled in (name, name.upper(), unicodedata.normalize("NFC", name)):
-            both: list[dict[str, Any]] = [{"chapter_filter": spelled}, {"section_filter": spelled}]
+            both: list[dict[str, Any]] = [{"chapter": spelled}, {"section": spelled}]
             for filters in both:
                 for settings in options:
                     bundle = world.retrieve("the lamp rule", **ANY, **filters, **settings)
@@ -96,7 +96,7 @@ def test_every_chapter_of_one_chunk_is_found_by_its_name_and_shows_its_own_text(
 def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World) -> None:
     whole = world.retrieve("the lamp rule", **ANY)
     [chunk] = whole.retrieved_chunks
-    part = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+    part = world.retrieve("the lamp rule", **ANY, chapter="keys")
     [own], [note] = part.retrieved_chunks, part.metadata.sources
 
     assert (chunk.chapter, own.chapter, own.section) == ("Handbook", "Keys", "Keys")
@@ -105,7 +105,7 @@ def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World
     assert own.token_count == part.total_tokens == WordCounter().count(own.content)
     assert note.text_hash == hash_text(own.content)
     assert part.context == own.content
-    [passage] = world.search("the lamp rule", chapter_filter="keys").results
+    [passage] = world.search("the lamp rule", chapter="keys").results
     text = world.documents.text("handbook.md")
     assert text[passage.start : passage.end] == passage.text == own.content
     assert (passage.chapter, passage.receipt.text_hash) == ("Keys", note.text_hash)
@@ -125,10 +125,10 @@ def test_parts_of_one_section_that_other_text_divides_are_shown_apart(tmp_path: 
     )
     world.ingest(here.write("lamps.md", text))
 
-    rules = world.retrieve("the lamp", **ANY, section_filter="rules")
-    both = world.retrieve("the lamp", **ANY, section_filter="rules", chapter_filter="south")
-    answer = world.answer("the lamp of south", section_filter="rules")
-    neither = world.retrieve("the lamp", **ANY, section_filter="rules", chapter_filter="rules")
+    rules = world.retrieve("the lamp", **ANY, section="rules")
+    both = world.retrieve("the lamp", **ANY, section="rules", chapter="south")
+    answer = world.answer("the lamp of south", section="rules")
+    neither = world.retrieve("the lamp", **ANY, section="rules", chapter="rules")
 
     assert len(here.points(world)) == 1
     assert shown(rules) == ["Rules The lamp of north.", "Rules The lamp of south."]
@@ -151,7 +151,7 @@ def test_chunks_that_begin_or_end_within_a_sentence_are_cut_at_the_chapter(tmp_p
     parts: list[RetrievedChunk] = []
     for name in names:
         own = [item for item in sentences if item.chapter == name]
-        bundle = world.retrieve("it burned and", **ANY, chapter_filter=name, top_k=20)
+        bundle = world.retrieve("it burned and", **ANY, chapter=name, top_k=20)
         inside = " ".join(composed(item.text) for item in own)
         assert bundle.status is BundleStatus.SUCCESS
         parts += bundle.retrieved_chunks
@@ -178,7 +178,7 @@ def test_an_unknown_chapter_is_named_with_the_closest_ones(world: World) -> None
     }
     wrong = {}
     for (chapter, section), (code, words) in rows.items():
-        bundle = world.retrieve("lamp", **ANY, chapter_filter=chapter, section_filter=section)
+        bundle = world.retrieve("lamp", **ANY, chapter=chapter, section=section)
         notices = {notice.code: notice.message for notice in bundle.metadata.warnings}
         if bundle.status is not BundleStatus.NO_MATCHES or words not in notices.get(code, ""):
             wrong[chapter, section] = notices
@@ -192,7 +192,7 @@ def test_damaged_sentences_are_not_cut_by(tmp_path: Path) -> None:
     world.ingest(here.write("handbook.md", HANDBOOK))
     here.sql("UPDATE sentences SET finish = finish - 1 WHERE sid = 3")
 
-    bundle = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+    bundle = world.retrieve("the lamp rule", **ANY, chapter="keys")
 
     assert bundle.retrieved_chunks == ()
     assert [(entry.code, entry.count) for entry in bundle.metadata.skipped] == [("damaged_text", 1)]
@@ -216,12 +216,12 @@ def test_a_point_of_an_earlier_version_is_reported_and_written_again(tmp_path: P
     world = here.library.create_world("world")
     world.ingest(here.write("handbook.md", HANDBOOK))
     index.earlier = False
-    begins = world.retrieve("the lamp rule", **ANY, chapter_filter="handbook")
-    later = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+    begins = world.retrieve("the lamp rule", **ANY, chapter="handbook")
+    later = world.retrieve("the lamp rule", **ANY, chapter="keys")
     embedded = len(here.embedder.documents)
 
     here.library.doctor(apply=True)
-    again = world.retrieve("the lamp rule", **ANY, chapter_filter="keys")
+    again = world.retrieve("the lamp rule", **ANY, chapter="keys")
 
     assert (shown(begins), shown(later)) == (["Handbook"], [])
     assert shown(again) == [composed(f"Keys {CHAPTERS['Keys']}")]

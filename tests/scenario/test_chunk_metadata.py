@@ -94,7 +94,7 @@ def test_a_language_that_nobody_declares_is_detected_and_filtered_on(here: Place
     assert {name: one.language for name, one in documents.items()} == {"a.txt": "en", "b.txt": "de"}
     assert not any(one.language_declared for one in documents.values())
     for language, name in (("en", "a.txt"), ("de", "b.txt")):
-        bundle = world.retrieve("Hafen harbour quiet", language_constraint=language)
+        bundle = world.retrieve("Hafen harbour quiet", language=language)
         assert {note.source for note in bundle.metadata.sources} <= {name}
 
 

@@ -94,7 +94,7 @@ def test_keys_limits_and_filters_choose_what_is_counted(world: World) -> None:
     }
     [years] = world.facets(["year"], limit=1).facets
     assert (len(years.values), years.more_values, years.documents) == (1, 2, 3)
-    scoped = world.facets(["year", "open"], tags=["net"], metadata_filter={"team": "b"})
+    scoped = world.facets(["year", "open"], tags=["net"], metadata={"team": "b"})
     assert (scoped.documents, scoped.chunks) == (1, 1)
     assert listed(scoped) == {("year", True): [(2023.5, 1)], ("open", True): [(True, 1)]}
     assert world.facets(documents=[]).documents == 0
@@ -104,8 +104,8 @@ def test_keys_limits_and_filters_choose_what_is_counted(world: World) -> None:
         ({"limit": True}, "limit must be a whole number"),
         ({"keys": "team"}, "keys must be a list"),
         ({"keys": ["x"] * 101}, "at most 100"),
-        ({"chapter_filter": "One"}, "count whole documents"),
-        ({"metadata_filter": {"team": {}}}, "no operator"),
+        ({"chapter": "One"}, "count whole documents"),
+        ({"metadata": {"team": {}}}, "no operator"),
     ):
         with pytest.raises(InvalidArgument, match=reason):
             world.facets(**arguments)  # type: ignore[arg-type]
@@ -117,13 +117,13 @@ def test_a_filter_by_a_listed_value_finds_as_many_documents(world: World) -> Non
     for facet in world.facets().facets:
         for value in facet.values:
             if facet.metadata:
-                filters: dict[str, Any] = {"metadata_filter": {facet.key: value.value}}
+                filters: dict[str, Any] = {"metadata": {facet.key: value.value}}
             else:
                 shown = str(value.value)
                 by_label: dict[str, dict[str, Any]] = {
                     "tags": {"tags": [shown]},
-                    "language": {"language_constraint": shown},
-                    "version": {"version_constraint": shown},
+                    "language": {"language": shown},
+                    "version": {"version": shown},
                     "kind": {"kinds": [shown]},
                 }
                 filters = by_label[facet.key]
@@ -168,7 +168,7 @@ def test_damaged_documents_are_named_and_not_counted(tmp_path: Path) -> None:
     [notice] = found.warnings
     assert notice.code == "metadata_damaged"
     assert "not counted: b.txt, c.txt." in notice.message
-    assert world.facets(["team"], metadata_filter={"team": "b"}).warnings
+    assert world.facets(["team"], metadata={"team": "b"}).warnings
     here.library.close()
 
 

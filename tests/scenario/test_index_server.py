@@ -67,7 +67,7 @@ def test_a_world_is_ingested_searched_read_and_deleted_on_a_server(
     with opened(tmp_path) as library:
         world = filled(library, tmp_path)
         result = world.search("lantern", top_k=3)
-        bundle = world.retrieve("the otter by night", language_constraint=None)
+        bundle = world.retrieve("the otter by night", language=None)
         [name] = server.made
         held = server.local.count(name).count
         library.delete_world("harbour")
@@ -108,18 +108,16 @@ def test_a_server_answers_as_the_embedded_index_does(
 def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
     found = world.search("otter by night", floor=0.0).results
     golden = [GoldenQuery("1", "otter by night", expected=(Expected("0.txt"),))]
-    selected = {"selected_text": "Numbers of a ledger.", "language_constraint": None}
+    selected = {"selected_text": "Numbers of a ledger.", "language": None}
     return {
-        "returned": world.why_not(found[0].chunk_id, "otter", language_constraint=None).warnings,
-        "outranked": world.why_not(
-            found[-1].chunk_id, "otter", top_k=1, language_constraint=None
-        ).warnings,
-        "absent": world.why_not("none", "otter", language_constraint=None).warnings,
+        "returned": world.why_not(found[0].chunk_id, "otter", language=None).warnings,
+        "outranked": world.why_not(found[-1].chunk_id, "otter", top_k=1, language=None).warnings,
+        "absent": world.why_not("none", "otter", language=None).warnings,
         "unrelated": world.why_not(found[0].chunk_id, "otter", **selected).warnings,
         "evaluate": world.evaluate(golden).warnings,
         "calibrate": world.evaluation.calibrate(golden).notes,
         "search": world.search("otter by night", floor=0.0).warnings,
-        "retrieve": world.retrieve("otter by night", language_constraint=None).metadata.warnings,
+        "retrieve": world.retrieve("otter by night", language=None).metadata.warnings,
         "answer": world.answer("otter by night").warnings,
     }
 
@@ -183,7 +181,7 @@ def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
 
     read = reader.retrieve("the lamp at the pier")
     reason = reader.why_not(read.retrieved_chunks[0].chunk_id, "the lamp at the pier")
-    unbound = world.retrieve("the lamp at the pier", language_constraint=None)
+    unbound = world.retrieve("the lamp at the pier", language=None)
 
     assert APPROXIMATE in codes(unbound.metadata.warnings)
     assert APPROXIMATE not in codes(read.metadata.warnings)
@@ -236,7 +234,7 @@ def test_a_server_that_fails_is_a_failed_bundle_and_loses_nothing(
         world = filled(library, tmp_path)
         before = world.search("otter", floor=0.0).results
         server.fault = lambda _: Answer(503, {})
-        bundle = world.retrieve("otter", language_constraint=None)
+        bundle = world.retrieve("otter", language=None)
         with pytest.raises(IndexUnavailable):
             world.search("otter")
         with pytest.raises(IndexUnavailable):

@@ -91,7 +91,7 @@ def code_of(ask: Callable[[], Any]) -> str | None:
 
 def questions(world: World, mode: str | None = None) -> dict[str, Callable[[], Any]]:
     golden = [GoldenQuery("1", "otter", expected=(Expected("otter.txt"),))]
-    options: dict[str, Any] = {"mode": mode, "language_constraint": None}
+    options: dict[str, Any] = {"mode": mode, "language": None}
     return {
         "search": lambda: world.search("otter by night", mode=mode),
         "retrieve": lambda: world.retrieve("otter by night", **options),

@@ -309,9 +309,7 @@ def test_messages_and_their_attachments_are_documents_with_their_headers(here: P
     attached = world.documents.metadata("mail/a.eml/keys.txt")
     assert (attached["parent"], attached["message"]) == (parent.doc_id, "1@x.example")
     assert world.documents.metadata("mail/a.eml")["from"] == "ida@quay.example"
-    later = world.search(
-        "what was mended", floor=0, metadata_filter={"date": {"gte": "2026-11-17"}}
-    )
+    later = world.search("what was mended", floor=0, metadata={"date": {"gte": "2026-11-17"}})
     assert {found.title for found in later.results} == {"The bell"}
     # Another message in the mailbox: those before it stay as they are.
     box.write_bytes(box.read_bytes() + b"\n" + separator + b"Subject: New\n\nNew words.\n")

@@ -61,35 +61,35 @@ ROWS: list[tuple[dict[str, Any], set[str]]] = [
     ({"kinds": []}, NAMES),
     ({"kinds": ["book"]}, {"saga.txt"}),
     ({"kinds": ["book", "document"]}, NAMES),
-    ({"source_pattern": "handbook/*"}, {"vpn.txt", "keys.txt"}),
-    ({"source_pattern": "old/*.txt"}, {"keys.txt"}),
-    ({"source_pattern": "book/*"}, set()),
-    ({"source_pattern": "/old/*"}, set()),
-    ({"source_pattern": "/files/*"}, NAMES),
-    ({"source_pattern": "*/handbook/???.txt"}, {"vpn.txt"}),
-    ({"source_pattern": "https://wiki.example/*"}, {"vpn.txt"}),
-    ({"source_pattern": "wiki.example/*"}, {"vpn.txt"}),
-    ({"source_pattern": "notes [draft].*"}, {"notes [draft].txt"}),
-    ({"source_pattern": "saga.txt"}, {"saga.txt"}),
-    ({"source_pattern": "SAGA.txt"}, set()),
-    ({"metadata_filter": None}, NAMES),
-    ({"metadata_filter": {}}, NAMES),
-    ({"metadata_filter": {"team": "a"}}, {"vpn.txt", "notes [draft].txt"}),
-    ({"metadata_filter": {"team": "A"}}, set()),
-    ({"metadata_filter": {"team": {"any_of": ["a", "b"]}, "year": 2020}}, {"vpn.txt"}),
-    ({"metadata_filter": {"year": {"gte": 2020, "lt": 2024}}}, {"vpn.txt", "keys.txt"}),
-    ({"metadata_filter": {"year": {"gt": 2020}}}, {"keys.txt"}),
-    ({"metadata_filter": {"year": "2023"}}, {"notes [draft].txt"}),
-    ({"metadata_filter": {"status": {"any_of": ["open", "urgent"]}}}, {"vpn.txt", "keys.txt"}),
-    ({"metadata_filter": {"public": True}}, {"keys.txt"}),
-    ({"metadata_filter": {"public": 1}}, set()),
-    ({"metadata_filter": {"due": "2024-05-01"}}, {"vpn.txt", "notes [draft].txt"}),
-    ({"metadata_filter": {"due": {"gt": "2024-05-01T06:00"}}}, {"notes [draft].txt"}),
-    ({"metadata_filter": {"status": {"exists": False}}}, {"saga.txt", "notes [draft].txt"}),
-    ({"metadata_filter": {"team": {"exists": True}}}, NAMES - {"saga.txt"}),
-    ({"metadata_filter": {"team": "a"}, "tags": ["net"]}, {"vpn.txt"}),
-    ({"metadata_filter": {"team": "a"}, "kinds": ["book"]}, set()),
-    ({"metadata_filter": {"team": "a"}, "documents": ["3", "saga.txt"]}, {"notes [draft].txt"}),
+    ({"source": "handbook/*"}, {"vpn.txt", "keys.txt"}),
+    ({"source": "old/*.txt"}, {"keys.txt"}),
+    ({"source": "book/*"}, set()),
+    ({"source": "/old/*"}, set()),
+    ({"source": "/files/*"}, NAMES),
+    ({"source": "*/handbook/???.txt"}, {"vpn.txt"}),
+    ({"source": "https://wiki.example/*"}, {"vpn.txt"}),
+    ({"source": "wiki.example/*"}, {"vpn.txt"}),
+    ({"source": "notes [draft].*"}, {"notes [draft].txt"}),
+    ({"source": "saga.txt"}, {"saga.txt"}),
+    ({"source": "SAGA.txt"}, set()),
+    ({"metadata": None}, NAMES),
+    ({"metadata": {}}, NAMES),
+    ({"metadata": {"team": "a"}}, {"vpn.txt", "notes [draft].txt"}),
+    ({"metadata": {"team": "A"}}, set()),
+    ({"metadata": {"team": {"any_of": ["a", "b"]}, "year": 2020}}, {"vpn.txt"}),
+    ({"metadata": {"year": {"gte": 2020, "lt": 2024}}}, {"vpn.txt", "keys.txt"}),
+    ({"metadata": {"year": {"gt": 2020}}}, {"keys.txt"}),
+    ({"metadata": {"year": "2023"}}, {"notes [draft].txt"}),
+    ({"metadata": {"status": {"any_of": ["open", "urgent"]}}}, {"vpn.txt", "keys.txt"}),
+    ({"metadata": {"public": True}}, {"keys.txt"}),
+    ({"metadata": {"public": 1}}, set()),
+    ({"metadata": {"due": "2024-05-01"}}, {"vpn.txt", "notes [draft].txt"}),
+    ({"metadata": {"due": {"gt": "2024-05-01T06:00"}}}, {"notes [draft].txt"}),
+    ({"metadata": {"status": {"exists": False}}}, {"saga.txt", "notes [draft].txt"}),
+    ({"metadata": {"team": {"exists": True}}}, NAMES - {"saga.txt"}),
+    ({"metadata": {"team": "a"}, "tags": ["net"]}, {"vpn.txt"}),
+    ({"metadata": {"team": "a"}, "kinds": ["book"]}, set()),
+    ({"metadata": {"team": "a"}, "documents": ["3", "saga.txt"]}, {"notes [draft].txt"}),
 ]
 
 
@@ -120,16 +120,16 @@ def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
         ({"kinds": "book"}, "kinds must be a list"),
         ({"kinds": ["novel"]}, "'novel'"),
-        ({"source_pattern": ""}, "source_pattern must have"),
-        ({"source_pattern": 3}, "source_pattern must be a string"),
-        ({"metadata_filter": "team=a"}, "metadata_filter must be an object"),
-        ({"metadata_filter": {"team": None}}, "'team'"),
-        ({"metadata_filter": {"team": ["a"]}}, "'team'"),
-        ({"metadata_filter": {"team": {}}}, "no operator"),
-        ({"metadata_filter": {"team": {"in": ["a"]}}}, "'in'"),
-        ({"metadata_filter": {"team": {"exists": "no"}}}, "exists"),
-        ({"metadata_filter": {"team": {"gte": True}}}, "no order"),
-        ({"metadata_filter": {"team": {"gte": 1, "lt": "b"}}}, "no order"),
+        ({"source": ""}, "source must have"),
+        ({"source": 3}, "source must be a string"),
+        ({"metadata": "team=a"}, "metadata must be an object"),
+        ({"metadata": {"team": None}}, "'team'"),
+        ({"metadata": {"team": ["a"]}}, "'team'"),
+        ({"metadata": {"team": {}}}, "no operator"),
+        ({"metadata": {"team": {"in": ["a"]}}}, "'in'"),
+        ({"metadata": {"team": {"exists": "no"}}}, "exists"),
+        ({"metadata": {"team": {"gte": True}}}, "no order"),
+        ({"metadata": {"team": {"gte": 1, "lt": "b"}}}, "no order"),
     ]
     for filters, reason in rows:
         for call in (world.search, world.retrieve, world.answer):
@@ -139,7 +139,7 @@ def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
 
 @proves("request.metadata-filter")
 def test_a_key_that_no_document_has_is_named_with_those_that_there_are(world: World) -> None:
-    result = world.search("the lamp", metadata_filter={"tem": "a", "team": "a"})
+    result = world.search("the lamp", metadata={"tem": "a", "team": "a"})
 
     assert not result.results
     assert (result.warnings[0].code, result.warnings[0].message) == (
@@ -147,7 +147,7 @@ def test_a_key_that_no_document_has_is_named_with_those_that_there_are(world: Wo
         "No document has metadata under 'tem'; there are: due, public, status, team, year.",
     )
     for wanted in ({"team": "nobody"}, {"tem": {"exists": False}}):
-        found = world.search("the lamp", metadata_filter=wanted)
+        found = world.search("the lamp", metadata=wanted)
         assert "metadata_key_unknown" not in {notice.code for notice in found.warnings}
 
 
@@ -164,7 +164,7 @@ def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> No
     asked: list[Scope] = []
     index = Deaf()
     world = shelved(place(tmp_path, index=index))
-    rows = [({"metadata_filter": {"team": "b"}}, "keys.txt"), ({"kinds": ["book"]}, "saga.txt")]
+    rows = [({"metadata": {"team": "b"}}, "keys.txt"), ({"kinds": ["book"]}, "saga.txt")]
 
     for index.deaf in (False, True):
         for filters, name in rows:
@@ -187,19 +187,19 @@ def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
     here.sql("UPDATE worlds SET changes = changes + 1")
 
     for filters in ({"team": "a"}, {"team": "b"}, {"secret": {"exists": False}}):
-        result = world.search("the lamp", floor=0, metadata_filter=filters)
+        result = world.search("the lamp", floor=0, metadata=filters)
         assert "keys.txt" not in {part.source for part in result.results}
         warning = result.warnings[0]
         assert warning.code == "metadata_damaged"
         assert "keys.txt" in warning.message
-    bundle = world.retrieve("the lamp", metadata_filter={"team": "b"})
+    bundle = world.retrieve("the lamp", metadata={"team": "b"})
     assert bundle.status is BundleStatus.NO_MATCHES
-    partial = world.retrieve("the lamp", metadata_filter={"team": "a"})
+    partial = world.retrieve("the lamp", metadata={"team": "a"})
     assert partial.retrieved_chunks
     assert partial.status is BundleStatus.PARTIAL
     assert [notice.code for notice in bundle.metadata.warnings][:1] == ["metadata_damaged"]
     chunk = world.search("room 1", top_k=1, floor=0).results[0].chunk_id
-    reason = world.why_not(chunk, "the lamp", metadata_filter={"team": "b"})
+    reason = world.why_not(chunk, "the lamp", metadata={"team": "b"})
     assert (reason.code, [notice.code for notice in reason.warnings]) == (
         "filtered_out", ["metadata_damaged"],
     )  # fmt: skip
@@ -207,7 +207,7 @@ def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
     assert world.evaluate([golden]).results[0].error == StoreDamaged.code
     # Nothing is said without a condition on metadata, or if another filter leaves it out.
     assert not world.search("the lamp", floor=0).warnings
-    others = world.search("the lamp", metadata_filter={"team": "a"}, kinds=["book"])
+    others = world.search("the lamp", metadata={"team": "a"}, kinds=["book"])
     assert [notice.code for notice in others.warnings] == ["no_document_matches"]
 
 
@@ -218,7 +218,7 @@ def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
     here.sql("""UPDATE revisions SET metadata = '{"team":"a"}' WHERE name = 'keys.txt'""")
     here.sql("UPDATE worlds SET changes = changes + 1")
 
-    result = world.search("the lamp", floor=0, metadata_filter={"team": "a"})
+    result = world.search("the lamp", floor=0, metadata={"team": "a"})
 
     assert {part.source for part in result.results} == {"vpn.txt", "notes [draft].txt"}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]
@@ -233,7 +233,7 @@ def test_a_document_with_damaged_labels_is_found_damaged_whatever_the_filter(
     here.sql("UPDATE revisions SET kind = 'book', path = '/x' WHERE name = 'keys.txt'")
     here.sql("UPDATE worlds SET changes = changes + 1")
 
-    result = world.search("the lamp", floor=0, kinds=["book"], source_pattern="saga.txt")
+    result = world.search("the lamp", floor=0, kinds=["book"], source="saga.txt")
 
     assert [part.source for part in result.results] == ["saga.txt"]
     assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]

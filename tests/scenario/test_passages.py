@@ -52,7 +52,7 @@ SENTENCES = [
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NEIGHBOURS: dict[str, Any] = {"neighbours": 10}
 BEST_SENTENCES: dict[str, Any] = {"granularity": "sentence"}
-ANY: dict[str, Any] = {"language_constraint": None, "version_constraint": None}
+ANY: dict[str, Any] = {"language": None, "version": None}
 
 
 def filled(here: Place) -> World:
@@ -148,9 +148,7 @@ def test_a_chapter_filter_bounds_neighbours_and_sentences(tmp_path: Path) -> Non
     # One chunk for both chapters: it belongs to the first, where it begins.
     world.ingest([here.write("book.md", BOOK)], kind="book")
     for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
-        bundle = world.retrieve(
-            "brass key seventh hook", chapter_filter="One: The quay", **options, **ANY
-        )
+        bundle = world.retrieve("brass key seventh hook", chapter="One: The quay", **options, **ANY)
         assert bundle.retrieved_chunks
         if "granularity" in options:
             assert "boat" not in bundle.context

@@ -131,7 +131,7 @@ def test_results_past_the_candidates_follow_in_the_order_of_retrieval(here: Plac
 def test_retrieve_packs_the_new_order_and_explains_it(here: Place) -> None:
     world = reranked(here, Backwards())
 
-    bundle = world.retrieve(QUESTION, top_k=2, rerank=True, language_constraint=None)
+    bundle = world.retrieve(QUESTION, top_k=2, rerank=True, language=None)
 
     assert bundle.status is BundleStatus.SUCCESS
     assert similarities(bundle) == [0.6, 0.7]
@@ -142,10 +142,10 @@ def test_retrieve_packs_the_new_order_and_explains_it(here: Place) -> None:
     assert "reranked" in bundle.metadata.trace
     assert bundle.metadata.funnel.verified == 4
     chunk = bundle.retrieved_chunks[0].chunk_id
-    plain = world.retrieve(QUESTION, top_k=2, language_constraint=None)
+    plain = world.retrieve(QUESTION, top_k=2, language=None)
     assert "reranked" not in plain.metadata.trace
     assert plain.metadata.rerank is None
-    asked: dict[str, Any] = {"top_k": 2, "language_constraint": None}
+    asked: dict[str, Any] = {"top_k": 2, "language": None}
     assert world.why_not(chunk, QUESTION, **asked).code is WhyNot.OUTRANKED
     assert world.why_not(chunk, QUESTION, rerank=True, **asked).code is WhyNot.RETURNED
 
@@ -193,10 +193,10 @@ def test_a_reranker_is_asked_only_when_it_is_wanted(here: Place) -> None:
 
     for wanted in (None, False):
         world.search(QUESTION, rerank=wanted)
-        world.retrieve(QUESTION, rerank=wanted, language_constraint=None)
+        world.retrieve(QUESTION, rerank=wanted, language=None)
         world.answer(QUESTION, rerank=wanted)
     world.search(QUESTION, top_k=0, rerank=True)
-    world.retrieve(QUESTION, rerank=True, language_constraint="zz")
+    world.retrieve(QUESTION, rerank=True, language="zz")
 
     assert reranker.asked == []
 
@@ -284,9 +284,7 @@ def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(here: Pl
     calls: list[Callable[[bool], Any]] = [
         lambda rerank: world.search(QUESTION, top_k=2, rerank=rerank).results,
         lambda rerank: (
-            world.retrieve(
-                QUESTION, top_k=2, rerank=rerank, language_constraint=None
-            ).retrieved_chunks
+            world.retrieve(QUESTION, top_k=2, rerank=rerank, language=None).retrieved_chunks
         ),
         lambda rerank: world.answer(QUESTION, rerank=rerank).used_chunks,
     ]
@@ -297,7 +295,7 @@ def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(here: Pl
         assert [call(True) for call in calls] == plain
 
         found = world.search(QUESTION, rerank=True)
-        bundle = world.retrieve(QUESTION, rerank=True, language_constraint=None)
+        bundle = world.retrieve(QUESTION, rerank=True, language=None)
         answer = world.answer(QUESTION, rerank=True)
         for report, warnings in (
             (found.rerank, found.warnings),
@@ -379,7 +377,7 @@ def test_filters_decide_what_is_sent(here: Place) -> None:
     reranker = Backwards()
     world = reranked(here, reranker)
 
-    world.retrieve(QUESTION, documents=["1.txt", "4.txt"], rerank=True, language_constraint=None)
+    world.retrieve(QUESTION, documents=["1.txt", "4.txt"], rerank=True, language=None)
 
     [(_, texts)] = reranker.asked
     assert list(texts) == [scored(SCORES[1]).strip(), scored(SCORES[4]).strip()]

@@ -51,7 +51,7 @@ def shelved(here: Place) -> World:
 
 
 def asked(world: World, **settings: Any) -> ContextBundle:
-    wide: dict[str, Any] = {"language_constraint": None, "version_constraint": None, "top_k": 20}
+    wide: dict[str, Any] = {"language": None, "version": None, "top_k": 20}
     return world.retrieve("the lamp", **{**wide, **settings})
 
 
@@ -67,17 +67,17 @@ def sources(bundle: ContextBundle) -> set[str]:
 @pytest.mark.parametrize(
     ("settings", "places"),
     [
-        ({"chapter_filter": "One"}, {("One", "One")}),
-        ({"chapter_filter": "oNE"}, {("One", "One")}),
-        ({"chapter_filter": "Two"}, {("Two", "Two")}),
-        ({"chapter_filter": "straße"}, {("STRASSE", "STRASSE")}),
-        ({"chapter_filter": "three.txt"}, {("three.txt", "three.txt")}),
-        ({"chapter_filter": "On"}, set()),
-        ({"chapter_filter": "One "}, set()),
-        ({"chapter_filter": "O%"}, set()),
-        ({"section_filter": "two"}, {("Two", "Two")}),
-        ({"section_filter": "One", "chapter_filter": "Two"}, set()),
-        ({"section_filter": "one", "chapter_filter": "ONE"}, {("One", "One")}),
+        ({"chapter": "One"}, {("One", "One")}),
+        ({"chapter": "oNE"}, {("One", "One")}),
+        ({"chapter": "Two"}, {("Two", "Two")}),
+        ({"chapter": "straße"}, {("STRASSE", "STRASSE")}),
+        ({"chapter": "three.txt"}, {("three.txt", "three.txt")}),
+        ({"chapter": "On"}, set()),
+        ({"chapter": "One "}, set()),
+        ({"chapter": "O%"}, set()),
+        ({"section": "two"}, {("Two", "Two")}),
+        ({"section": "One", "chapter": "Two"}, set()),
+        ({"section": "one", "chapter": "ONE"}, {("One", "One")}),
     ],
 )
 def test_chapter_and_section_match_whole_and_without_regard_to_case(
@@ -98,8 +98,8 @@ def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -
     text = f"## One\n\n{sections}\n\n## Two\n\n{sections}\n"
     world.ingest(here.write("lamps.md", text), chunking="sentences")
 
-    south = asked(world, section_filter="south")
-    both = asked(world, section_filter="SOUTH", chapter_filter="two")
+    south = asked(world, section="south")
+    both = asked(world, section="SOUTH", chapter="two")
 
     assert {(chunk.chapter, chunk.section) for chunk in south.retrieved_chunks} == {
         ("One", "South"), ("Two", "South"),
@@ -112,12 +112,12 @@ def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -
     ("settings", "names"),
     [
         ({}, {"one.md", "two.md", "three.txt", "four.txt"}),
-        ({"language_constraint": "en"}, {"one.md", "two.md"}),
-        ({"language_constraint": "FR"}, {"three.txt", "four.txt"}),
-        ({"language_constraint": "f"}, set()),
-        ({"version_constraint": "1.0"}, {"one.md", "three.txt"}),
-        ({"version_constraint": "2.0"}, {"two.md", "four.txt"}),
-        ({"version_constraint": "2"}, set()),
+        ({"language": "en"}, {"one.md", "two.md"}),
+        ({"language": "FR"}, {"three.txt", "four.txt"}),
+        ({"language": "f"}, set()),
+        ({"version": "1.0"}, {"one.md", "three.txt"}),
+        ({"version": "2.0"}, {"two.md", "four.txt"}),
+        ({"version": "2"}, set()),
         ({"documents": ["two.md", "4"]}, {"two.md", "four.txt"}),
         ({"documents": []}, set()),
         ({"documents": ["absent.md"]}, set()),
@@ -145,11 +145,11 @@ def test_without_a_word_a_retrieval_speaks_english_of_the_first_version(tmp_path
 def test_constraints_combine_with_and(tmp_path: Path) -> None:
     world = shelved(place(tmp_path))
     choices: dict[str, list[Any]] = {
-        "language_constraint": [None, "en", "fr"],
-        "version_constraint": [None, "1.0", "2.0"],
+        "language": [None, "en", "fr"],
+        "version": [None, "1.0", "2.0"],
         "tags": [(), ("light",), ("red",)],
         "documents": [None, ("1", "2"), ("one.md", "four.txt")],
-        "chapter_filter": [None, "one"],
+        "chapter": [None, "one"],
     }
     alone = {
         (name, value): contents(asked(world, **{name: value}))
@@ -169,8 +169,8 @@ def test_every_filter_is_inside_the_request_to_the_index(tmp_path: Path) -> None
     world = shelved(place(tmp_path, index=index))
 
     asked(
-        world, language_constraint="en", version_constraint="2.0", tags=["light"],
-        chapter_filter="One", section_filter="One",
+        world, language="en", version="2.0", tags=["light"],
+        chapter="One", section="One",
     )  # fmt: skip
     asked(world)
 
@@ -187,7 +187,7 @@ def test_every_filter_is_inside_the_request_to_the_index(tmp_path: Path) -> None
 @proves("request.constraints-combine")
 @pytest.mark.parametrize(
     "settings",
-    [{"chapter_filter": "One"}, {"section_filter": "Two"}, {"documents": ["1"]}, {"tags": ["red"]}],
+    [{"chapter": "One"}, {"section": "Two"}, {"documents": ["1"]}, {"tags": ["red"]}],
     ids=str,
 )
 def test_an_index_that_ignores_the_filters_is_not_believed(
@@ -225,11 +225,11 @@ def codes(bundle: ContextBundle) -> list[str]:
         ({"documents": ["two.md"]}, True),
         ({"documents": ["three.txt"]}, True),
         ({"documents": ["four.txt"]}, True),
-        ({"documents": ["two.md"], "version_constraint": "2.0"}, False),
-        ({"documents": ["two.md"], "version_constraint": "3.0"}, False),
-        ({"documents": ["one.md"], "language_constraint": "fr"}, False),
-        ({"documents": ["two.md"], "language_constraint": "fr"}, False),
-        ({"documents": ["four.txt"], "language_constraint": None}, True),
+        ({"documents": ["two.md"], "version": "2.0"}, False),
+        ({"documents": ["two.md"], "version": "3.0"}, False),
+        ({"documents": ["one.md"], "language": "fr"}, False),
+        ({"documents": ["two.md"], "language": "fr"}, False),
+        ({"documents": ["four.txt"], "language": None}, True),
         ({"documents": ["absent.md"]}, False),
         ({"tags": ["absent"]}, False),
         ({}, False),
@@ -267,4 +267,4 @@ def test_a_label_that_was_changed_counts_at_once(tmp_path: Path) -> None:
     world.ingest(path, language="fr")
 
     assert sources(world.retrieve("the lamp")) == set()
-    assert sources(world.retrieve("the lamp", language_constraint="fr")) == {"one.txt"}
+    assert sources(world.retrieve("the lamp", language="fr")) == {"one.txt"}

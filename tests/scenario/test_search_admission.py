@@ -332,8 +332,8 @@ def test_half_a_character_is_refused_in_words(tmp_path: Path) -> None:
     query = "the lamp \ud800"
     calls = (
         lambda: world.search(query),
-        lambda: world.retrieve(query, language_constraint=None),
-        lambda: world.retrieve("lamp", selected_text=query, language_constraint=None),
+        lambda: world.retrieve(query, language=None),
+        lambda: world.retrieve("lamp", selected_text=query, language=None),
         lambda: world.answer(query),
         lambda: world.conversation().ask(query),
     )

@@ -195,9 +195,9 @@ def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
     assert sources() == {"a.txt", "b.txt", "c.md"}
     assert sources(documents=["b.txt", "c.md"]) == {"b.txt", "c.md"}
     assert sources(tags=["sea"]) == {"a.txt"}
-    assert sources(language_constraint="de") == {"a.txt"}
-    assert sources(version_constraint="2.0") == {"b.txt"}
-    assert sources(chapter_filter="dawn") == {"c.md"}
+    assert sources(language="de") == {"a.txt"}
+    assert sources(version="2.0") == {"b.txt"}
+    assert sources(chapter="dawn") == {"c.md"}
     assert sources(documents=[]) == set()
     with pytest.raises(InvalidArgument):
         room.world.answer(QUESTION, documents="b.txt")

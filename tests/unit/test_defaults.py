@@ -101,8 +101,8 @@ def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: 
 def test_every_request_says_which_defaults_and_which_mode_it_had(tmp_path: Path) -> None:
     for defaults, mode in (("contract", "meaning"), ("recommended", "auto")):
         world = filled(place(tmp_path / defaults), defaults)
-        bundle = world.retrieve("otter", language_constraint=None).metadata
-        selected = world.retrieve(selected_text="An otter.", language_constraint=None).metadata
+        bundle = world.retrieve("otter", language=None).metadata
+        selected = world.retrieve(selected_text="An otter.", language=None).metadata
         answer = world.answer("Where was the otter?").decision_explain
         words = world.answer("Where was the otter?", mode="words").decision_explain
 
@@ -186,7 +186,7 @@ def test_what_a_default_filter_leaves_out_is_counted_by_value(tmp_path: Path) ->
 
     everything = {"a.txt", "b.txt", "c.txt", "d.txt"}
     for found in (
-        contract.retrieve("Where is the key?", language_constraint=None, version_constraint=None),
+        contract.retrieve("Where is the key?", language=None, version=None),
         recommended.retrieve("Where is the key?"),
     ):
         assert (found.status, found.metadata.warnings) == ("success", ())
@@ -197,9 +197,9 @@ def test_what_a_default_filter_leaves_out_is_counted_by_value(tmp_path: Path) ->
         assert {note.source for note in answer.retrieved_chunks_metadata} == everything
 
     # One that the caller chose is no default, and one that hides nothing above the floor is silent.
-    chosen = contract.retrieve("the key", language_constraint="en", version_constraint="1.0")
+    chosen = contract.retrieve("the key", language="en", version="1.0")
     assert (chosen.status, chosen.metadata.warnings) == ("success", ())
-    half = contract.retrieve("the key", language_constraint="en").metadata.warnings
+    half = contract.retrieve("the key", language="en").metadata.warnings
     assert [("language" in notice.message.partition(". ")[0]) for notice in half] == [False]
     other = contract.retrieve("gatehouse")
     assert [note.source for note in other.metadata.sources] == ["a.txt"]

@@ -299,8 +299,8 @@ def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> Non
 def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:
     world = place(tmp_path, embedder=Blind()).world(**TALES)
 
-    plain = world.retrieve("the otter", top_k=2, language_constraint=None)
-    found = world.retrieve("the otter", top_k=2, language_constraint=None, mode="auto")
+    plain = world.retrieve("the otter", top_k=2, language=None)
+    found = world.retrieve("the otter", top_k=2, language=None, mode="auto")
 
     assert plain.metadata.sources[0].source == "a.txt"
     assert plain.metadata.sources[0].fused is None
@@ -311,7 +311,7 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
 
 def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
     world = place(tmp_path, embedder=Blind()).world(**TALES)
-    settings: dict[str, Any] = {"top_k": 1, "language_constraint": None}
+    settings: dict[str, Any] = {"top_k": 1, "language": None}
     ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).results}
 
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.RETURNED

@@ -11,7 +11,7 @@ from tests.promises import proves
 from truespan.errors import InvalidArgument
 from truespan.types.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
 from truespan.types.request import (
-    FILTER_ARGUMENTS,
+    FILTER_NAMES,
     MAX_CONTEXT_TOKENS,
     NO_FILTERS,
     RETRIEVAL_FILTERS,
@@ -41,14 +41,14 @@ REFUSED: list[dict[str, Any]] = [
     {"query": "q", "top_k": "3"},
     {"query": "q", "top_k": 3.0},
     {"query": "q", "top_k": None},
-    {"query": "q", "chapter_filter": ""},
-    {"query": "q", "chapter_filter": 1},
-    {"query": "q", "section_filter": ""},
-    {"query": "q", "section_filter": ["One"]},
-    {"query": "q", "language_constraint": ""},
-    {"query": "q", "language_constraint": 1},
-    {"query": "q", "version_constraint": ""},
-    {"query": "q", "version_constraint": 1.0},
+    {"query": "q", "chapter": ""},
+    {"query": "q", "chapter": 1},
+    {"query": "q", "section": ""},
+    {"query": "q", "section": ["One"]},
+    {"query": "q", "language": ""},
+    {"query": "q", "language": 1},
+    {"query": "q", "version": ""},
+    {"query": "q", "version": 1.0},
     {"query": "q", "documents": "a.txt"},
     {"query": "q", "documents": (1,)},
     {"query": "q", "tags": "tag"},
@@ -64,23 +64,23 @@ ACCEPTED: list[dict[str, Any]] = [
     {"query": "q" * 1000, "selected_text": "s" * 5000},
     {"query": "q", "top_k": 1},
     {"query": "q", "top_k": 20},
-    {"query": "q", "chapter_filter": None, "section_filter": None},
-    {"query": "q", "language_constraint": None, "version_constraint": None},
+    {"query": "q", "chapter": None, "section": None},
+    {"query": "q", "language": None, "version": None},
     {"query": "q", "documents": (), "tags": ()},
 ]
 
 
 def request_of(settings: dict[str, Any]) -> RetrievalRequest:
     """Return the request that a library method makes of its arguments."""
-    given = {name: value for name, value in settings.items() if name in FILTER_ARGUMENTS}
-    others = {name: value for name, value in settings.items() if name not in FILTER_ARGUMENTS}
+    given = {name: value for name, value in settings.items() if name in FILTER_NAMES}
+    others = {name: value for name, value in settings.items() if name not in FILTER_NAMES}
     filters = RETRIEVAL_FILTERS.with_arguments(given)  # type: ignore[arg-type]
     return RetrievalRequest(filters=filters, **others)
 
 
 def arguments_of(request: RetrievalRequest) -> dict[str, Any]:
     """Return the arguments that such a request was made from."""
-    filters = {name: getattr(request.filters, FILTER_ARGUMENTS[name]) for name in FILTER_ARGUMENTS}
+    filters = {name: getattr(request.filters, name) for name in FILTER_NAMES}
     others = {entry.name: getattr(request, entry.name) for entry in fields(request)}
     return {
         name: value for name, value in others.items() if name not in ("filters", "by_default")
@@ -133,15 +133,15 @@ def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
         "query": "q",
         "selected_text": None,
         "top_k": 5,
-        "chapter_filter": None,
-        "section_filter": None,
-        "language_constraint": "en",
-        "version_constraint": "1.0",
+        "chapter": None,
+        "section": None,
+        "language": "en",
+        "version": "1.0",
         "documents": None,
         "tags": (),
         "kinds": (),
-        "source_pattern": None,
-        "metadata_filter": (),
+        "source": None,
+        "metadata": (),
         "mode": None,
         "rerank": None,
         "passages": PassageOptions(),

@@ -54,14 +54,14 @@ def test_labels_and_names_narrow_together():
     )
 
     assert chosen(shelf) == [1, 2, 4]
-    assert chosen(shelf, language_constraint="de") == [3]
-    assert chosen(shelf, language_constraint=None, tags=("a",)) == [2, 3]
+    assert chosen(shelf, language="de") == [3]
+    assert chosen(shelf, language=None, tags=("a",)) == [2, 3]
     assert chosen(shelf, documents=("doc-1", "3", "4")) == [1, 4]
     with pytest.raises(DocumentAmbiguous, match=r"2 documents match '0\.txt'"):
         chosen(shelf, documents=("0.txt",))
-    assert chosen(shelf, language_constraint=None, documents=("3", "nobody")) == [3]
-    assert chosen(shelf, language_constraint=None, documents=()) == []
-    assert chosen(shelf, language_constraint="fr") == []
+    assert chosen(shelf, language=None, documents=("3", "nobody")) == [3]
+    assert chosen(shelf, language=None, documents=()) == []
+    assert chosen(shelf, language="fr") == []
 
 
 def test_what_a_default_leaves_out_is_told_by_value():
@@ -104,6 +104,6 @@ def test_documents_with_the_same_labels_are_taken_or_left_together(labels: list)
     shelf = DocumentCatalog(entry(number, *one) for number, one in enumerate(labels, 1))
 
     for language, version, tags in product(("en", "de", None), ("1.0", None), ((), ("a",))):
-        asked = {"language_constraint": language, "version_constraint": version, "tags": tags}
+        asked = {"language": language, "version": version, "tags": tags}
         each = [one.number for one in shelf if chosen(DocumentCatalog([one]), **asked) is None]
         assert chosen(shelf, **asked) == (None if len(each) == len(shelf) else each)

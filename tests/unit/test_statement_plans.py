@@ -58,7 +58,7 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str
     pages = [here.write(f"{name}.md", f"# {name}\n\nThe lamp burned.") for name in "abc"]
     world.ingest(pages)
     world.ingest([here.write("a.md", "# a\n\nThe lamp went out.")])
-    world.search("lamp", chapter_filter="a")
+    world.search("lamp", chapter="a")
     world.search("lamp", mode="auto")
     world.documents.delete("b.md")
     monkeypatch.undo()

@@ -89,7 +89,7 @@ def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsObserve
     here = watched(tmp_path, metrics)
     world = here.world(**{f"f{n}__txt": f"{n} " + "by " * 3000 for n in range(2)})
 
-    bundle = world.retrieve("by", top_k=20, language_constraint=None)
+    bundle = world.retrieve("by", top_k=20, language=None)
 
     found = samples(metrics.exposition())
     told = {entry.code: entry.count for entry in bundle.metadata.skipped}

@@ -431,19 +431,19 @@ def filters_from(
     from truespan.types.metadata import parse_comparisons
 
     filters: FilterArguments = {
-        "chapter_filter": chapter,
-        "section_filter": section,
+        "chapter": chapter,
+        "section": section,
         "documents": documents or None,
         "tags": tags or (),
         "kinds": kinds or (),
-        "source_pattern": source,
+        "source": source,
     }
     try:
-        filters["metadata_filter"] = parse_comparisons(where or [])
+        filters["metadata"] = parse_comparisons(where or [])
     except FieldError as error:
         raise InvalidArgument(f"--where {error}.") from None
     if language is not None:
-        filters["language_constraint"] = None if language == "any" else language
+        filters["language"] = None if language == "any" else language
     if version is not None:
-        filters["version_constraint"] = None if version == "any" else version
+        filters["version"] = None if version == "any" else version
     return filters

@@ -35,7 +35,6 @@ from truespan.types.request import (
     DEFAULT_FILTERS,
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
-    FILTER_ARGUMENTS,
     NO_FILTERS,
     RETRIEVAL_FILTERS,
     RETRIEVAL_TOP_K,
@@ -873,5 +872,5 @@ def _retrieval_request(
         mode=check_mode(mode),
         rerank=rerank,
         passages=options,
-        by_default=DEFAULT_FILTERS.difference(FILTER_ARGUMENTS.get(name) for name in filters),
+        by_default=DEFAULT_FILTERS.difference(filters),
     )

@@ -27,7 +27,13 @@ from truespan.core.strict_json import (
 )
 from truespan.http.schemas import Label
 from truespan.types.source import MAX_URL_LENGTH
-from truespan.wire.arguments import MAX_SHOWN_NAME_LENGTH, Arguments, explain_error
+from truespan.wire.arguments import (
+    CONTRACT_NAMES,
+    MAX_SHOWN_NAME_LENGTH,
+    Arguments,
+    explain_error,
+    rename_arguments,
+)
 
 FORM = "multipart/form-data"
 BODY_RECEIVED = "truespan.body_received"
@@ -156,7 +162,7 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
     if media_type(scope) != "application/json":
         raise errors.MediaTypeUnsupported("application/json")
     try:
-        value = msgspec.json.decode(body, type=kind, strict=True)
+        value = _decode(kind, body)
         require_unique_keys(body)
     except msgspec.ValidationError as error:
         raise errors.InvalidArgument(explain_error(error, kind)) from None
@@ -165,6 +171,17 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise errors.InvalidArgument("The body is not JSON.") from None
     return value
+
+
+def _decode(kind: type, body: bytes) -> Any:
+    """Return a JSON body as a type; names of the contract are translated if decoding fails."""
+    try:
+        return msgspec.json.decode(body, type=kind, strict=True)
+    except msgspec.ValidationError:
+        values = msgspec.json.decode(body)
+        if not isinstance(values, dict) or values.keys().isdisjoint(CONTRACT_NAMES):
+            raise
+        return msgspec.convert(rename_arguments(kind, values), kind, strict=True)
 
 
 def parse_query(kind: type | None, query_string: bytes) -> Any:

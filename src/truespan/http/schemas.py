@@ -269,27 +269,25 @@ _LIST_AS_JSON = "A JSON array of strings."
 class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
     """Filters that choose documents, in a query string."""
 
-    language_constraint: Label | None = None
-    version_constraint: Label | None = None
-    source_pattern: Label | None = None
+    language: Label | None = None
+    version: Label | None = None
+    source: Label | None = None
     documents: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
     tags: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
     kinds: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
-    metadata_filter: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = (
-        None
-    )
+    metadata: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that were given, with what is JSON read; raises InvalidArgument."""
         left_out = (None, UNSET)
         values = {name: value for name, value in asdict(self).items() if value not in left_out}
-        for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata_filter"}:
+        for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata"}:
             try:
                 values[name] = parse_json(values[name])
             except JsonError as error:
                 raise InvalidArgument(f"The argument {name!r} is wrong: {error}.") from None
-            if not isinstance(values[name], dict if name == "metadata_filter" else list):
-                kind = "object" if name == "metadata_filter" else "array"
+            if not isinstance(values[name], dict if name == "metadata" else list):
+                kind = "object" if name == "metadata" else "array"
                 raise InvalidArgument(f"The argument {name!r} is wrong: it is no JSON {kind}.")
         return values
 

@@ -27,7 +27,7 @@ from truespan.types.bundle import (
     SearchResult,
     SourceNote,
 )
-from truespan.types.request import FILTER_ARGUMENTS, PassageArguments
+from truespan.types.request import FILTER_NAMES, PassageArguments
 from truespan.wire.serialize import failure_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Retrieval:
         settings None is a value.
         """
         known = [name for name in signature(self.call).parameters if name != "query"]
-        filters = FILTER_ARGUMENTS if known.pop() == "arguments" else ()
+        filters = FILTER_NAMES if known.pop() == "arguments" else ()
         known += [*PassageArguments.__annotations__, *filters]
         names = {self.renamed.get(name, name): name for name in known}
         merged: dict[str, Any] = {}

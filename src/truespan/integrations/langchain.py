@@ -21,10 +21,8 @@ except ModuleNotFoundError as missing:
 __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetriever"]
 
 
-_RENAMED = {"tags": "document_tags"}
-"""LangChain has `tags` of its own, which label runs."""
-_OF_RUNS = {"tags": "document_tags", "metadata": "metadata_filter"}
-"""Names that label runs and filter nothing, and the settings of the engine to use instead."""
+_RENAMED = {"tags": "document_tags", "metadata": "document_metadata"}
+"""Filters whose names LangChain uses to label runs, and their names in a retriever."""
 
 
 class _Retriever(BaseRetriever):
@@ -39,7 +37,7 @@ class _Retriever(BaseRetriever):
     def model_post_init(self, context: Any, /) -> None:
         """Refuse settings that do not exist, before they are relied on."""
         super().model_post_init(context)
-        _refuse_labels({name: getattr(self, name) for name in _OF_RUNS})
+        _refuse_labels({name: getattr(self, name) for name in _RENAMED})
         self._retrieval()
 
     @abstractmethod
@@ -97,7 +95,7 @@ class TruespanReadingRetriever(_Retriever):
 
 def _refuse_labels(given: Mapping[str, Any]) -> None:
     """Refuse names that LangChain would keep for itself: the caller means a filter."""
-    for name, other in _OF_RUNS.items():
+    for name, other in _RENAMED.items():
         if given.get(name) is not None:
             raise InvalidArgument(
                 f"{name!r} labels runs of LangChain and filters nothing; use {other!r}.",

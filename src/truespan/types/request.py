@@ -229,32 +229,28 @@ class PassageOptions(Struct, frozen=True):
 
 
 class FilterArguments(TypedDict, total=False):
-    """Filters as keyword arguments of library methods, with the names of the interfaces."""
+    """Filters as keyword arguments of library methods."""
 
-    chapter_filter: str | None
-    section_filter: str | None
-    language_constraint: str | None
-    version_constraint: str | None
+    chapter: str | None
+    section: str | None
+    language: str | None
+    version: str | None
     documents: Sequence[str] | None
     tags: Sequence[str]
     kinds: Sequence[str]
-    source_pattern: str | None
-    metadata_filter: Mapping[str, Any] | None
+    source: str | None
+    metadata: Mapping[str, Any] | None
 
 
-FILTER_ARGUMENTS = {
-    name: name.removesuffix("_filter").removesuffix("_constraint").removesuffix("_pattern")
-    for name in FilterArguments.__annotations__
-}
-"""Field of `Filters` for each argument."""
+FILTER_NAMES = tuple(FilterArguments.__annotations__)
 _LISTS = ("documents", "tags", "kinds")
 
 
-def _check_conditions(name: str, wanted: object) -> tuple[Condition, ...]:
+def _check_conditions(wanted: object) -> tuple[Condition, ...]:
     try:
         return () if wanted is None else read_conditions(wanted)
     except FieldError as error:
-        raise InvalidArgument(f"{name} {error}.") from None
+        raise InvalidArgument(f"metadata {error}.") from None
 
 
 class Filters(Struct, frozen=True):
@@ -277,11 +273,11 @@ class Filters(Struct, frozen=True):
     metadata: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, member in FILTER_ARGUMENTS.items():
-            value = getattr(self, member)
-            if member == "metadata":
+        for name in FILTER_NAMES:
+            value = getattr(self, name)
+            if name == "metadata":
                 continue
-            if member not in _LISTS:
+            if name not in _LISTS:
                 _check_length(name, value, MAX_NAME_LENGTH)
             # A string is a sequence too, but never a list of filters.
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
@@ -295,17 +291,16 @@ class Filters(Struct, frozen=True):
         given: dict[str, Any] = {}
         values: dict[str, Any] = {**arguments}
         for name, value in values.items():
-            if name not in FILTER_ARGUMENTS:
+            if name not in FILTER_NAMES:
                 raise TypeError(f"got an unexpected keyword argument {name!r}")
-            member = FILTER_ARGUMENTS[name]
-            if member == "metadata":
-                given[member] = _check_conditions(name, value)
-            elif value is None and member in ("tags", "kinds"):
-                given[member] = ()
-            elif member in _LISTS and value is not None and not isinstance(value, str):
-                given[member] = tuple(value)
+            if name == "metadata":
+                given[name] = _check_conditions(value)
+            elif value is None and name in ("tags", "kinds"):
+                given[name] = ()
+            elif name in _LISTS and value is not None and not isinstance(value, str):
+                given[name] = tuple(value)
             else:
-                given[member] = value
+                given[name] = value
         return replace(self, **given) if given else self
 
 

@@ -190,14 +190,14 @@ MetadataFilter = Annotated[
 class PlaceFields(PassageFields, frozen=True, kw_only=True):
     """Filters as HTTP and MCP take them. All of them must match; null means any."""
 
-    chapter_filter: Annotated[str, _text("Only this chapter, by its full title.")] | None = None
-    section_filter: Annotated[str, _text("Only this section, by its full title.")] | None = None
+    chapter: Annotated[str, _text("Only this chapter, by its full title.")] | None = None
+    section: Annotated[str, _text("Only this section, by its full title.")] | None = None
     documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
     tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
     kinds: Annotated[
         list[DocumentKind], Meta(description="Only documents of these kinds; none for all.")
     ] = []
-    source_pattern: (
+    source: (
         Annotated[
             str,
             _text(
@@ -207,14 +207,14 @@ class PlaceFields(PassageFields, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    metadata_filter: MetadataFilter | None = None
+    metadata: MetadataFilter | None = None
 
 
 class FilterFields(PlaceFields, frozen=True, kw_only=True):
     """All filters. All of them must match; null means any."""
 
-    language_constraint: Language | None = None
-    version_constraint: Version | None = None
+    language: Language | None = None
+    version: Version | None = None
 
 
 class SearchArguments(FilterFields, frozen=True, kw_only=True):
@@ -230,8 +230,8 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
     """The same filters for retrieval, which has defaults for two of them in some worlds."""
 
-    language_constraint: DefaultLanguage | UnsetType | None = UNSET
-    version_constraint: DefaultVersion | UnsetType | None = UNSET
+    language: DefaultLanguage | UnsetType | None = UNSET
+    version: DefaultVersion | UnsetType | None = UNSET
 
 
 class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
@@ -261,10 +261,33 @@ def arguments_of(values: Arguments) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not UNSET}
 
 
+CONTRACT_NAMES = {
+    "chapter_filter": "chapter",
+    "section_filter": "section",
+    "language_constraint": "language",
+    "version_constraint": "version",
+}
+"""Names of arguments in the contract, which are accepted beside the names of the schema."""
+
+
+def rename_arguments(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call under the names of the schema.
+
+    Raises:
+        InvalidArgument: an argument occurs under both of its names.
+    """
+    known = getattr(kind, "__struct_fields__", ())
+    renamed = {alias: name for alias, name in CONTRACT_NAMES.items() if name in known}
+    for alias, name in renamed.items():
+        if alias in values and name in values:
+            raise InvalidArgument(f"{alias!r} is another name of {name!r}; give one of them.")
+    return {renamed.get(name, name): value for name, value in values.items()}
+
+
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
     """Return the arguments of a call as their type; raises InvalidArgument."""
     try:
-        return msgspec.convert(values, kind, strict=True)
+        return msgspec.convert(rename_arguments(kind, values), kind, strict=True)
     except msgspec.ValidationError as error:
         raise InvalidArgument(explain_error(error, kind)) from None
 

@@ -79,7 +79,7 @@ def search(
     _WORLD + "/retrieve",
     errors=(*QUERY_ERRORS, errors.DocumentNotFound, errors.ScopeViolation),
     domains=True,
-    example=QUESTION | {"language_constraint": None},
+    example=QUESTION | {"language": None},
 )
 def retrieve(
     context: CallContext, body: schemas.RetrieveRequest, query: schemas.PassageQuery

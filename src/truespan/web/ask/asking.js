@@ -44,7 +44,7 @@ function missing() {
 
 /** Return the context without a position, cached while question and document stay the same. */
 async function unbounded({ query, top_k, ofReader }, signal) {
-  const body = { query, documents: [book()], top_k, ...ofReader, language_constraint: null, version_constraint: null };
+  const body = { query, documents: [book()], top_k, ...ofReader, language: null, version: null };
   const key = JSON.stringify([state.world.id, body]);
   if (whole.key !== key) {
     whole.found = ofBundle(await post(`${worldPath()}/retrieve`, body, signal));

@@ -64,13 +64,13 @@ export function chosen() {
     filters: {
       ...ofReader,
       documents: text("reach") === "document" && state.document ? [String(state.document.number)] : null,
-      chapter_filter: text("chapter") || null,
-      language_constraint: text("language") || null,
-      version_constraint: text("version") || null,
+      chapter: text("chapter") || null,
+      language: text("language") || null,
+      version: text("version") || null,
       kinds: text("kinds") ? [text("kinds")] : [],
       tags: parts("tags"),
-      source_pattern: text("source") || null,
-      metadata_filter: text("metadata") ? conditions() : null,
+      source: text("source") || null,
+      metadata: text("metadata") ? conditions() : null,
     },
   };
 }

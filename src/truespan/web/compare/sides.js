@@ -48,7 +48,7 @@ export function request(side, call, within) {
   if (side.as === "reader") {
     return { where: worldPath() + path`/readers/${readerOf(side)}/` + call + parameters(side), body: { ...common, book: within } };
   }
-  const body = { ...common, documents: within ? [within] : null, language_constraint: null, version_constraint: null };
+  const body = { ...common, documents: within ? [within] : null, language: null, version: null };
   return { where: `${worldPath()}/${call}${parameters(side)}`, body };
 }
 

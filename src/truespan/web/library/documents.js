@@ -82,11 +82,11 @@ function argumentsOf(filters) {
     if (!Array.isArray(values) || !values.length) continue;
     if (key === "tags") found.tags = JSON.stringify(values);
     else if (key === "kind") found.kinds = JSON.stringify(values);
-    else if (key === "language") found.language_constraint = String(values[0]);
-    else if (key === "version") found.version_constraint = String(values[0]);
+    else if (key === "language") found.language = String(values[0]);
+    else if (key === "version") found.version = String(values[0]);
     else conditions[key.replace(/^metadata\./, "")] = { any_of: values };
   }
-  if (Object.keys(conditions).length) found.metadata_filter = JSON.stringify(conditions);
+  if (Object.keys(conditions).length) found.metadata = JSON.stringify(conditions);
   return found;
 }
 
