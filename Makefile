@@ -13,7 +13,7 @@ OCR := .venv-ocr
 DOCS := .venv-docs
 
 .PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe lint format types \
-	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises docs docs-serve package lock clean
+	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference docs docs-serve package lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -183,6 +183,9 @@ soak: $(VENV)/.dev ## 12 clients on one server while documents are replaced and 
 
 promises: $(VENV)/.dev ## list the promises with the tests that prove each
 	$(BIN)/python -m tests.promises
+
+reference: $(VENV)/.dev ## write the generated parts of the documentation
+	$(BIN)/python -m tools.reference
 
 # The site generator has its own environment, because nothing else needs it.
 $(DOCS)/.installed: lock/docs.txt

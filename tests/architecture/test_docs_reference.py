@@ -2,73 +2,42 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from typing import Any
 
 import pytest
 from msgspec.structs import fields
+from tools.reference import PARTS, fill
 
 import truespan
 from tests.support.docs_reader import DOCS, sections_of, table_rows
-from truespan.engine.documents import Documents
-from truespan.engine.evaluation import WorldEvaluation
-from truespan.engine.generations import Generations
-from truespan.engine.library import Library
-from truespan.engine.reader import Reader
-from truespan.engine.tokens import AccessTokens
-from truespan.engine.world import World
 from truespan.maintenance.delete import Receipt
 from truespan.settings.tables import EMBEDDING_FIELDS
-from truespan.types.request import FILTER_NAMES, PassageArguments, QueryArguments
-from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
-
-GATHERED = {
-    DocumentArguments: [DocumentArguments.__annotations__],
-    IngestArguments: [IngestArguments.__annotations__],
-    LabelArguments: [LabelArguments.__annotations__],
-    PassageArguments: [PassageArguments.__annotations__],
-    QueryArguments: [PassageArguments.__annotations__, FILTER_NAMES],
-}
-"""The names behind keyword arguments that are gathered into one, as the page lists them."""
 
 
-@pytest.mark.parametrize(
-    "kind", [Library, World, Documents, WorldEvaluation, Reader, Generations, AccessTokens]
-)
-def test_the_library_page_lists_everything_that_can_be_called(kind: Any) -> None:
-    rows = table_rows(sections_of(DOCS / "library.md")[kind.__name__])
+@pytest.mark.parametrize("part", PARTS)
+def test_generated_part_of_a_page_is_current(part: str) -> None:
+    page, text = fill(part)
 
-    assert [row[0] for row in rows] == sorted(name for name in dir(kind) if name[0] != "_")
-    for name, arguments, _ in rows:
-        assert re.findall(r"\w+", arguments) == arguments_of(getattr(kind, name))
+    assert page.read_text("utf-8") == text, "run 'make reference'"
 
 
-def test_the_library_page_lists_every_argument_of_the_package_functions() -> None:
-    rows = table_rows(sections_of(DOCS / "library.md")["Functions of the package"])
-
-    assert {row[0]: re.findall(r"\w+", row[1]) for row in rows} == {
-        name: arguments_of(getattr(truespan, name))
-        for name in ("migrate", "open", "prepare_store", "restore", "verify_backup")
-    }
+def test_generated_parts_list_known_names() -> None:
+    for part, names in {
+        "commands": ["### search", "### jobs resume", "`--library`, `-L`"],
+        "settings": [
+            "`disk_reserve_mib` | `256` | from 0",
+            "`log_format` | `text` | `text`, `json`",
+        ],
+        "errors": ["| `world_busy` | `WorldBusy` |", "| no | 2 | 409 |"],
+        "calls": ["`POST /v1/worlds/{world}/search` | domain |", "### SearchArguments"],
+        "library": ["### World\n", "| `why_not` | `chunk_id`"],
+    }.items():
+        text = fill(part)[1]
+        assert [name for name in names if name not in text] == []
 
 
 def test_the_package_has_every_name_that_it_lists() -> None:
     assert [name for name in truespan.__all__ if not hasattr(truespan, name)] == []
-
-
-def arguments_of(member: Any) -> list[str]:
-    """Return the names of the arguments; a property has none."""
-    if not callable(member):
-        return []
-    names = [name for name in inspect.signature(member).parameters if name != "self"]
-    if "filters" in names:
-        names[names.index("filters") :] = FILTER_NAMES
-    for gathered in {"options", "arguments", "changes"}.intersection(names):
-        annotation = inspect.signature(member).parameters[gathered].annotation
-        [kind] = [kind for kind in GATHERED if f"[{kind.__name__}]" in annotation]
-        names[names.index(gathered) :] = [name for one in GATHERED[kind] for name in one]
-    return names
 
 
 def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None:
