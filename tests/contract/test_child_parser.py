@@ -86,7 +86,7 @@ def test_a_child_gives_what_its_loader_gives(parser: ChildParser, name: str, con
 
 def test_each_option_reaches_the_child(probing: ChildParser):
     usual = ParseOptions()
-    for name in ("images", "hidden_sheets", "mail_quotes", "running_heads"):
+    for name in ("images", "hidden_sheets", "running_heads"):
         changed = usual._replace(**{name: not getattr(usual, name)})
         assert probing.parse("options", b"", changed).blocks[0].text == str(changed)
     # Recognition is costly, so that only a format with pictures of text gets it.

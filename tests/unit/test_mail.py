@@ -19,7 +19,7 @@ from truespan.parsing import load
 from truespan.parsing.formats.mail import MAX_ATTACHMENTS, MAX_MESSAGES
 from truespan.parsing.members import list_members, read_members
 from truespan.types.metadata import check_metadata
-from truespan.types.source import DocumentOptions, Member, ParseOptions, Refusal
+from truespan.types.source import DocumentOptions, Member, Refusal
 
 HEAD = (
     b"Message-ID: <lamp.7@quay.example>\nIn-Reply-To: <lamp.6@quay.example>\n"
@@ -110,62 +110,6 @@ ROWS = [
 @each_row("headers, body, expected", ROWS)
 def test_text_is_decoded_and_divided(headers: bytes, body: bytes, expected: object) -> None:
     assert body_of(headers, body) == expected
-
-
-ATTRIBUTION = b"On Mon, 16 Nov 2026 at 09:30, Bo Ell <bo@quay.example> wrote:"
-EARLIER = b"From: Bo Ell\nSent: Monday\nTo: Ida\nSubject: Lamp\n\nIs it lit?\n"
-PAGE = HTML + b"utf-8\n"
-FOLDED = [
-    (b"", b"Yes.\n\n" + ATTRIBUTION + b"\n\n> Is it lit?\n>> no\n\nIda\n", ["Yes.", "Ida"]),
-    (b"", b"Yes.\nOn Monday the sixteenth of November, Bo\n<bo@quay.example> wrote:\n> Is it?\n",
-     ["Yes."]),
-    (b"", b"Bo schrieb:\n> Is it lit?\nYes.\n> And you?\nWell.\n", ["Yes.", "Well."]),
-    # What comes before a quote is the writer's own unless it says who wrote the quote.
-    (b"", b"See below:\n> Is it lit?\n", ["See below:"]),
-    (b"", b"> All of it\n\n> is quoted.\n", ["All of it", "is quoted."]),
-    (b"", b"Yes.\n\n-----Original Message-----\n" + EARLIER, ["Yes."]),
-    (b"", b"Yes.\n________________\n" + EARLIER, ["Yes."]),
-    (b"", b"Ja.\n\nVon: Bo\nGesendet: Montag\nAn: Ida\n\nBrennt sie?\n", ["Ja."]),
-    # A forwarded message is what the mail is about.
-    (b"", b"Look.\n\n---------- Forwarded message ----------\n" + EARLIER,
-     ["Look.", "---------- Forwarded message ----------\nFrom: Bo Ell\nSent: Monday\nTo: Ida\n"
-      "Subject: Lamp", "Is it lit?"]),
-    (PAGE, b"<div>Yes.</div><div class=gmail_quote><div class=gmail_attr>" + ATTRIBUTION.replace(
-        b"<", b"&lt;") + b"<br></div><blockquote class=gmail_quote>Is it<p>lit?<ul><li>a</ul>"
-     b"<blockquote>No</blockquote></blockquote></div><p>Ida", ["Yes.", "Ida"]),
-    (PAGE, b"<p>Yes.<div>Am 16.11.2026 schrieb Bo:</div><blockquote>Is it?</blockquote>", ["Yes."]),
-    (PAGE, b"<p>Yes.<blockquote type=cite>Is it?</blockquote>", ["Yes."]),
-    (PAGE, b"<p>The book says<blockquote>Light it.</blockquote>", ["The book says", "Light it."]),
-    (PAGE, b"<p>Look.<p>Begin forwarded message:<blockquote type=cite>Is it?</blockquote>",
-     ["Look.", "Begin forwarded message:", "Is it?"]),
-    (PAGE, b"<p>Yes.<hr><div><b>From:</b> Bo<br><b>Sent:</b> Monday<br><b>To:</b> Me</div><p>Is",
-     ["Yes."]),
-    (PAGE, b"<blockquote type=cite>All quoted</blockquote>", ["All quoted"]),
-]  # fmt: skip
-
-
-@each_row("headers, body, expected", FOLDED)
-def test_quoted_replies_are_left_out_by_choice(
-    headers: bytes, body: bytes, expected: list[str]
-) -> None:
-    data = b"From: a@b.example\n" + headers + b"\n" + body
-    everything, folded = load("a.eml", data), load("a.eml", data, ParseOptions(mail_quotes=False))
-
-    assert [block.text for block in folded.blocks[1:]] == expected
-    kept = len(folded.blocks) == len(everything.blocks)
-    assert folded.warnings == (() if kept else folded.warnings)
-    assert kept or folded.warnings[0].startswith("Quoted replies left out: ")
-    assert not everything.warnings
-
-
-def test_quoted_replies_of_the_better_form_are_left_out() -> None:
-    message = alternative(
-        "Yes.\n\n> Is it lit?\n", "<p>Yes.<blockquote type=cite>Is it?</blockquote>"
-    )
-    folded = load("a.eml", message.as_bytes(), ParseOptions(mail_quotes=False))
-
-    assert [block.text for block in folded.blocks[1:]] == ["Yes."]
-    assert folded.warnings == ("Quoted replies left out: 1.",)
 
 
 def alternative(plain: str, page: str) -> EmailMessage:

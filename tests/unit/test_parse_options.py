@@ -1,4 +1,4 @@
-"""What of a source is read: chosen by setting, and for an ingestion or a manifest line."""
+"""Parse options: by setting, for an ingestion and for a line of a manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ BOOK = xlsx(
     {"Open": sheet(rows([["City"], ["Oslo"]])), "Closed": sheet(rows([["Wage"], ["900"]]))},
     states={"Closed": "hidden"},
 )
-REPLY = b"From: a@b.example\n\nIt is lit.\n\n> Is the lamp lit?\n"
 
 
 def write(folder: Path, **files: bytes) -> str:
@@ -39,30 +38,25 @@ def here(tmp_path: Path) -> Place:
     return place(tmp_path / "library")
 
 
-def test_hidden_sheets_and_quotes_are_read_as_an_ingestion_says(
-    here: Place, tmp_path: Path
-) -> None:
+def test_parse_options_of_an_ingestion_override_the_settings(here: Place, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
-    path = write(folder, book__xlsx=BOOK, reply__eml=REPLY, plain__txt=b"The keeper wrote.")
+    path = write(folder, book__xlsx=BOOK, plain__txt=b"The keeper wrote.")
     world = here.library.create_world("world")
 
     world.ingest(path)
     assert "900" not in text_of(world, "book.xlsx")
-    assert "Is the lamp lit?" in text_of(world, "reply.eml")
 
-    report = world.ingest(path, hidden_sheets=True, mail_quotes=False)
-    assert sorted(report.ingested) == ["book.xlsx", "reply.eml"]
+    assert world.ingest(path, hidden_sheets=True).ingested == ["book.xlsx"]
     assert "900" in text_of(world, "book.xlsx")
-    assert "Is the lamp lit?" not in text_of(world, "reply.eml")
-    assert world.ingest(path, hidden_sheets=True, mail_quotes=False).unchanged == 3
+    assert world.ingest(path, hidden_sheets=True).unchanged == 2
 
-    # Without a choice, the settings count.
-    assert len(world.ingest(path).ingested) == 2
+    # Without a declared option, the settings apply.
+    assert world.ingest(path).ingested == ["book.xlsx"]
     assert "900" not in text_of(world, "book.xlsx")
 
 
-def test_settings_say_what_is_read_and_a_line_of_a_manifest_says_otherwise(tmp_path: Path) -> None:
+def test_parse_options_of_a_manifest_line_override_the_settings(tmp_path: Path) -> None:
     here = place(tmp_path / "library", preparation=Preparation(hidden_sheets=True))
     folder = tmp_path / "files"
     folder.mkdir()
@@ -78,9 +72,7 @@ def test_settings_say_what_is_read_and_a_line_of_a_manifest_says_otherwise(tmp_p
     assert "900" not in text_of(world, "b.xlsx")
 
 
-def test_recognition_that_is_not_installed_is_refused_before_anything_is_read(
-    here: Place, tmp_path: Path
-) -> None:
+def test_ocr_without_the_extra_is_refused_before_reading(here: Place, tmp_path: Path) -> None:
     path = write(tmp_path, plain__txt=b"The keeper wrote.")
     world = here.library.create_world("world")
 
@@ -91,7 +83,7 @@ def test_recognition_that_is_not_installed_is_refused_before_anything_is_read(
     assert not world.documents.list()
 
 
-def test_images_are_found_for_recognition_alone(tmp_path: Path) -> None:
+def test_images_are_sources_only_with_ocr(tmp_path: Path) -> None:
     folder = write(tmp_path, scan__png=b"\x89PNG", plain__txt=b"The keeper wrote.")
     files = FileSources(supported)
 
@@ -102,10 +94,8 @@ def test_images_are_found_for_recognition_alone(tmp_path: Path) -> None:
     assert found(True) == ["plain.txt", "scan.png"]
 
 
-def test_choices_are_kept_with_a_job() -> None:
-    options = IngestOptions.from_arguments(
-        ocr=True, hidden_sheets=False, mail_quotes=False, running_heads=True
-    )
+def test_parse_options_survive_a_job_request() -> None:
+    options = IngestOptions.from_arguments(ocr=True, hidden_sheets=False, running_heads=True)
     request = IngestRequest(("/a",), options=options)
 
     assert IngestRequest.from_json(request.to_json()) == request

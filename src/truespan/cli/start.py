@@ -86,10 +86,6 @@ def ingest(
         bool | None,
         Option("--hidden-sheets/--no-hidden-sheets", help="Read hidden sheets of workbooks."),
     ] = None,
-    mail_quotes: Annotated[
-        bool | None,
-        Option("--mail-quotes/--no-mail-quotes", help="Read what e-mails quote of others."),
-    ] = None,
     copies: Annotated[
         str | None,
         Option(help="Files with the content of another document: keep, refuse or link."),
@@ -149,7 +145,6 @@ def ingest(
         "fields": _fields_from(field),
         "ocr": ocr,
         "hidden_sheets": hidden_sheets,
-        "mail_quotes": mail_quotes,
         "running_heads": running_heads,
         "copies": copies,
         "prune": prune,

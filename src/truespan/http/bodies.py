@@ -274,9 +274,6 @@ class Declaration(Arguments, frozen=True, kw_only=True):
     ) = None
     ocr: Annotated[bool, Meta(description="Recognise the text of pictures.")] | None = None
     hidden_sheets: Annotated[bool, Meta(description="Read hidden sheets.")] | None = None
-    mail_quotes: Annotated[bool, Meta(description="Read the messages that mail quotes.")] | None = (
-        None
-    )
     copies: (
         Annotated[
             Literal["keep", "refuse", "link"],

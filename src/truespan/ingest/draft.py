@@ -79,8 +79,6 @@ class Preparation(Struct, frozen=True):
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
     hidden_sheets: bool = False
     """Whether hidden sheets, rows and columns of workbooks are read."""
-    mail_quotes: bool = True
-    """Whether the earlier messages that an e-mail quotes are read."""
     running_heads: bool = False
     """Whether running heads and page numbers of a PDF stay in its text."""
     copies: Copies = Copies.KEEP
@@ -121,7 +119,6 @@ class Preparation(Struct, frozen=True):
         return ParseOptions(
             images=self.figures.extract_images,
             hidden_sheets=traits.sheets and choose("hidden_sheets"),
-            mail_quotes=not traits.mail or choose("mail_quotes"),
             ocr=traits.scans and choose("ocr"),
             running_heads=traits.heads and choose("running_heads"),
         )
@@ -176,8 +173,6 @@ class Preparation(Struct, frozen=True):
         # that is new.
         if parse_options.hidden_sheets:
             steps["hidden_sheets"] = True
-        if not parse_options.mail_quotes:
-            steps["mail_quotes"] = False
         if parse_options.running_heads:
             steps["running_heads"] = True
         if parse_options.ocr:

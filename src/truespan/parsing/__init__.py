@@ -90,8 +90,6 @@ class Traits(NamedTuple):
     """Whether pictures are looked for."""
     sheets: bool
     """Whether it has sheets, some of which may be hidden."""
-    mail: bool
-    """Whether it is a message, which may quote others."""
     scans: bool
     """Whether text may be recognised in its pictures."""
     heads: bool
@@ -112,7 +110,6 @@ def _traits_of_format(found: Format | None) -> Traits:
         kind,
         pictures=found in PICTURED,
         sheets=found in SHEETS,
-        mail=found is Format.EMAIL,
         scans=found in RECOGNISED,
         heads=found is Format.PDF,
         plain=found is Format.TEXT,
@@ -171,7 +168,7 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
         case Format.EMAIL:
             from truespan.parsing.formats.mail import load_message
 
-            return load_message(shown, data, quotes=options.mail_quotes)
+            return load_message(shown, data)
         case Format.MAILBOX:
             # Its messages are documents; it comes here if it has none.
             raise SourceEmpty(shown, advice="There is no message in it.")

@@ -102,8 +102,6 @@ class Settings(Struct, frozen=True):
 
     hidden_sheets: bool = False
     """Whether to read hidden sheets, rows and columns of workbooks."""
-    mail_quotes: bool = True
-    """Whether to read the earlier messages that e-mails quote."""
     running_heads: bool = False
     """Whether to keep running heads and page numbers of PDF files in their text."""
     copies: Literal["keep", "refuse", "link"] = "keep"

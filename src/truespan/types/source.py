@@ -96,8 +96,6 @@ class DocumentArguments(TypedDict, total=False):
     """Whether the text of images and scanned pages is recognised."""
     hidden_sheets: bool | None
     """Whether hidden sheets, rows and columns of workbooks are read."""
-    mail_quotes: bool | None
-    """Whether the earlier messages that an e-mail quotes are read."""
     running_heads: bool | None
     """Whether running heads and page numbers of a PDF stay in its text."""
     copies: str | None
@@ -146,7 +144,6 @@ class DocumentOptions(Struct, frozen=True):
     fields: RecordFields | None = None
     ocr: bool | None = None
     hidden_sheets: bool | None = None
-    mail_quotes: bool | None = None
     running_heads: bool | None = None
     copies: Copies | None = None
 
@@ -204,8 +201,6 @@ class ParseOptions(NamedTuple):
     images: bool = False
     hidden_sheets: bool = False
     """Whether hidden sheets, rows and columns of workbooks are read."""
-    mail_quotes: bool = True
-    """Whether the earlier messages that an e-mail quotes are read."""
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
     running_heads: bool = False
@@ -352,7 +347,6 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "fields": _check_record_fields,
     "ocr": _check_choice,
     "hidden_sheets": _check_choice,
-    "mail_quotes": _check_choice,
     "running_heads": _check_choice,
     "copies": _check_copies,
 }

@@ -317,7 +317,6 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
                 debug=settings.docx_image_debug,
             ),
             hidden_sheets=settings.hidden_sheets,
-            mail_quotes=settings.mail_quotes,
             running_heads=settings.running_heads,
             copies=Copies(settings.copies),
             sanitizer=_sanitizer(folder, settings),

@@ -2,7 +2,7 @@
 
 The text of a message is its plain text, or its HTML if that says more, below the lines that a mail
 program shows above it. Forwarded messages are part of the text, attachments are documents of their
-own. The earlier messages that a reply quotes can be left out.
+own. Earlier messages that a reply quotes are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
-from functools import partial
 from hashlib import sha256
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,8 +34,6 @@ from truespan.errors import (
 )
 from truespan.parsing.detect import decode, decode_declared, is_archive, supported
 from truespan.parsing.formats.html import load_html
-from truespan.parsing.formats.html.elements import PageReader
-from truespan.parsing.formats.html.inline import Attributes
 from truespan.text.clean import clean
 from truespan.types.source import Member, Refusal
 from truespan.types.text import Block, BlockKind, Loaded, Properties
@@ -56,14 +53,11 @@ _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "mime-versi
 _DOUBLE_BREAK = re.compile(rb"\n\r?\n")
 
 
-def load_message(name: str, data: bytes, *, quotes: bool = True) -> Loaded:
-    """Return the text of a message without its attachments, or raise `SourceRefused`.
-
-    Without `quotes`, the earlier messages that a reply quotes are left out.
-    """
+def load_message(name: str, data: bytes) -> Loaded:
+    """Return the text of a message without its attachments, or raise `SourceRefused`."""
     message = _parse(name, data)
     headers = _read_headers(message)
-    reader = _Reader(name, quotes=quotes)
+    reader = _Reader(name)
     reader.read(message, 0)
     if reader.encrypted and not reader.has_text:
         raise SourceEncrypted(name)
@@ -73,8 +67,7 @@ def load_message(name: str, data: bytes, *, quotes: bool = True) -> Loaded:
         created=headers.date,
         language=headers.language,
     )
-    warnings = (f"Quoted replies left out: {reader.folded}.",) if reader.folded else ()
-    return Loaded(tuple(reader.blocks), headers.subject, properties, warnings=warnings)
+    return Loaded(tuple(reader.blocks), headers.subject, properties)
 
 
 def open_message(name: str, data: bytes) -> Iterator[Member | None]:
@@ -333,11 +326,7 @@ class _Reader(Struct):
     """The text of a message."""
 
     name: str
-    quotes: bool = True
-    """Whether the messages that a reply quotes are read."""
     blocks: list[Block] = field(default_factory=list)
-    folded: int = 0
-    """How many quotes were left out."""
     encrypted: bool = False
     has_text: bool = False
     """Whether there is text other than headers."""
@@ -403,7 +392,7 @@ class _Reader(Struct):
                 continue
             if best and child.get_content_type() == "text/html" and _most_words(child) <= 2 * most:
                 continue
-            reader = _Reader(self.name, self.quotes, _chapter=self._chapter)
+            reader = _Reader(self.name, _chapter=self._chapter)
             reader._read_part(child, level + 1)
             self.encrypted = self.encrypted or reader.encrypted
             words = sum(len(block.text.split()) for block in reader.blocks)
@@ -411,7 +400,6 @@ class _Reader(Struct):
                 best, most = reader, words
         if best:
             self.blocks += best.blocks
-            self.folded += best.folded
             self.has_text = True
 
     def _add(self, block: Block) -> None:
@@ -420,13 +408,8 @@ class _Reader(Struct):
 
     def _add_html(self, text: str) -> None:
         content = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
-        load_page = partial(load_html, self.name, content, images=False, whole=True)
         try:
-            blocks: Sequence[Block] = ()
-            if not self.quotes:
-                page = _PageWithoutQuotes()
-                blocks = self._fold(load_page(reader=page).blocks, page.folded)
-            blocks = blocks or load_page().blocks
+            blocks = load_html(self.name, content, images=False, whole=True).blocks
         except SourceRefused:
             blocks = (Block(BlockKind.PARAGRAPH, text),)
         for block in blocks:
@@ -436,120 +419,13 @@ class _Reader(Struct):
     def _add_plain(self, text: str, *, flowed: bool, deleted: bool) -> None:
         lines = clean(text).split("\n")
         quoted = _join_flowed(lines, deleted) if flowed else [_unquote(line) for line in lines]
-        blocks: list[Block] = []
-        own: list[Block] = []
-        folded = 0
-        for (depth, is_blank), group in groupby(
-            quoted, lambda pair: (min(pair[0], 1), not pair[1].strip())
+        for (is_quote, is_blank), group in groupby(
+            quoted, lambda pair: (pair[0] > 0, not pair[1].strip())
         ):
-            if is_blank:
-                continue
-            block = Block(
-                BlockKind.QUOTE if depth else BlockKind.PARAGRAPH,
-                "\n".join(line for _, line in group),
-            )
-            blocks.append(block)
-            if not depth:
-                own.append(block)
-            elif not self.quotes:
-                before = _drop_attribution(own[-1].text) if own else None
-                if before is not None:
-                    own[-1:] = [replace(own[-1], text=before)] if before else []
-                folded += len(blocks) < 2 or blocks[-2].kind is not BlockKind.QUOTE
-        if not self.quotes:
-            blocks = self._fold(own, folded) or blocks
-        for block in blocks:
-            self._add(block)
-            self.has_text = True
-
-    def _fold(self, blocks: Sequence[Block], folded: int) -> list[Block]:
-        """Return a text without the message below it, and count what was left out.
-
-        Returns nothing if nothing else is in it: then it is no reply.
-        """
-        own: list[Block] = []
-        for block in blocks:
-            earlier = None if own and _FORWARD.search(own[-1].text) else _EARLIER.search(block.text)
-            if earlier and not _FORWARD.search(block.text, 0, earlier.start()):
-                before = block.text[: earlier.start()].rstrip(" \t\n-_")
-                own += [replace(block, text=before)] if before else []
-                folded += 1
-                break
-            own.append(block)
-        if not any(block.text.strip() for block in own):
-            return []
-        self.folded += folded
-        return own
-
-
-_WROTE = (
-    "wrote|writes|schrieb|schreibt|a écrit|escribió|ha scritto|escreveu|schreef|skrev|napisał"
-    "|kirjoitti|написал|пишет|写道|wrote the following|написав"
-)
-_ATTRIBUTION = re.compile(
-    rf"(?:(?:{_WROTE})[^\n:]{{0,80}}|(?m:^)(?=[^\n]*?(?:@|[0-9]:[0-9]{{2}}))[^\n]*)"
-    r"(?<!\s)\s*+[:：]\s*+\Z",
-    re.IGNORECASE,
-)
-"""How the line above a quote ends: who wrote it, or when."""
-_BROKEN = re.compile(r"^.{30,100}[^\s.!?:]\s*\Z")
-_MAX_ATTRIBUTION_LENGTH = 400
-_FORWARD = re.compile(r"(?i)forwarded|weitergeleitet|transféré|reenviad|inoltrat|doorgestuurd")
-_EARLIER = re.compile(
-    r"^[ \t]*[-_]{2,}[ \t]*(?:original message|ursprüngliche nachricht|message d.origine|mensaje"
-    r" original|messaggio originale|oorspronkelijk bericht|mensagem original)[ \t]*[-_]{2,}[ \t]*$"
-    r"|^\W{0,3}(?:from|von|de|da|van|från|fra|od)[ \t]*:.{1,500}\n(?:.{0,500}\n)?"
-    r"\W{0,3}(?:sent|date|gesendet|datum|envoyé|enviado|inviato|verzonden|skickat|sendt|fecha|data)"
-    r"[ \t]*:",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""Where the earlier message begins in a reply of a program that marks its lines with nothing."""
-_QUOTE_CLASSES = ("gmail_quote", "yahoo_quoted", "protonmail_quote", "moz-cite", "quoted")
-
-
-def _drop_attribution(text: str) -> str | None:
-    """Return a text without the line above a quote that says who wrote it; None if there is none.
-
-    A mail program may have broken that line into two.
-    """
-    lines = text.split("\n")
-    last = lines.pop()
-    if len(last) > _MAX_ATTRIBUTION_LENGTH or not _ATTRIBUTION.search(last):
-        return None
-    if lines and _BROKEN.search(lines[-1]):
-        lines.pop()
-    return "\n".join(lines).rstrip()
-
-
-class _PageWithoutQuotes(PageReader):
-    """Reads the HTML of a message without the earlier messages that it quotes."""
-
-    folded = 0
-
-    def start(self, tag: str, attributes: Attributes) -> None:
-        if not self.skipped and tag in ("blockquote", "div") and self._is_quote(tag, attributes):
-            self.folded += 1
-            self._ends.append(None)
-            self.skipped = 1
-            return
-        super().start(tag, attributes)
-
-    def _is_quote(self, tag: str, attributes: Attributes) -> bool:
-        names = attributes.get("class") or ""
-        is_marked = attributes.get("type") == "cite" or any(n in names for n in _QUOTE_CLASSES)
-        if tag == "div":
-            # Gmail has what is forwarded in such an element as well; a quote is marked inside it.
-            return "yahoo_quoted" in names
-        self.flush()
-        text = self.out[-1].text if self.out else ""
-        if _FORWARD.search(text):
-            return False
-        before = _drop_attribution(text) if text else None
-        if before:
-            self.out[-1].text, self.out[-1].marks = before, ()
-        elif before is not None:
-            self.out.pop()
-        return is_marked or before is not None
+            if not is_blank:
+                kind = BlockKind.QUOTE if is_quote else BlockKind.PARAGRAPH
+                self._add(Block(kind, "\n".join(line for _, line in group)))
+                self.has_text = True
 
 
 _MARKERS = re.compile(r"(?:> ?)+")

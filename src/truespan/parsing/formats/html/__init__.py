@@ -32,20 +32,12 @@ from truespan.types.text import (
 )
 
 
-def load_html(
-    name: str,
-    data: bytes,
-    *,
-    images: bool,
-    whole: bool = False,
-    reader: PageReader | None = None,
-) -> Loaded:
-    """Parse a page or raise `SourceRefused`. Nothing it refers to is fetched.
+def load_html(name: str, data: bytes, *, images: bool, whole: bool = False) -> Loaded:
+    """Parse a page or raise `SourceRefused`. Nothing that it refers to is fetched.
 
-    Only its main text is returned, unless `whole` is true. A `reader` of its own can leave out
-    elements.
+    Only the main text is returned, unless `whole` is true.
     """
-    reader = reader or PageReader()
+    reader = PageReader()
     read_page(name, data, reader)
     pieces = reader.close() if whole else select_main_text(reader.close())
     pictures = Pictures(wanted=images)
