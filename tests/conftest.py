@@ -52,8 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--defaults",
         choices=["recommended", "contract"],
-        default="contract",
-        help="which defaults the worlds of tests have",
+        default="recommended",
+        help="which defaults the worlds of tests have, unless a test has the mark `contract`",
     )
 
 
@@ -73,15 +73,18 @@ def use_memory_for_files(folder: str = "/dev/shm", space: int = 8 << 30) -> None
         os.environ["TMPDIR"] = tempfile.tempdir = folder
 
 
+def use_defaults(defaults: str) -> None:
+    """Choose the defaults of the worlds that tests create, in their own process and in others."""
+    worlds.DEFAULTS[:] = [defaults]
+    os.environ["TRUESPAN_WORLD_DEFAULTS"] = defaults
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Else xdist starts with the files that have the most tests, which are short ones.
     config.option.loadscopereorder = False
     use_memory_for_files()
     worlds.STORES.append(str(config.getoption("--store")))
-    defaults = str(config.getoption("--defaults"))
-    worlds.DEFAULTS.append(defaults)
-    # For libraries that a test opens from a folder, in whatever process.
-    os.environ["TRUESPAN_WORLD_DEFAULTS"] = defaults
+    use_defaults(str(config.getoption("--defaults")))
     # Hundreds of tests open a library with the local model one after the other. Its file is read
     # and checked each time, but what was loaded from it stays.
     onnx._IN_USE = {}
@@ -90,8 +93,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Remove what writes the log of an earlier test: its stream was closed with that test."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Choose the defaults of the test's worlds, before any fixture creates one.
+
+    Removes what writes the log of an earlier test too: its stream was closed with that test.
+    """
+    is_contract = item.get_closest_marker("contract") is not None
+    use_defaults("contract" if is_contract else str(item.config.getoption("--defaults")))
     root = logging.getLogger()
     for handler in [*root.handlers]:
         if isinstance(handler, logging.StreamHandler) and getattr(handler.stream, "closed", False):
@@ -135,11 +143,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def _defaults(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Give the worlds of places the defaults of the test's column.
-
-    Modules with `BOTH_DEFAULTS` run on either; a test with the mark `contract` is about those of
-    the contract.
-    """
+    """Give worlds the defaults of the test's column: modules with `BOTH_DEFAULTS` run on either."""
     worlds.DEFAULTS.append(getattr(request, "param", worlds.DEFAULTS[-1]))
     yield
     worlds.DEFAULTS.pop()

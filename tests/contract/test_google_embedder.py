@@ -174,6 +174,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused(server: Google, name: str) 
 # Lengths
 
 
+@pytest.mark.contract
 @proves("embedding.google-exact-tokens", "embedding.no-silent-truncation")
 def test_a_query_at_the_limit_passes_and_one_token_more_is_never_sent(tmp_path: Path) -> None:
     with Google(limit=40) as server:

@@ -62,6 +62,7 @@ def stages_below(spans: Sequence[ReadableSpan], above: ReadableSpan) -> list[str
     return [span.name.removeprefix("truespan.stage.") for span in ordered]
 
 
+@pytest.mark.contract
 def test_each_stage_is_one_span_below_its_request(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:

@@ -62,6 +62,7 @@ def test_a_reader_is_asked_up_to_the_position_of_that_moment(shelf: Shelf) -> No
     assert {one.cited["chapter"] for one in engine.run(QUESTION)} == {"Chapter 1"}
 
 
+@pytest.mark.contract
 def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf: Shelf) -> None:
     book = str(shelf.place.folder / "files" / "book.md")
     shelf.world.ingest([book], kind="book", title="The Keys", language="de")

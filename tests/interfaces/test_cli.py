@@ -96,6 +96,7 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
     assert (report["unchanged"], report["embedded"]) == (1, 0)
 
 
+@pytest.mark.contract
 def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     terminal(
@@ -146,6 +147,7 @@ def test_commands_on_no_library_say_so_and_make_none(
     assert not (terminal.folder / "library").exists()
 
 
+@pytest.mark.contract
 def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Terminal) -> None:
     terminal("init", "--world", "w")
     terminal("ingest", terminal.write("night.txt", NIGHT), "-w", "w")

@@ -62,6 +62,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         yield running
 
 
+@pytest.mark.contract
 def test_a_person_gets_answer_sources_wrong_quotes_and_the_reason(
     terminal: Terminal, server: ChatServer
 ) -> None:
@@ -217,6 +218,7 @@ def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
     assert "no model was used" in out
 
 
+@pytest.mark.contract
 def test_a_decision_is_explained_in_words_from_the_log_and_from_a_file(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +239,7 @@ def test_a_decision_is_explained_in_words_from_the_log_and_from_a_file(
     assert terminal("explain", "--file", "-")[1] == out
 
 
+@pytest.mark.contract
 def test_a_record_that_says_otherwise_is_told_by_words_and_exit_code(
     terminal: Terminal, tmp_path: Path
 ) -> None:

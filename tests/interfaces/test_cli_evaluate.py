@@ -101,6 +101,7 @@ def test_modes_are_compared_in_a_table_in_json_and_on_a_page(terminal: Terminal)
         assert (code, out) == (2, ""), wrong
 
 
+@pytest.mark.contract
 def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Terminal) -> None:
     long = terminal.write("long.yaml", f"- query: {'一' * 900}\n  expected: [keys.md]\n")
     golden = terminal.write("golden.yaml", GOLDEN)

@@ -35,6 +35,7 @@ def client(here: Place) -> Iterator[Client]:
         yield asking
 
 
+@pytest.mark.contract
 def test_defaults_are_shown_and_chosen_by_those_who_may_administer(
     here: Place, client: Client
 ) -> None:

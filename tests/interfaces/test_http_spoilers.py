@@ -204,6 +204,7 @@ def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
         assert word not in logged, word
 
 
+@pytest.mark.contract
 @proves("errors.no-secrets")
 def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
     world = "/v1/worlds/world"

@@ -85,6 +85,8 @@ def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimension
     assert any('"returned": 4' in answer for answer in before)
 
 
+# A recommended world measures thresholds for an unknown model from all of its documents.
+@pytest.mark.contract
 @proves("search.non-interference")
 @pytest.mark.parametrize("dimensions", [3, 64])
 def test_documents_outside_the_scope_change_no_byte_of_a_fused_answer(

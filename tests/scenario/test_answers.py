@@ -144,6 +144,7 @@ def test_without_words_of_any_model_the_answer_is_a_refusal(
     assert (answer.citations, answer.quotes) == ((), ())
 
 
+@pytest.mark.contract
 @proves("decision.used-llm")
 @pytest.mark.parametrize("best", [0.52, 0.8])
 def test_without_a_model_the_passages_are_quoted_and_cited(tmp_path: Path, best: float) -> None:

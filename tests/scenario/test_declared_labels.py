@@ -159,7 +159,7 @@ def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(here: Place
 def test_a_source_url_is_of_one_document(here: Place) -> None:
     world = here.world()
     paths = [here.write(name, TEXT) for name in ("a.txt", "b.txt")]
-    with pytest.raises(InvalidArgument, match="source_url is the origin of one document, and 2"):
+    with pytest.raises(InvalidArgument, match="source_url is the origin of one document, but 2"):
         world.ingest(paths, source_url=URL)
     assert world.documents.list() == []
     for options, reason in (

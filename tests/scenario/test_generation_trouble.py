@@ -64,6 +64,7 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(here: Place) -> N
         world.generations._start(built, None)
 
 
+@pytest.mark.contract
 @proves("generation.alias-moves-on-request")
 def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(here: Place) -> None:
     world = here.world(ferry__md=FERRY)

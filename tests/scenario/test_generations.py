@@ -79,6 +79,7 @@ def chunking_of(world: World, generation: int) -> list[tuple[int, int]]:
     return sorted((one.start, one.end) for one in found.search("river", floor=0.0).results)
 
 
+@pytest.mark.contract
 @proves("generation.target-index")
 def test_another_chunking_cuts_every_document_anew_from_what_is_kept(
     here: Place, tmp_path: Path
@@ -151,6 +152,7 @@ def golden(folder: Path, phrase: str) -> str:
     return str(path)
 
 
+@pytest.mark.contract
 @proves("generation.golden-queries-first")
 def test_golden_queries_that_find_less_leave_the_alias_where_it_is(tmp_path: Path) -> None:
     blind = WordEmbedder(profile=other_profile(model="blind", dimensions=1))

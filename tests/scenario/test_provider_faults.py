@@ -365,6 +365,7 @@ def assert_goes_on(bench: Bench, index: MemoryIndex, paths: list[str]) -> None:
     assert CANARY not in str(here.sql("SELECT text FROM chunks"))
 
 
+@pytest.mark.contract
 @proves("embedding.down-is-an-error", "errors.no-secrets", "errors.cooldown-before-index")
 @each_row()
 def test_a_question_that_gets_no_vector_is_an_error_before_the_index(

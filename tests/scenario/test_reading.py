@@ -169,6 +169,7 @@ def test_no_other_book_of_the_world_has_a_say(tmp_path: Path) -> None:
     assert {note.document for note in reader.retrieve(QUERY).metadata.sources} == {1}
 
 
+@pytest.mark.contract
 @proves("reading.top-k-default", "reading.dense-only")
 def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path: Path) -> None:
     index = Watching()
@@ -199,6 +200,7 @@ def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path:
     assert all(one >= other - 2e-6 for one, other in zip(given, best, strict=True))
 
 
+@pytest.mark.contract
 @proves("reading.query-required", "reading.dense-only")
 def test_a_query_of_no_words_or_too_many_is_refused_before_anybody_is_asked(
     tmp_path: Path,
@@ -264,6 +266,7 @@ def test_a_chunk_of_which_one_sentence_was_read_shows_exactly_that_sentence(
     assert (bundle.metadata.funnel.in_scope, bundle.metadata.funnel.fetched) == (1, 1)
 
 
+@pytest.mark.contract
 @proves("reading.sentence-once", "reading.sentence-order")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(

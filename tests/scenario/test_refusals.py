@@ -88,6 +88,7 @@ def test_near_miss_begins_at_the_sentence_of_the_question(tmp_path: Path) -> Non
     assert note.text == "The spare key of the hut hung on hook seven. Then came rain."
 
 
+@proves("answers.refusal-explained")
 def test_near_miss_that_is_cut_ends_with_an_ellipsis(tmp_path: Path) -> None:
     room = study(tmp_path)
     room.add(a__txt=f"{scored(0.2)} The spare key of the hut hung there. {'It rained. ' * 30}")

@@ -89,6 +89,7 @@ def test_chapter_and_section_match_whole_and_without_regard_to_case(
     assert bundle.status is (BundleStatus.SUCCESS if places else BundleStatus.NO_MATCHES)
 
 
+@pytest.mark.contract
 @proves("request.section-filter", "request.constraints-combine")
 def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -> None:
     here = place(tmp_path)
@@ -134,6 +135,7 @@ def test_labels_of_documents_match_whole_and_null_means_any(
     assert sources(bundle) == names
 
 
+@pytest.mark.contract
 @proves("request.language-constraint", "request.version-constraint")
 def test_without_a_word_a_retrieval_speaks_english_of_the_first_version(tmp_path: Path) -> None:
     bundle = shelved(place(tmp_path)).retrieve("the lamp", top_k=20)
@@ -218,6 +220,7 @@ def codes(bundle: ContextBundle) -> list[str]:
     return [notice.code for notice in bundle.metadata.warnings]
 
 
+@pytest.mark.contract
 @proves("request.language-constraint", "request.version-constraint")
 @pytest.mark.parametrize(
     ("settings", "blamed"),
@@ -256,6 +259,7 @@ def test_one_name_where_a_list_belongs_is_refused_and_not_taken_letter_by_letter
         world.retrieve("the lamp", **{name: "12"})  # type: ignore[arg-type]
 
 
+@pytest.mark.contract
 @proves("request.language-constraint")
 def test_a_label_that_was_changed_counts_at_once(tmp_path: Path) -> None:
     here = place(tmp_path)

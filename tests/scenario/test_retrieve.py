@@ -76,6 +76,7 @@ def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
     assert bool(bundle.retrieved_chunks) is kept
 
 
+@pytest.mark.contract
 @proves("bundle.floor")
 def test_the_floor_is_part_of_the_request_to_the_index(tmp_path: Path) -> None:
     here = place(tmp_path)
@@ -94,6 +95,7 @@ def test_the_floor_is_part_of_the_request_to_the_index(tmp_path: Path) -> None:
     assert bundle.metadata.floor == 0.3
 
 
+@pytest.mark.contract
 @proves("bundle.relevance-order", "bundle.relevance-range")
 def test_chunks_come_by_relevance_whatever_order_they_were_found_in(tmp_path: Path) -> None:
     world = three(place(tmp_path, index=scored(0.41, 1.0000002, 0.77)))
@@ -106,6 +108,7 @@ def test_chunks_come_by_relevance_whatever_order_they_were_found_in(tmp_path: Pa
     assert bundle.context == "\n\n".join([GARDEN, STATION, HARBOUR])
 
 
+@pytest.mark.contract
 @proves("bundle.relevance-order", "search.non-interference")
 def test_equally_close_chunks_do_not_depend_on_the_index_even_behind_stale_ones(
     tmp_path: Path,
@@ -130,6 +133,7 @@ def test_equally_close_chunks_do_not_depend_on_the_index_even_behind_stale_ones(
     assert found == {(top_k, order): list(range(3, 3 + top_k)) for top_k, order in found}
 
 
+@pytest.mark.contract
 @proves("bundle.chunk-fields-filled", "bundle.token-count", "bundle.content-unaltered")
 def test_every_field_of_a_chunk_is_filled_from_the_document(tmp_path: Path) -> None:
     here = place(tmp_path)

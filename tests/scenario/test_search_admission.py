@@ -263,6 +263,7 @@ def test_a_query_vector_that_cannot_be_true_never_reaches_the_index(
     assert here.sql("SELECT count(*) FROM query_cache") == [(0,)]
 
 
+@pytest.mark.contract
 @proves("errors.query-token-limit")
 def test_a_query_longer_than_the_model_reads_has_an_error_of_its_own(tmp_path: Path) -> None:
     here = place(tmp_path, watched=True)

@@ -412,8 +412,8 @@ STORES = ["sqlite"]
 """Which store a place has unless it is said; `pytest --store postgres` puts another here."""
 
 
-DEFAULTS = ["contract"]
-"""The defaults of a world unless it is said; `pytest --defaults recommended` puts others here."""
+DEFAULTS = ["recommended"]
+"""Defaults of a new world unless a test names them; the mark `contract` puts others here."""
 
 
 def query(store: Any, statement: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -466,7 +466,7 @@ def place(
 ) -> Place:
     """Make (or open again) a library in a folder, in memory where the index is concerned.
 
-    `defaults` are those of the worlds made in it: those of the contract unless it is said.
+    `defaults` are those of the worlds created in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     journal: list[str] = []

@@ -161,6 +161,7 @@ def test_what_is_no_question_is_refused_at_once(tmp_path: Path, query: Any) -> N
         room.world.answer_stream(query)
 
 
+@pytest.mark.contract
 def test_a_question_longer_than_the_model_reads_is_refused(tmp_path: Path) -> None:
     room = room_with(tmp_path, "So.")
 
@@ -263,6 +264,7 @@ def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> N
     assert answer.sources_used == "partial"
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     "trouble", [StoreBusy(), StoreDamaged("It is damaged."), InvalidArgument("So."), OSError()]
 )

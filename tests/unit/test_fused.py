@@ -48,6 +48,7 @@ class Blind(WordEmbedder):
         return vector_of("same")
 
 
+@pytest.mark.contract
 def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> None:
     world = place(tmp_path, embedder=Blind()).world(**TALES)
 
@@ -55,6 +56,7 @@ def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> N
     assert sources(world.search("the otters", floor=0.0, mode="auto"))[0] == "c.txt"
 
 
+@pytest.mark.contract
 def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
 
@@ -296,6 +298,7 @@ def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> Non
     assert len(sources(world.search('"by the harbour"', floor=0.0, mode="meaning"))) == 4
 
 
+@pytest.mark.contract
 def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:
     world = place(tmp_path, embedder=Blind()).world(**TALES)
 
@@ -309,6 +312,7 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
     assert "fused" not in to_json(found.retrieved_chunks)
 
 
+@pytest.mark.contract
 def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
     world = place(tmp_path, embedder=Blind()).world(**TALES)
     settings: dict[str, Any] = {"top_k": 1, "language": None}

@@ -31,6 +31,7 @@ def harbour(folder: Path, recorder: Recorder) -> World:
     return watched(folder, recorder).world(a__md=TEXT)
 
 
+@pytest.mark.contract
 def test_a_search_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
 
@@ -39,6 +40,7 @@ def test_a_search_tells_its_stages_in_order(tmp_path: Path) -> None:
     assert recorder.last(Request.SEARCH).stages == [*FINDING, Stage.RANKED, Stage.BUNDLE]
 
 
+@pytest.mark.contract
 def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
 
@@ -58,6 +60,7 @@ def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
     assert stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]
 
 
+@pytest.mark.contract
 def test_a_reader_s_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
     reader = harbour(tmp_path, recorder).reader("ann")
@@ -114,6 +117,7 @@ def test_ingestion_counts_what_its_report_says(tmp_path: Path) -> None:
     assert counts[CounterName.VECTORS, "reused"] == report.reused
 
 
+@pytest.mark.contract
 def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) -> None:
     recorder = Recorder()
     here = study(tmp_path, primary=Scripted(["The ", "keeper [1]."]))
@@ -210,6 +214,7 @@ def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path:
     ]  # fmt: skip
 
 
+@pytest.mark.contract
 def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Path) -> None:
     heard: list[Stage] = []
     here = watched(tmp_path, NULL_OBSERVER)

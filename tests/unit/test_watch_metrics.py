@@ -85,6 +85,7 @@ def test_metrics_are_what_bundles_said_summed_up(tmp_path: Path, metrics: Metric
     assert 1 <= number(found, "repairs_total", request="repair", deed="deleted_point") <= sum(stale)
 
 
+@pytest.mark.contract
 def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsObserver) -> None:
     here = watched(tmp_path, metrics)
     world = here.world(**{f"f{n}__txt": f"{n} " + "by " * 3000 for n in range(2)})

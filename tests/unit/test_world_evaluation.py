@@ -90,6 +90,7 @@ def test_passages_of_one_document_do_not_crowd_out_the_others(here: Place) -> No
     assert result.metrics.recall == 1.0
 
 
+@pytest.mark.contract
 def test_words_count_where_that_is_asked_for(here: Place) -> None:
     world = here.world(
         short__txt="the ferry.",
@@ -206,6 +207,7 @@ def test_filters_of_a_query_decide_where_it_is_asked(here: Place) -> None:
     assert names(documents=()) == []
 
 
+@pytest.mark.contract
 def test_a_query_that_fails_is_counted_and_the_others_are_still_asked(here: Place) -> None:
     too_long = GoldenQuery("many", "w " * 450, (Expected("1"),))
 

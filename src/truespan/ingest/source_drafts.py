@@ -172,7 +172,14 @@ class DraftMaker:
             data = with_encoding(page.content, page.content_type)
         else:
             name, data, line = self._reader.read(source)
-        return _Content(name, data, sha256(data).hexdigest(), traits_of(name, data), line, page)
+        return _Content(
+            name=name,
+            data=data,
+            digest=sha256(data).hexdigest(),
+            traits=traits_of(name, data),
+            line=line,
+            page=page,
+        )
 
     def _parse(self, content: _Content, options: ParseOptions) -> Loaded:
         with self._deps.trace.stage(Stage.BLOCKS):
