@@ -16,7 +16,6 @@ from tests.laws.texts import (
     count_words,
     document,
     documents,
-    measure,
     often,
     raw,
     sometimes,
@@ -83,7 +82,7 @@ def test_chunks_are_numbered_slices_of_the_text(
 ):
     spans = doc.chunk_spans(profile, limit)
 
-    chunks = make_chunks(doc.canonical, doc.sentences, measure(doc.text), spans)
+    chunks = make_chunks(doc.measured, spans)
 
     assert [chunk.index for chunk in chunks] == list(range(len(spans)))
     assert [chunk.text for chunk in chunks] == [

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.laws.examples import in_test_or_prove
-from tests.laws.texts import Document, measure
+from tests.laws.texts import Document
 from tests.promises import proves
 from tests.support.file_pairs import FORMATS, Pair, draw_pair
 from tests.support.read_files import ReadFile, count_common, find_names, read_file
@@ -31,10 +31,9 @@ CHUNKINGS = [
 
 def settled_chunks(doc: Document, count: int) -> list[list[NewChunk]]:
     """Return the chunks of each chunking that depend on the first sentences alone."""
-    tokens, found = measure(doc.text), list[list[NewChunk]]()
+    measured, found = doc.measured, list[list[NewChunk]]()
     for profile in CHUNKINGS:
-        spans = chunk_spans(doc.canonical, doc.sentences, tokens, profile, 500)
-        chunks = make_chunks(doc.canonical, doc.sentences, tokens, spans)
+        chunks = make_chunks(measured, chunk_spans(measured, profile, 500))
         found.append([chunk for chunk in chunks if chunk.reach < count])
     return found
 

@@ -76,15 +76,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Wor
 
 def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -> RevisionRef:
     """Write a document as ingesting would; the laws of tails need no vectors of stored chunks."""
-    tokens = measure(doc.text)
+    measured = doc.measured
     spans = doc.chunk_spans(profile, scope.profile.input_limit)
     name = f"{next(_NUMBERS)}.txt"
     draft = Draft(
         doc_id=name, name=name, path=name, kind=DocumentKind.BOOK, title=name, language="en",
         language_declared=False, version="1.0", declared_title=None, tags=(), chunking=profile,
         source_hash=name, recipe="", canonical=doc.canonical,
-        sentences=measure_sentences(doc.canonical, doc.sentences, tokens),
-        chunks=make_chunks(doc.canonical, doc.sentences, tokens, spans),
+        sentences=measure_sentences(measured),
+        chunks=make_chunks(measured, spans),
     )  # fmt: skip
     [(ref, chunks)] = here.store.stage(scope, [draft]).items()
     # An ingestion goes on with what staging returns, and a later run with what is stored. Of a text
@@ -104,9 +104,7 @@ def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
 
 def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:
     short = doc.until(position)
-    chunks = make_chunks(
-        short.canonical, short.sentences, measure(short.text), short.chunk_spans(profile, limit)
-    )
+    chunks = make_chunks(short.measured, short.chunk_spans(profile, limit))
     return [as_cut(chunk) for chunk in chunks]
 
 

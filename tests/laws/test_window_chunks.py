@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from tests.laws.texts import LIMITS, Document, documents, measure, often, raw, window_profiles
 from tests.promises import proves
-from truespan.ingest.chunking import find_tables, quick_windows, windows
+from truespan.ingest.chunking import find_tables
 from truespan.text.clean import clean
 from truespan.types.profile import WINDOW, ChunkingProfile, OverlapMode
-from truespan.types.text import TokenMap
 
 LETTERS = "abcdefgh"
 
@@ -199,18 +198,3 @@ def test_a_window_that_is_narrowed_by_tokens_keeps_its_share_of_overlap():
     assert all(150 < span.end - span.start <= 170 for span in spans[:-1])
     assert all(30 <= one.end - two.start <= 34 for one, two in pairwise(spans))
     assert all(tokens.count(span.start, span.end) <= 510 for span in spans)
-
-
-@given(
-    st.text(alphabet="ab .!?\n\t\u3000\u00e9", min_size=1, max_size=400).filter(str.strip),
-    st.integers(10, 60),
-    st.integers(0, 2),
-)
-def test_the_quick_way_gives_what_the_careful_one_gives(text: str, size: int, overlap: int) -> None:
-    stop = len(text.rstrip())
-    counted = TokenMap(text, [], [0], lambda _: 0)
-
-    quick = quick_windows(text, stop, size, overlap)
-
-    careful = list(windows(text, 0, stop, size, overlap, counted, 10**9))
-    assert quick is None or list(zip(*quick, strict=True)) == careful

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.laws.examples import examples
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.text.clean import clean
 from truespan.text.sentences import split_sentences
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
@@ -63,8 +63,12 @@ class Document:
         return self.canonical.text
 
     def chunk_spans(self, profile: ChunkingProfile, limit: int = PLENTY) -> list[Span]:
-        """Cut it, counting its tokens afresh."""
-        return chunk_spans(self.canonical, self.sentences, measure(self.text), profile, limit)
+        """Split the text, counting its tokens anew."""
+        return chunk_spans(self.measured, profile, limit)
+
+    @property
+    def measured(self) -> MeasuredText:
+        return MeasuredText(self.canonical, self.sentences, measure(self.text))
 
     def until(self, position: int) -> "Document":
         """Return the document that ends with the sentence `position`."""
@@ -196,7 +200,7 @@ DOCUMENTS = documents() | structured_documents()
 
 @st.composite
 def workbooks(draw: st.DrawFn) -> Document:
-    """Make documents whose chapters are sheets, which begin after white space.
+    """Make documents whose chapters are sheets: each begins after text and white space.
 
     All pages are rows, and the first is at 0.
     """
@@ -207,7 +211,7 @@ def workbooks(draw: st.DrawFn) -> Document:
     sheets = [
         (start, place)
         for start, place in zip(whole.starts, whole.places, strict=True)
-        if not start or text[start - 1] in " \n"
+        if not start or (text[start - 1] in " \n" and text[:start].strip())
     ]
     starts, places = zip(*sheets, strict=True) if sheets else ((), ())
     return Document(replace(whole, starts=starts, places=places, pages=pages), doc.sentences)

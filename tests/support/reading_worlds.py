@@ -25,7 +25,7 @@ from tests.support.worlds import Place, WordCounter, WordEmbedder, other_profile
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import make_chunks
 from truespan.protocols import TokenCounter
 from truespan.types.bundle import ContextBundle
@@ -139,9 +139,9 @@ def cut_from_scratch(
     """Cut the read part as a document of its own, knowing nothing of how it goes on."""
     profile = replace(STANDARD_CHUNKING[chunking], whole_rows=whole_rows)
     canonical, sentences = book.until(position), book.sentences[: position + 1]
-    tokens = counter.measure(canonical.text)
-    spans = chunk_spans(canonical, sentences, tokens, profile, limit)
-    return [as_cut(chunk) for chunk in make_chunks(canonical, sentences, tokens, spans)]
+    measured = MeasuredText(canonical, sentences, counter.measure(canonical.text))
+    spans = chunk_spans(measured, profile, limit)
+    return [as_cut(chunk) for chunk in make_chunks(measured, spans)]
 
 
 def whole_chunks(here: Place, world: World, ref: RevisionRef, position: int) -> list[Cut]:

@@ -8,7 +8,7 @@ from tests.promises import proves
 from tests.support.worlds import DirectParser, WordCounter
 from truespan.errors import SourceEmpty
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import Preparation, make_chunks, make_draft
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.text.sentences import split_sentences
@@ -23,7 +23,7 @@ from truespan.types.chunk import (
 from truespan.types.document import Draft
 from truespan.types.profile import SENTENCES, ChunkingProfile
 from truespan.types.source import Source
-from truespan.types.text import Block, BlockKind, Figure, Image, Loaded, PlacedFigure, TokenMap
+from truespan.types.text import Block, BlockKind, Figure, Image, Loaded, PlacedFigure
 
 COUNTER = WordCounter()
 
@@ -47,11 +47,10 @@ def described(
     show = (lambda number: marker(figure_id_of("doc", number))) if placeholders else None
     canonical = assemble(blocks, show)
     sentences = split_sentences(canonical)
-    tokens: TokenMap = COUNTER.measure(canonical.text)
-    spans = chunk_spans(canonical, sentences, tokens, profile, limit)
-    chunks = make_chunks(canonical, sentences, tokens, spans)
+    measured = MeasuredText(canonical, sentences, COUNTER.measure(canonical.text))
+    chunks = make_chunks(measured, chunk_spans(measured, profile, limit))
     records = describe_figures(
-        "doc", canonical, sentences, chunks, images, lambda words: COUNTER.count(words) <= limit
+        "doc", measured, chunks, images, lambda words: COUNTER.count(words) <= limit
     )
     return records, figure_chunks(records, canonical, COUNTER, len(chunks))
 

@@ -12,7 +12,7 @@ from tests.support.sheet_maker import cell, ods, relations, rows, sheet, xlsb, x
 from tests.support.worlds import WordCounter
 from truespan.errors import SourceBroken, SourceEmpty, SourceEncrypted, SourceUnsafe
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import make_chunks
 from truespan.parsing import load
 from truespan.parsing.formats.sheets.number_format import compile_format, show_plain, text_format
@@ -398,9 +398,9 @@ def test_a_chunk_names_the_sheet_and_cells_of_its_text(profile: ChunkingProfile)
     }
     canonical = assemble(read(xlsx(tables)).blocks, divide_tables=True)
     sentences, tokens = split_sentences(canonical), WordCounter().measure(canonical.text)
+    measured = MeasuredText(canonical, sentences, tokens)
 
-    spans = chunk_spans(canonical, sentences, tokens, profile, 400)
-    chunks = make_chunks(canonical, sentences, tokens, spans)
+    chunks = make_chunks(measured, chunk_spans(measured, profile, 400))
 
     assert [(chunk.chapter, chunk.location) for chunk in chunks] == [
         (month, "A1:C2") for month in MONTHS

@@ -4,19 +4,19 @@ A span depends on nothing after the sentence `reach`. If the document is cut off
 sentence or any later one, the same span comes out at the same index. That is why a reader's
 results can be found among stored chunks without revealing anything the reader has not read.
 
-`window` takes a number of characters and ends where reading would pause: at the last paragraph
-break of the window, else at the last end of a sentence, of a line or of a word. A paragraph or
-sentence counts past half of the window, a line or word past three tenths; without any of them the
+`window` takes a number of characters and ends at a natural break: at the last paragraph break of
+the window, else at the last end of a sentence, a line or a word. A paragraph or sentence counts in
+the second half of the window, a line or word in its last seven tenths; without any of them the
 window is cut hard. `sentences` takes whole sentences and never crosses a chapter. `tokens` takes a
-number of tokens in whole words, unless one word alone has more. None crosses from one sheet of a
-workbook to the next.
+number of tokens in whole words; only a word that is too long is split. No span crosses from one
+sheet of a workbook to the next.
 
-With `whole_rows`, a table is not divided: a chunk ends before one that it cannot hold, and none
-begins within one. A table that no chunk can hold is divided between rows, and nothing of it is
+With `whole_rows`, tables are kept together: a chunk ends before a table that does not fit, and no
+chunk begins inside one. A table that fits no chunk is split between rows, and nothing of it is
 repeated. A table is recognised by its text alone: from the line with the first bar between spaces
-to the next blank line. What precedes a chunk does not count, so that a reader's tail, which is cut
-from the beginning of a chunk on, is cut like the whole text. A text whose lines are numbered, such
-as a program, is not cut within a line, unless that is too long.
+to the next blank line. Text before a chunk does not count, so that a reader's tail, which is cut
+from the beginning of a chunk on, is cut like the whole text. A text with numbered lines, such as a
+program, is split between lines, unless a line is too long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import groupby, pairwise
 
 from msgspec import Struct
@@ -35,77 +34,80 @@ from truespan.protocols import TokenCounter
 from truespan.text.sentences import split_sentences
 from truespan.text.tables import BAR
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
-from truespan.types.text import CanonicalText, Sentence, Sentences, Span, TokenMap, contents_start
+from truespan.types.text import CanonicalText, Sentence, Span, TokenMap, contents_start
 
 _SLACK = 64
-"""Precision given up, as a share of the width, to need fewer counts."""
-_SENTENCE_ENDS = ("! ", "? ", ".\n", "!\n", "?\n")
-"""Searched after ". ", which is the most frequent."""
-_CUT_WORDS = 200
-"""Tokens that the two words at the ends of a window can add: tokenizers do not split words of more
-than 100 characters."""
+"""Fraction of the width up to which `widest` may miss the optimum, to need fewer counts."""
+_SENTENCE_ENDS = (". ", "! ", "? ", ".\n", "!\n", "?\n")
 _MAX_TOKEN_LENGTH = 16
-"""Characters that a part may have for each token of the limit. No text has longer tokens, and a
-sentence of millions of characters must not be measured whole for each of its parts."""
+"""Maximum number of characters of a part for each token of the limit.
+
+No text has longer tokens, and a sentence of millions of characters must not be measured as a whole
+for each of its parts.
+"""
 _WORD = re.compile(r"\S")
 _BEFORE_WORD = re.compile(r"\s(?=\S)")
 _PARAGRAPH = "\n\n"
-_make_span = partial(tuple.__new__, Span)
 
 
-def chunk_spans(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    profile: ChunkingProfile,
-    input_limit: int,
-) -> list[Span]:
-    """Return the spans of a text in order; starts and ends both grow from each to the next.
+class MeasuredText(Struct, frozen=True):
+    """A canonical text with its sentences and its token counts."""
 
-    No span has more than `input_limit` tokens, except a single code point that alone has more.
-    None is white space only: a text without sentences has no chunks.
+    canonical: CanonicalText
+    sentences: Sequence[Sentence]
+    tokens: TokenMap
+
+
+def chunk_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
+    """Return the spans of a text in order; starts and ends both increase from span to span.
+
+    No span has more than `limit` tokens, except a single code point that alone has more. No span is
+    white space only: a text without sentences has no chunks.
     """
-    if not sentences:
+    canonical = measured.canonical
+    if not measured.sentences:
         return []
-    text = canonical.text
-    if profile.strategy is not Strategy.SENTENCES:
-        divide = _window_spans if profile.strategy is Strategy.WINDOW else _token_spans
-        if _has_sheets(canonical):
-            divide = partial(_sheet_spans, divide)
-        return divide(canonical, sentences, tokens, profile, input_limit)
-    if _is_program(canonical):
-        profile = replace(profile, whole_rows=False)
-    chunker = _SentenceChunker(text, sentences, tokens, profile, input_limit)
-    spans: list[Span] = []
-    first = 0
-    contents = contents_start(list(zip(canonical.starts, canonical.places, strict=True))) or len(
-        text
-    )
+    if profile.strategy is Strategy.SENTENCES:
+        if _is_program(canonical):
+            profile = replace(profile, whole_rows=False)
+        return _sentence_spans(measured, profile, limit)
+    split = _window_spans if profile.strategy is Strategy.WINDOW else _token_spans
+    if _has_sheets(canonical):
+        return _sheet_spans(split, measured, profile, limit)
+    return split(measured, profile, limit)
+
+
+def _sentence_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
+    """Return spans of whole sentences; each chapter, and a list of contents, is split by itself."""
+    canonical = measured.canonical
+    places = list(zip(canonical.starts, canonical.places, strict=True))
+    contents = contents_start(places) or len(canonical.text)
 
     def chapter_of(sentence: Sentence) -> tuple[str | None, bool]:
         return canonical.place_at(sentence.start).chapter, sentence.start >= contents
 
-    for _, group in groupby(sentences, chapter_of):
+    chunker = _SentenceChunker(
+        canonical.text, measured.sentences, measured.tokens, profile=profile, limit=limit
+    )
+    spans: list[Span] = []
+    first = 0
+    for _, group in groupby(measured.sentences, chapter_of):
         stop = first + sum(1 for _ in group)
         spans.extend(chunker.chapter(first, stop))
         first = stop
     return spans
 
 
-_Divide = Callable[[CanonicalText, Sequence[Sentence], TokenMap, ChunkingProfile, int], list[Span]]
-
-
 def _sheet_spans(
-    divide: _Divide,
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
+    split: Callable[[MeasuredText, ChunkingProfile, int], list[Span]],
+    measured: MeasuredText,
     profile: ChunkingProfile,
     limit: int,
 ) -> list[Span]:
-    """Return the spans of a workbook: each sheet is divided by itself."""
-    # What the end of a sheet closes depends on the first sentence of the next one, as what the end
-    # of a text closes depends on the sentence that would follow.
+    """Return the spans of a workbook; each sheet is split by itself."""
+    # The end of a sheet depends on the first sentence of the next sheet, as the end of a text
+    # depends on the sentence that would follow.
+    canonical, sentences = measured.canonical, measured.sentences
     spans: list[Span] = []
     first = 0
     for _, group in groupby(sentences, lambda item: canonical.place_at(item.start).chapter):
@@ -116,8 +118,9 @@ def _sheet_spans(
         moved = [
             Sentence(sid, item.start - start, item.end - start) for sid, item in enumerate(own)
         ]
-        sheet = CanonicalText(canonical.text[start:end])
-        for span in divide(sheet, moved, tokens.part(start, end), profile, limit):
+        text = CanonicalText(canonical.text[start:end])
+        sheet = MeasuredText(text, moved, measured.tokens.part(start, end))
+        for span in split(sheet, profile, limit):
             begin, stop, context, reach = span
             spans.append(Span(begin + start, stop + start, context + start, reach + first))
         first = past
@@ -125,9 +128,11 @@ def _sheet_spans(
 
 
 def widest(count: Callable[[int], int], width: int, limit: int) -> int:
-    """Return nearly the largest width with `count(width) <= limit`, where `width` has more."""
-    # It is at least 1. Only widths up to `width` are counted, so that nothing after them influences
-    # the result.
+    """Return nearly the largest width with `count(width) <= limit`, at least 1.
+
+    `count(width)` must exceed the limit. Larger widths are not counted, so that nothing after the
+    width influences the result.
+    """
     fits, over = 1, width
     probe = width * limit // max(count(width), 1)
     while over - fits > max(1, width // _SLACK):
@@ -141,155 +146,92 @@ def widest(count: Callable[[int], int], width: int, limit: int) -> int:
     return fits
 
 
-def _window_spans(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    profile: ChunkingProfile,
-    limit: int,
-) -> list[Span]:
+def _window_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
     """Return windows of `size` characters, each beginning `overlap` before the end of the last."""
-    # A chunk depends on its whole window and on the text continuing after it, so its reach is the
-    # first sentence that ends after the window.
-    import numpy as np
-
-    size, separate = profile.size, profile.overlap_mode is OverlapMode.SEPARATE
-    shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
-    ends = np.asarray(Sentences.of(sentences).ends)
-    stop = int(ends[-1])
-    text = canonical.text
-    tables = find_tables(canonical, profile)
-    quick = None if tables else quick_windows(text, stop, size, shared)
-    if quick is None or not _all_fit(*quick, tokens, limit):
-        found = list(windows(text, 0, stop, size, shared, tokens, limit, tables=tables))
-        quick = [start for start, _ in found], [end for _, end in found]
-    starts, stops = quick
-    # White space at the very end goes with the last chunk as far as that has room.
-    stops[-1] = max(stops[-1], min(len(text), starts[-1] + size))
-    contexts = [max(start - beside, 0) for start in starts] if beside else starts
-    if beside and tables:
-        contexts = [
-            tables.overlap_start(0, context, start, start)
-            for context, start in zip(contexts, starts, strict=True)
-        ]
-    reaches = np.searchsorted(ends, np.array(starts, ends.dtype) + size, side="right").tolist()
-    return list(map(_make_span, zip(starts, stops, contexts, reaches, strict=True)))
+    text, size = measured.canonical.text, profile.size
+    is_separate = profile.overlap_mode is OverlapMode.SEPARATE
+    ends = [sentence.end for sentence in measured.sentences]
+    tables = find_tables(measured.canonical, profile)
+    shared = 0 if is_separate else profile.overlap
+    cutter = _WindowCutter(text, measured.tokens, limit=limit, size=size, overlap=shared)
+    spans: list[Span] = []
+    for start, end in cutter.windows(0, ends[-1], tables):
+        context = max(start - profile.overlap, 0) if is_separate else start
+        if is_separate and tables:
+            context = tables.overlap_start(0, context, start, start)
+        # A chunk depends on its whole window and on the text continuing after it, so its reach is
+        # the first sentence that ends after the window.
+        spans.append(Span(start, end, context, bisect_right(ends, start + size)))
+    # White space at the very end goes into the last chunk as far as it fits.
+    last = spans[-1]
+    spans[-1] = last._replace(end=max(last.end, min(len(text), last.start + size)))
+    return spans
 
 
-def quick_windows(
-    text: str, stop: int, size: int, overlap: int
-) -> tuple[list[int], list[int]] | None:
-    """Return the starts and ends that `windows` yields; None if one is too long or blank."""
-    # Nearly every text has none such, and a loop without calls is several times faster.
-    rfind = text.rfind
-    past_half, past_third = size // 2 + 1, size * 3 // 10 + 1
-    starts: list[int] = []
-    ends: list[int] = []
-    start = covered = 0
-    while start + size < stop:
-        bound, half = start + size, start + past_half
-        end = rfind("\n\n", half - 2, bound) + 2
-        if end < half:
-            last = rfind(". ", half - 2, bound)
-            for mark in _SENTENCE_ENDS:
-                later = rfind(mark, last if last > half else half - 2, bound)
-                if later > last:
-                    last = later
-            end = last + 2
-            if end < half:
-                third = start + past_third
-                end = rfind("\n", third - 1, bound) + 1
-                if end < third:
-                    end = rfind(" ", third - 1, bound) + 1
-                    if end < third:
-                        end = bound
-        if end <= covered or (text[start].isspace() and text[start:end].isspace()):
-            return None
-        starts.append(start)
-        ends.append(end)
-        covered = end
-        start = end - overlap
-    if start >= stop:
-        return None
-    return [*starts, start], [*ends, stop]
+class _WindowCutter(Struct, frozen=True):
+    """Splits a text into windows of at most `size` characters and `limit` tokens."""
 
+    text: str
+    tokens: TokenMap
+    limit: int
+    size: int
+    overlap: int = 0
 
-def _all_fit(starts: list[int], ends: list[int], tokens: TokenMap, limit: int) -> bool:
-    """Say whether no span has more than `limit` tokens; counts exactly only close to the limit."""
-    import numpy as np
+    def windows(
+        self,
+        start: int,
+        stop: int,
+        tables: Tables | Lines | None = None,
+        *,
+        whole_characters: bool = False,
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of the windows of `text[start:stop]`, which ends with a word.
 
-    if tokens.total + _CUT_WORDS <= limit:
-        return True
-    units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
-    # The same type as the map's: otherwise the whole map would be converted for the comparison.
-    before = totals[np.searchsorted(units, np.array(starts, units.dtype))].astype(np.int64)
-    counts = totals[np.searchsorted(units, np.array(ends, units.dtype))] - before
-    return all(
-        tokens.count(starts[close], ends[close]) <= limit
-        for close in np.flatnonzero(counts + _CUT_WORDS > limit).tolist()
-    )
-
-
-def windows(
-    text: str,
-    start: int,
-    stop: int,
-    size: int,
-    overlap: int,
-    tokens: TokenMap,
-    limit: int,
-    *,
-    whole: bool = False,
-    tables: Tables | Lines | None = None,
-) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word.
-
-    With `whole`, no chunk ends within what is seen as one character; with `tables`, none within one
-    of them.
-    """
-    # A window of too many tokens is narrowed, and its overlap with it: otherwise the next one might
-    # not advance. If a narrowed window holds nothing new, it starts without overlap. Windows of
-    # white space only are skipped.
-    covered = start
-    while start < stop:
-        bound = min(start + size, stop)
-        end, step = bound, overlap
-        if bound < stop:
-            end = _break(text, start, bound)
-        if tokens.count(start, end) > limit:
-            width = widest(lambda wide, at=start: tokens.count(at, at + wide), end - start, limit)
-            end, step = _break(text, start, start + width), overlap * width // size
-        if whole and end < stop:
-            end = cut_before(text, end, start)
-        moved = tables.end_before(start, end, bound) if tables and end < stop else end
-        if moved < end:
-            # The overlap must not reach back to the beginning of a chunk that became short.
-            end, step = moved, min(step, (moved - start) // 2)
-        if text[start].isspace() and text[start:end].isspace():
-            word = _WORD.search(text, start)
-            start = word.start() if word else len(text)
-        elif end <= covered:
-            start = covered
-        else:
-            yield start, end
-            covered, begin = end, start
-            start = end - step if end < stop else stop
-            if tables and end < stop:
-                start = tables.overlap_start(begin, start, end, start + size)
+        No window ends inside one of the `tables`, nor, with `whole_characters`, inside a grapheme.
+        """
+        # A window of too many tokens is narrowed, and its overlap with it: otherwise the next one
+        # might not advance. If a narrowed window holds nothing new, it starts without overlap.
+        # Windows of white space only are skipped.
+        text, count = self.text, self.tokens.count
+        covered = start
+        while start < stop:
+            bound = min(start + self.size, stop)
+            end, step = bound, self.overlap
+            if bound < stop:
+                end = _break(text, start, bound)
+            if count(start, end) > self.limit:
+                width = widest(lambda wide, at=start: count(at, at + wide), end - start, self.limit)
+                end, step = _break(text, start, start + width), step * width // self.size
+            if whole_characters and end < stop:
+                end = cut_before(text, end, start)
+            moved = tables.end_before(start, end, bound) if tables and end < stop else end
+            if moved < end:
+                # The overlap must not reach back to the beginning of a chunk that became short.
+                end, step = moved, min(step, (moved - start) // 2)
+            if text[start].isspace() and text[start:end].isspace():
+                word = _WORD.search(text, start)
+                start = word.start() if word else len(text)
+            elif end <= covered:
+                start = covered
+            else:
+                yield start, end
+                covered, begin = end, start
+                start = end - step if end < stop else stop
+                if tables and end < stop:
+                    start = tables.overlap_start(begin, start, end, start + self.size)
 
 
 class Tables(Struct, frozen=True):
-    """The tables of a text, seen from the beginning of a chunk."""
+    """The tables of a text, as seen from the beginning of a chunk."""
 
     text: str
     bars: Sequence[int]
-    """The offsets of the bars between cells."""
+    """Offsets of the bars between cells."""
 
-    def part_around(self, begin: int, offset: int, known: int) -> int | None:
-        """Return where the table around an offset begins; None if there is none, or it ends there.
+    def start_around(self, begin: int, offset: int, known: int) -> int | None:
+        """Return the start of the table around an offset; None if there is none, or it ends there.
 
-        Of the text before `begin` and from `known` on nothing counts, except whether a blank line
-        follows.
+        Text before `begin` and from `known` on does not count, except a blank line that follows.
         """
         text = self.text
         if text.startswith(_PARAGRAPH, offset) or text.startswith(_PARAGRAPH, offset - 1):
@@ -304,8 +246,8 @@ class Tables(Struct, frozen=True):
         return part if part < offset else None
 
     def end_before(self, start: int, end: int, known: int) -> int:
-        """Return where a chunk ends that would end at `end`: before the table there, or a row."""
-        part = self.part_around(start, end, known)
+        """Return the end of a chunk that would end at `end`: before the table there, or a row."""
+        part = self.start_around(start, end, known)
         if part is None:
             return end
         if part > start:
@@ -314,14 +256,14 @@ class Tables(Struct, frozen=True):
         return row if row > start else end
 
     def overlap_start(self, begin: int, offset: int, end: int, known: int) -> int:
-        """Return where the overlap at the end of a chunk begins that would begin at `offset`.
+        """Return the start of the overlap at the end of a chunk that would start at `offset`.
 
-        That is never within a table. If a table follows the chunk, by the text before `known`, it
-        is the beginning of a paragraph, such as a caption, where there is one.
+        The overlap never starts inside a table. If a table follows the chunk, by the text before
+        `known`, the overlap starts with a paragraph, such as a caption, if there is one.
         """
         if not begin < offset < end:
             return offset
-        if self.part_around(begin, offset, end) is not None:
+        if self.start_around(begin, offset, end) is not None:
             blank = self.text.find(_PARAGRAPH, offset, end)
             return end if blank < 0 else blank + len(_PARAGRAPH)
         found = bisect_left(self.bars, end)
@@ -333,20 +275,20 @@ class Tables(Struct, frozen=True):
 
 
 class Lines(Struct, frozen=True):
-    """The lines of a text in which they are numbered, and its tables."""
+    """The lines of a text with numbered lines, and its tables."""
 
     text: str
     tables: Tables | None
 
     def end_before(self, start: int, end: int, known: int) -> int:
-        """Return where a chunk ends that would end at `end`: at the end of a line."""
+        """Return the end of a chunk that would end at `end`: the end of a line."""
         if self.tables:
             end = self.tables.end_before(start, end, known)
         line = self.text.rfind("\n", start, end) + 1
         return line if line > start else end
 
     def overlap_start(self, begin: int, offset: int, end: int, known: int) -> int:
-        """Return where the overlap at the end of a chunk begins: at the beginning of a line."""
+        """Return the start of the overlap at the end of a chunk: the start of a line."""
         if self.tables:
             offset = self.tables.overlap_start(begin, offset, end, known)
         if not begin < offset < end:
@@ -358,7 +300,7 @@ class Lines(Struct, frozen=True):
 
 
 def find_tables(canonical: CanonicalText, profile: ChunkingProfile) -> Tables | Lines | None:
-    """Return what chunks of a profile do not divide: tables and numbered lines; None without."""
+    """Return the tables and numbered lines that chunks of a profile do not split, if any."""
     if not profile.whole_rows:
         return None
     text, tables = canonical.text, None
@@ -369,7 +311,7 @@ def find_tables(canonical: CanonicalText, profile: ChunkingProfile) -> Tables | 
 
 
 def _has_lines(canonical: CanonicalText) -> bool:
-    # A page that begins later says nothing of the text before it.
+    # A page that begins later says nothing about the text before it.
     first = canonical.pages[0] if canonical.pages else None
     return first is not None and first.offset == 0 and first.unit == "line"
 
@@ -381,19 +323,18 @@ def _has_sheets(canonical: CanonicalText) -> bool:
 def _is_program(canonical: CanonicalText) -> bool:
     """Return whether a text is a program, in which a bar is an operator and not part of a table.
 
-    A program is in the chapter of its name; other texts with numbered lines have no chapter.
+    A program has its name as chapter; other texts with numbered lines have no chapter.
     """
     return _has_lines(canonical) and canonical.place_at(0).chapter is not None
 
 
 def _break(text: str, start: int, stop: int) -> int:
-    """Return where the chunk of the window from `start` to `stop` ends."""
+    """Return the end of the chunk in the window from `start` to `stop`."""
     width = stop - start
     half, third = start + width // 2 + 1, start + width * 3 // 10 + 1
     end = text.rfind("\n\n", half - 2, stop) + 2
     if end < half:
-        # Of the sentence ends, only one later than the best so far matters.
-        last = text.rfind(". ", half - 2, stop)
+        last = -1
         for mark in _SENTENCE_ENDS:
             last = max(last, text.rfind(mark, max(last, half - 2), stop))
         end = last + 2
@@ -407,10 +348,10 @@ def _break(text: str, start: int, stop: int) -> int:
 
 
 class _SentenceChunker(Struct):
-    """Makes spans of `size` sentences that share `overlap`, or of as many as `pack` holds.
+    """Makes spans of `size` sentences that share `overlap`, or of as many as fit into `pack`.
 
-    A sentence that no chunk can hold is split where a window would be; each part is a span. Ranges
-    of sentence indexes are half-open.
+    A sentence that fits no chunk is split like a window; each part is a span. Ranges of sentence
+    indexes are half-open.
     """
 
     text: str
@@ -432,7 +373,7 @@ class _SentenceChunker(Struct):
         start, covered, begin, seen = first, first, first, first
         while covered < stop:
             end, reach = self._fill(start, stop)
-            # A chunk begins where the one before ends, so it depends on all that decided that end.
+            # A chunk begins where the last one ends, so it depends on all that decided that end.
             seen = max(seen, reach)
             if end <= covered:
                 # With the overlap there is no room for a new sentence: reduce the overlap.
@@ -454,39 +395,39 @@ class _SentenceChunker(Struct):
             start = self._outside(begin, start, end)
 
     def _outside(self, begin: int, first: int, end: int) -> int:
-        """Return the first of the sentences from `first` to `end` that is not within a table.
+        """Return the first of the sentences from `first` to `end` that is not inside a table.
 
-        Nothing before the sentence `begin` counts.
+        Sentences before `begin` do not count.
         """
         while self.tables and first < end and self.tables.continues(begin, first):
             first += 1
         return first
 
     def _fill(self, first: int, stop: int) -> tuple[int, int]:
-        """Return the end of the longest run from `first` that fits, and what it depends on.
+        """Return the end of the longest run from `first` that fits, and the sentence it depends on.
 
         The end is `first` if not even that sentence fits.
         """
-        # It is searched from the front, so the result depends on no sentence after the first one
+        # The search begins at the front, so the result depends on no sentence after the first one
         # that does not fit.
-        most, counted = stop, self.profile.pack is None
+        last, counted = stop, self.profile.pack is None
         if counted:
-            most = min(stop, first + self.profile.size)
-        if self.tables and self.tables.any_between(first, most):
+            last = min(stop, first + self.profile.size)
+        if self.tables and self.tables.any_between(first, last):
             return self._fill_with_tables(first, stop)
-        if counted and self.spaced and self._fits(first, most):
-            end = most
+        if counted and self.spaced and self._fits(first, last):
+            end = last
         else:
             end = first
-            while end < most and self._fits(first, end + 1):
+            while end < last and self._fits(first, end + 1):
                 end += 1
-        # A run of `size` sentences depends on nothing after it. Any other depends on the sentence
-        # `end`: it did not fit, or begins the next chapter, or does not exist.
+        # A run of `size` sentences depends on nothing after it. Any other run depends on the
+        # sentence `end`, which did not fit, or begins the next chapter, or does not exist.
         full = counted and end - first == self.profile.size
         return end, end - 1 if full else end
 
     def _fill_with_tables(self, first: int, stop: int) -> tuple[int, int]:
-        """Return a run that does not end within a table; `size` may be exceeded to complete one."""
+        """Return a run that does not end inside a table; `size` may be exceeded to complete one."""
         tables, size = self.tables, self.profile.size if self.profile.pack is None else None
         assert tables is not None
         end, part, row = first, first, first
@@ -515,40 +456,37 @@ class _SentenceChunker(Struct):
         return self.tokens.count(start, stop) <= self.limit
 
     def _context(self, chapter: int, first: int) -> int:
-        """Return where the separate overlap before a span begins."""
+        """Return the start of the separate overlap before a span."""
         if self.profile.overlap_mode is not OverlapMode.SEPARATE:
             return self.sentences[first].start
         before = max(chapter, first - self.profile.overlap)
         return self.sentences[self._outside(chapter, before, first)].start
 
     def _parts(self, chapter: int, sid: int, reach: int) -> Iterator[Span]:
-        """Split a sentence that is too long; where the parts end depends on nothing after it."""
+        """Split a sentence that is too long; the parts depend on nothing after it."""
         # Parts after the first follow parts of the same sentence and have no separate overlap.
         _, start, stop = self.sentences[sid]
         size = self.profile.pack or min(stop - start, _MAX_TOKEN_LENGTH * self.limit)
         context = self._context(chapter, sid)
-        for begin, end in windows(
-            self.text, start, stop, size, 0, self.tokens, self.limit, whole=True
-        ):
+        cutter = _WindowCutter(self.text, self.tokens, limit=self.limit, size=size)
+        for begin, end in cutter.windows(start, stop, whole_characters=True):
             yield Span(begin, end, context if begin == start else begin, reach)
 
 
 class _TableRows(Struct, frozen=True):
-    """Which sentences of a text belong to tables."""
+    """Membership of the sentences of a text in tables."""
 
     row_before: Sequence[int]
-    """For each sentence the last one before it in the same paragraph that has a bar, else -1."""
+    """For each sentence, the last sentence before it in the same paragraph with a bar, else -1."""
     next_row: Sequence[int]
-    """For each sentence the first one from it on that has a bar, else a number past all."""
+    """For each sentence, the first sentence from it on with a bar, else the number of sentences."""
     begins_line: Sequence[bool]
 
     @classmethod
     def of(cls, text: str, sentences: Sequence[Sentence]) -> _TableRows:
-        import numpy as np
-
         row_before: list[int] = []
         begins_line: list[bool] = []
-        rows: list[int] = []
+        next_row: list[int] = []
         before, end = -1, 0
         for sid, (_, start, stop) in enumerate(sentences):
             gap = text[end:start]
@@ -559,14 +497,13 @@ class _TableRows(Struct, frozen=True):
             sentence = text[start:stop]
             if "|" in sentence and BAR.search(sentence):
                 before = sid
-                rows.append(sid)
+                next_row += [sid] * (sid + 1 - len(next_row))
             end = stop
-        places = np.searchsorted(rows, np.arange(len(sentences)))
-        next_row = np.array([*rows, len(sentences)])[places].tolist()
+        next_row += [len(sentences)] * (len(sentences) - len(next_row))
         return cls(row_before, next_row, begins_line)
 
     def continues(self, first: int, sid: int) -> bool:
-        """Return whether a table that begins at `first` or later goes on with a sentence."""
+        """Return whether a table that begins at `first` or later continues with a sentence."""
         return self.row_before[sid] >= first
 
     def includes(self, first: int, sid: int) -> bool:
@@ -574,29 +511,24 @@ class _TableRows(Struct, frozen=True):
         return self.next_row[sid] == sid or self.continues(first, sid)
 
     def any_between(self, first: int, stop: int) -> bool:
-        """Return whether a table begins or goes on between two sentences."""
+        """Return whether a table begins or continues between two sentences."""
         return self.next_row[first] < stop
 
 
-def _token_spans(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    profile: ChunkingProfile,
-    limit: int,
-) -> list[Span]:
+def _token_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
     """Return spans of at most `size` tokens, each sharing at most `overlap` with the one before."""
-    text = canonical.text
-    ends = [sentence.end for sentence in sentences]
+    text = measured.canonical.text
+    ends = [sentence.end for sentence in measured.sentences]
     size = min(profile.size, limit)
-    chunker = _TokenChunker(text, ends[-1], tokens, size, profile.overlap * size // profile.size)
+    overlap = profile.overlap * size // profile.size
+    chunker = _TokenChunker(text, ends[-1], measured.tokens, size, overlap)
     separate = profile.overlap_mode is OverlapMode.SEPARATE
-    tables = find_tables(canonical, profile)
+    tables = find_tables(measured.canonical, profile)
 
     def fill(start: int) -> tuple[int, int]:
         found, decided_by = chunker.fill(start)
-        # Whether a blank line or a bar follows counts as well. It does so in every text: otherwise
-        # the reach would depend on whether there is a table further on.
+        # A blank line or a bar that follows counts as well, in every text: otherwise the reach
+        # would depend on whether there is a table later.
         decided_by = max(decided_by, found + len(_PARAGRAPH))
         if tables and found < chunker.stop:
             found = tables.end_before(start, found, decided_by - 1)
@@ -622,7 +554,7 @@ def _token_spans(
         begin, end = start, found
     if chunker.stop < len(text):
         # White space at the very end belongs to the last chunk, whose end then depends on it.
-        spans[-1] = spans[-1]._replace(end=len(text), reach=len(sentences))
+        spans[-1] = spans[-1]._replace(end=len(text), reach=len(measured.sentences))
     return spans
 
 
@@ -636,7 +568,7 @@ class _TokenChunker(Struct, frozen=True):
     overlap: int
 
     def fill(self, start: int) -> tuple[int, int]:
-        """Return the end of the chunk that begins at `start`, and how much text that depends on."""
+        """Return the end of the chunk that begins at `start`, and the offset it depends on."""
         # An offset up to which there are too many tokens, or an offset past the text. It grows in
         # steps, so that the chunk depends on little more than its own text.
         width = 2 * self.size
@@ -659,7 +591,7 @@ class _TokenChunker(Struct, frozen=True):
         return cut_before(self.text, max(start + width, word_start + 1), word_start), horizon
 
     def overlap_start(self, start: int, end: int) -> int:
-        """Return where the overlap at the end of the chunk from `start` to `end` begins."""
+        """Return the start of the overlap at the end of the chunk from `start` to `end`."""
         words = self._words(start, end)
         found = bisect_left(words, -self.overlap, key=lambda word: -self.tokens.count(word, end))
         if found < len(words):
@@ -678,11 +610,11 @@ class _TokenChunker(Struct, frozen=True):
         )
 
     def _words(self, start: int, end: int) -> list[int]:
-        """Return where words begin after `start` and before `end`."""
+        """Return the starts of the words after `start` and before `end`."""
         return [found.end() for found in _BEFORE_WORD.finditer(self.text, start, end)]
 
 
-_WHOLE = ChunkingProfile("parts", Strategy.SENTENCES, size=1_000_000, overlap=0)
+_PARTS = ChunkingProfile("parts", Strategy.SENTENCES, size=1_000_000, overlap=0)
 
 
 def split_text(text: str, counter: TokenCounter, limit: int) -> list[str]:
@@ -691,6 +623,6 @@ def split_text(text: str, counter: TokenCounter, limit: int) -> list[str]:
     if counter.count(stripped) <= limit:
         return [stripped]
     canonical = CanonicalText(stripped)
-    sentences, tokens = split_sentences(canonical), counter.measure(stripped)
-    spans = chunk_spans(canonical, sentences, tokens, _WHOLE, limit)
+    measured = MeasuredText(canonical, split_sentences(canonical), counter.measure(stripped))
+    spans = chunk_spans(measured, _PARTS, limit)
     return [stripped[span.start : span.end] for span in spans]

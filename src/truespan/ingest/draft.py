@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, SourceEmpty
 from truespan.ingest.canonical import assemble, order_blocks
-from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -50,10 +50,8 @@ from truespan.types.text import (
     CanonicalText,
     Loaded,
     PlacedFigure,
-    Sentence,
     Sentences,
     Span,
-    TokenMap,
 )
 
 
@@ -240,15 +238,14 @@ def make_draft(
         sentences = parser.split(source.name, canonical, language)
         if not sentences:
             raise SourceEmpty(source.name)
-        tokens = counter.measure(canonical.text)
+        measured = MeasuredText(canonical, sentences, counter.measure(canonical.text))
     own_chunking = preparation.chunking_for(declared)
     with trace.stage(Stage.CHUNKS):
-        chunks = text_chunks(canonical, sentences, tokens, chunking or own_chunking, input_limit)
+        chunks = text_chunks(measured, chunking or own_chunking, input_limit)
     figures = (
         describe_figures(
             source.doc_id,
-            canonical,
-            sentences,
+            measured,
             chunks,
             loaded.images,
             lambda text: counter.count(text) <= input_limit,
@@ -278,7 +275,7 @@ def make_draft(
         source_hash=source_hash,
         recipe=recipe,
         canonical=canonical,
-        sentences=measure_sentences(canonical, sentences, tokens),
+        sentences=measure_sentences(measured),
         chunks=(*chunks, *described),
         properties=loaded.properties,
         figures=figures,
@@ -363,15 +360,13 @@ def _notes(
         )
 
 
-def measure_sentences(
-    canonical: CanonicalText, sentences: Sequence[Sentence], tokens: TokenMap
-) -> MeasuredSentences:
+def measure_sentences(measured: MeasuredText) -> MeasuredSentences:
     """Return each sentence with the digest and token count that later reads are checked against."""
     # Nearly all sentences have white space on both sides, where counts add up: their counts are
     # differences of the map's totals. Sentences that touch a neighbour are counted individually.
     import numpy as np
 
-    bounds = Sentences.of(sentences)
+    bounds, tokens = Sentences.of(measured.sentences), measured.tokens
     starts, ends = np.asarray(bounds.starts), np.asarray(bounds.ends)
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
     # The same type as the map's: otherwise the whole map would be converted for the comparison.
@@ -380,7 +375,7 @@ def measure_sentences(
     touching = np.flatnonzero(starts[1:] == ends[:-1])
     for place in {*touching.tolist(), *(touching + 1).tolist()}:
         counts[place] = tokens.count(int(starts[place]), int(ends[place]))
-    text = canonical.text
+    text = measured.canonical.text
     spans = zip(bounds.starts, bounds.ends, strict=True)
     if text.isascii():
         # An offset of the text is one of its bytes.
@@ -393,24 +388,17 @@ def measure_sentences(
 
 
 def text_chunks(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    chunking: ChunkingProfile,
-    input_limit: int,
+    measured: MeasuredText, chunking: ChunkingProfile, input_limit: int
 ) -> tuple[NewChunk, ...]:
     """Return the text chunks that a chunking profile makes."""
-    spans = chunk_spans(canonical, sentences, tokens, chunking, input_limit)
-    chunks = make_chunks(canonical, sentences, tokens, spans)
+    chunks = make_chunks(measured, chunk_spans(measured, chunking, input_limit))
     return deduplicate(chunks) if chunking.dedupe else chunks
 
 
-def make_chunks(
-    canonical: CanonicalText, sentences: Sequence[Sentence], tokens: TokenMap, spans: Sequence[Span]
-) -> tuple[NewChunk, ...]:
-    """Turn spans into chunks. Starts and ends of spans both grow, so two cursors suffice."""
-    text = canonical.text
-    bounds = Sentences.of(sentences)
+def make_chunks(measured: MeasuredText, spans: Sequence[Span]) -> tuple[NewChunk, ...]:
+    """Turn spans into chunks. Starts and ends of spans both increase, so two cursors suffice."""
+    canonical, text = measured.canonical, measured.canonical.text
+    bounds = Sentences.of(measured.sentences)
     starts, ends = list(bounds.starts), list(bounds.ends)
     chunks: list[NewChunk] = []
     first = past = 0
@@ -437,7 +425,7 @@ def make_chunks(
                 text=content,
                 text_hash=hash_text(content),
                 overlap_text=text[span.context_start : start],
-                tokens=tokens.count(start, end),
+                tokens=measured.tokens.count(start, end),
                 sentence_ends=sentence_ends,
                 chapter=place.chapter,
                 section=place.section,

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from truespan.core.graphemes import shorten
+from truespan.ingest.chunking import MeasuredText
 from truespan.protocols import TokenCounter
 from truespan.text.clean import clean
 from truespan.types.chunk import (
@@ -34,13 +35,13 @@ _MARKERS = re.compile(r"(?<!\s)\s*\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 
 def describe_figures(
     doc_id: str,
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
+    measured: MeasuredText,
     chunks: Sequence[NewChunk],
     images: Sequence[Image],
     fits: Callable[[str], bool],
 ) -> tuple[FigureRecord, ...]:
     """Return a record of every figure in reading order; every description satisfies `fits`."""
+    canonical, sentences = measured.canonical, measured.sentences
     starts = [sentence.start for sentence in sentences]
     captions = set(canonical.captions)
     records: list[FigureRecord] = []

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatch, StoreDamaged
+from truespan.ingest.chunking import MeasuredText
 from truespan.ingest.draft import text_chunks
 from truespan.ingest.embed import Remark, check_drift, embed_texts, learn_profile
 from truespan.ingest.figures import find_parent, parent_ref
@@ -81,13 +82,9 @@ def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
     if stored is None:
         return None
     canonical = CanonicalText(stored.text, stored.starts, stored.places, pages=stored.pages)
-    chunks = text_chunks(
-        canonical,
-        stored.sentences,
-        deps.counter.measure(stored.text),
-        scope.generation.chunking or stored.chunking,
-        scope.profile.input_limit,
-    )
+    measured = MeasuredText(canonical, stored.sentences, deps.counter.measure(stored.text))
+    chunking = scope.generation.chunking or stored.chunking
+    chunks = text_chunks(measured, chunking, scope.profile.input_limit)
     starts = [sentence.start for sentence in stored.sentences]
     # Chunks of figures keep their text; only the text chunk around them changes.
     figures: list[NewChunk] = []

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import StorageFull, StoreBusy, StoreDamaged
-from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.embed import OnTokenLimit, embed_texts
 from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter
 from truespan.retrieval.snapshot import Restart
@@ -111,7 +111,8 @@ class TailMaker(Struct, frozen=True):
             for place, sentence in enumerate(stored)
         ]
         tokens = self.counter.measure(text)
-        spans = chunk_spans(canonical, sentences, tokens, profile, scope.profile.input_limit)
+        measured = MeasuredText(canonical, sentences, tokens)
+        spans = chunk_spans(measured, profile, scope.profile.input_limit)
         index = anchor.index if anchor else 0
         chunks = []
         for number, span in enumerate(spans):
