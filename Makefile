@@ -13,7 +13,7 @@ OCR := .venv-ocr
 DOCS := .venv-docs
 
 .PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe lint format types \
-	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference docs docs-serve package lock clean
+	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -186,6 +186,9 @@ promises: $(VENV)/.dev ## list the promises with the tests that prove each
 
 reference: $(VENV)/.dev ## write the generated parts of the documentation
 	$(BIN)/python -m tools.reference
+
+pictures: $(VENV)/.dev chromium ## draw the pictures of the documentation from the real page and terminal
+	$(BIN)/python -m tools.pictures
 
 # The site generator has its own environment, because nothing else needs it.
 $(DOCS)/.installed: lock/docs.txt

@@ -1,0 +1,183 @@
+"""Draw the pictures of the documentation: `make pictures` (needs Chromium).
+
+Both kinds show real output. A library is made from `examples/` in a temporary folder; Chromium
+photographs the page that serves it, and the commands of `TERMINALS` run on a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, expect, sync_playwright
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from tests.page.conftest import ARGUMENTS
+from tests.page.library import served
+from tests.page.visit import Visit
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "assets"
+COLUMNS = 92
+SETUP = (
+    "truespan init --library library --world mysteries",
+    "truespan ingest examples/the-glass-ferry.md --kind book --title 'The Glass Ferry' -w mysteries",
+    "truespan init --library library --world physics",
+    "truespan ingest examples/optics.md --title Optics -w physics",
+)
+TERMINALS: Mapping[str, tuple[str, ...]] = {
+    "terminal-search": (
+        'truespan search "Which hook at the inn holds the spare key?" -k 1 -w mysteries',
+    ),
+    "terminal-reader": (
+        "truespan reader set the-glass-ferry.md -r ada --through-chapter 2 -w mysteries",
+        'truespan ask "Who killed Mr. Vayle?" --reader ada -w mysteries',
+    ),
+    "terminal-operator": (
+        "truespan status",
+        "truespan doctor --no-self-test",
+        "truespan backup monday.backup",
+    ),
+    "terminal-evaluate": (
+        "truespan evaluate examples/golden.yaml -w mysteries",
+    ),
+}
+THEME = TerminalTheme(
+    (26, 30, 33),
+    (233, 230, 223),
+    [(26, 30, 33), (255, 156, 144), (103, 205, 185), (242, 184, 102), (157, 181, 255),
+     (200, 160, 220), (103, 205, 185), (233, 230, 223)],
+    [(109, 117, 124), (255, 156, 144), (103, 205, 185), (242, 184, 102), (157, 181, 255),
+     (200, 160, 220), (103, 205, 185), (255, 255, 255)],
+)  # fmt: skip
+FRAME = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+<style>.{unique_id}-matrix {{ font: {char_height}px ui-monospace, Menlo, Consolas, monospace; }}
+{styles}</style>
+<defs>{lines}</defs>
+<rect width="{width}" height="{height}" rx="8" fill="#1a1e21"/>
+<g transform="translate({terminal_x}, {terminal_y})">{backgrounds}
+<g class="{unique_id}-matrix">{matrix}</g></g>
+</svg>
+"""
+"""A picture of a terminal without the fonts that Rich would load from another host."""
+
+
+def run_on_terminal(command: str, folder: Path) -> str:
+    """Run a command as on a terminal and return its output, with colours."""
+    leader, follower = pty.openpty()
+    words = [sys.executable, "-m", *shlex.split(command)]
+    environment = os.environ | {
+        "COLUMNS": str(COLUMNS), "TERM": "xterm-256color", "TRUESPAN_LIBRARY": "library",
+    }  # fmt: skip
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment, stdin=follower, stdout=follower, stderr=follower
+    )
+    os.close(follower)
+    pieces: list[bytes] = []
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:  # The terminal is gone with its last program.
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(leader)
+    if process.wait() != 0:
+        raise RuntimeError(f"{command}: {b''.join(pieces).decode()}")
+    return b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+def draw_terminal(commands: tuple[str, ...], folder: Path) -> str:
+    """Return a picture of a terminal in which the commands ran."""
+    console = Console(width=COLUMNS, record=True, file=open(os.devnull, "w"), force_terminal=True)
+    for command in commands:
+        console.print(Text.assemble(("$ ", "green"), (command, "bold")))
+        printed = run_on_terminal(command, folder).rstrip("\n")
+        # A progress line is overwritten; only its last state stays on a terminal.
+        lines = [line.rpartition("\r")[2] for line in printed.split("\n")]
+        console.print(Text.from_ansi("\n".join(lines)))
+    drawn = console.export_svg(theme=THEME, code_format=FRAME, unique_id="t")
+    return re.sub(r"[ \t]+\n", "\n", drawn)
+
+
+# The page
+
+
+def show_ask(visit: Visit) -> None:
+    visit.page.goto(visit.address)
+    visit.open("Optics")
+    visit.ask("Why does a lens bend light?")
+
+
+def show_reader(visit: Visit) -> None:
+    visit.page.goto(f"{visit.address}#reader=ada&document=1")
+    expect(visit.find("#s138")).to_be_attached()
+    visit.ask("Who killed Mr. Vayle?")
+
+
+def show_library(visit: Visit) -> None:
+    visit.page.goto(f"{visit.address}#view=library")
+    expect(visit.page.get_by_text("The Glass Ferry").first).to_be_visible()
+
+
+PAGES: Mapping[str, tuple[str, Callable[[Visit], None]]] = {
+    "page-ask": ("physics", show_ask),
+    "page-reader": ("mysteries", show_reader),
+    "page-library": ("mysteries", show_library),
+}
+"""Pictures of the page: the world that is served, and the steps to the view."""
+
+
+@contextmanager
+def browser_pages() -> Iterator[Callable[[], Page]]:
+    program = shutil.which("chromium")
+    if program is None:
+        raise SystemExit("Chromium is missing. Install it, for example with 'make chromium'.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+        yield lambda: browser.new_page(
+            viewport={"width": 1180, "height": 700}, color_scheme="light"
+        )
+        browser.close()
+
+
+def photograph(library: Path) -> None:
+    with browser_pages() as new_page:
+        for name, (world, show) in PAGES.items():
+            with served(library, "--world", world) as server:
+                page = new_page()
+                show(Visit(page, server.address))
+                path = PICTURES / f"{name}.png"
+                page.screenshot(path=path, animations="disabled")
+                page.close()
+            print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        shutil.copytree(ROOT / "examples", folder / "examples")
+        for command in SETUP:
+            run_on_terminal(command, folder)
+        for name, commands in TERMINALS.items():
+            path = PICTURES / f"{name}.svg"
+            path.write_text(draw_terminal(commands, folder), "utf-8")
+            print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
+        photograph(folder / "library")
+
+
+if __name__ == "__main__":
+    main()
