@@ -16,13 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 
 from playwright.sync_api import Page, expect, sync_playwright
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
-
 from tests.page.conftest import ARGUMENTS
 from tests.page.library import served
 from tests.page.visit import Visit
@@ -32,7 +32,8 @@ PICTURES = ROOT / "docs" / "assets"
 COLUMNS = 92
 SETUP = (
     "truespan init --library library --world mysteries",
-    "truespan ingest examples/the-glass-ferry.md --kind book --title 'The Glass Ferry' -w mysteries",
+    "truespan ingest examples/the-glass-ferry.md -w mysteries --kind book "
+    "--title 'The Glass Ferry'",
     "truespan init --library library --world physics",
     "truespan ingest examples/optics.md --title Optics -w physics",
 )
@@ -49,9 +50,7 @@ TERMINALS: Mapping[str, tuple[str, ...]] = {
         "truespan doctor --no-self-test",
         "truespan backup monday.backup",
     ),
-    "terminal-evaluate": (
-        "truespan evaluate examples/golden.yaml -w mysteries",
-    ),
+    "terminal-evaluate": ("truespan evaluate examples/golden.yaml -w mysteries",),
 }
 THEME = TerminalTheme(
     (26, 30, 33),
@@ -102,7 +101,7 @@ def run_on_terminal(command: str, folder: Path) -> str:
 
 def draw_terminal(commands: tuple[str, ...], folder: Path) -> str:
     """Return a picture of a terminal in which the commands ran."""
-    console = Console(width=COLUMNS, record=True, file=open(os.devnull, "w"), force_terminal=True)
+    console = Console(width=COLUMNS, record=True, file=StringIO(), force_terminal=True)
     for command in commands:
         console.print(Text.assemble(("$ ", "green"), (command, "bold")))
         printed = run_on_terminal(command, folder).rstrip("\n")
