@@ -14,6 +14,7 @@ from truespan.errors import ProviderUnavailable
 from truespan.types.answer import Answer
 from truespan.types.decision import AnswerMode, SourcesUsed
 
+BOTH_DEFAULTS = True
 SAID = "It hung on hook seven [1]."
 
 

@@ -31,6 +31,7 @@ from truespan.types.ids import hash_text
 from truespan.types.scope import Scope
 from truespan.wire.serialize import to_json
 
+BOTH_DEFAULTS = True
 QUERY = "the lamp by the harbour"
 
 

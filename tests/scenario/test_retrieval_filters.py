@@ -17,6 +17,7 @@ from truespan.index.filters import AnyOf, Equals, Field, conditions
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.types.scope import UNLIMITED, Scope
 
+BOTH_DEFAULTS = True
 ONE = (
     "# Lamps\n\n## One\n\nThe lamp is red.\n\n### Above\n\nThe lamp is high.\n\n"
     "## Two\n\nThe lamp is old.\n"

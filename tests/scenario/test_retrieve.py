@@ -26,6 +26,7 @@ from truespan.types.bundle import BundleStatus, ContextBundle, RetrievedChunk
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 
+BOTH_DEFAULTS = True
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
 STATION = "The station clock had stopped. The train was late."
