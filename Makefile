@@ -12,7 +12,7 @@ FRAMEWORKS := .venv-frameworks
 OCR := .venv-ocr
 DOCS := .venv-docs
 
-.PHONY: help demo test test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe lint format types \
+.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe lint format types \
 	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
@@ -46,6 +46,13 @@ test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile || { \
 		echo "running the failed tests again, one at a time:"; \
 		$(BIN)/python -m pytest $(AGAIN); }
+
+test-fast: $(VENV)/.dev ## run the tests that need one process, in a minute or so
+	$(BIN)/python -m pytest -n auto --dist loadfile --fast
+
+# `test` runs most tests in worlds as users get them; this runs them with the defaults of the contract.
+test-contract: $(VENV)/.dev ## run the tests with small worlds with the defaults `contract`
+	$(BIN)/python -m pytest -n auto --dist loadfile --defaults contract tests/scenario tests/unit tests/laws
 
 # `test` runs the store tests on both databases; this runs everything else that can use PostgreSQL.
 test-postgres: $(VENV)/.dev ## run the tests with small worlds on a store in PostgreSQL

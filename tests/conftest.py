@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import promises
-from tests.support import worlds
+from tests.support import fast, worlds
 from tests.support.store_matrix import ONE, columns_of
 from truespan.providers import onnx
 
@@ -54,6 +54,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["recommended", "contract"],
         default="recommended",
         help="which defaults the worlds of tests have, unless a test has the mark `contract`",
+    )
+    parser.addoption(
+        "--fast",
+        action="store_true",
+        help="leave out tests that start a process; one that does so nevertheless fails",
     )
 
 
@@ -112,6 +117,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What the tests claim is gathered first, before anybody else leaves some of them out.
     """
     config.stash[promises.CLAIMED] = promises.claims_of(items)
+    if config.getoption("--fast"):
+        fast.deselect_slow(config, items)
     ranks = {str(Path(__file__).parent / name): rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(str(item.path), len(ranks)))
     if config.getoption("--store") != "sqlite":
@@ -134,6 +141,8 @@ def pytest_collection() -> Iterator[None]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of some modules once in each column, unless one was chosen for the run."""
     columns = columns_of(getattr(metafunc.module, "__name__", ""), metafunc.function.__name__)
+    if metafunc.config.getoption("--fast"):
+        columns = [column for column in columns if column == "sqlite"]
     if columns and metafunc.config.getoption("--store") == "sqlite":
         metafunc.parametrize("_stores", columns, indirect=True)
     own = metafunc.definition.get_closest_marker("contract") is not None
