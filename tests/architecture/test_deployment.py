@@ -142,7 +142,7 @@ def test_only_the_api_is_published_and_only_to_this_machine() -> None:
 
 
 @proves("ollama.compose-service")
-def test_ollama_keeps_its_models_in_a_volume_and_the_model_is_there_before_anybody_asks() -> None:
+def test_ollama_keeps_models_in_a_volume_before_first_use() -> None:
     ollama, pull = SERVICES["ollama"], SERVICES["ollama-model"]
     volume, folder = ollama["volumes"][0].split(":")
 
@@ -193,7 +193,7 @@ def test_no_password_stands_in_any_file() -> None:
     assert not re.search(r"[0-9a-f]{32}", whole)
 
 
-def test_secrets_are_files_that_have_to_be_named_and_reach_only_who_needs_them() -> None:
+def test_secrets_are_named_files_for_those_who_need_them() -> None:
     for secret, entry in COMPOSE["secrets"].items():
         found = VARIABLE.match(entry["file"])
         assert found is not None
@@ -222,7 +222,7 @@ def test_every_variable_of_the_compose_file_is_explained_and_has_no_value() -> N
     assert ".env" in (ROOT / ".gitignore").read_text("utf-8").splitlines()
 
 
-def test_the_secrets_that_are_made_are_read_by_nobody_else_and_never_replaced(
+def test_created_secrets_are_private_and_never_replaced(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "secrets"
@@ -244,7 +244,7 @@ def secrets_of_compose() -> Iterator[dict[str, str]]:
     yield from COMPOSE["secrets"].values()
 
 
-def test_the_roles_that_are_made_are_those_a_store_can_be_prepared_and_used_with(
+def test_created_roles_can_prepare_and_use_a_store(
     tmp_path: Path,
 ) -> None:
     running = another_server()
@@ -371,7 +371,7 @@ def test_every_instruction_is_one_that_an_image_can_be_made_by() -> None:
             assert all(isinstance(one, str) for one in json.loads(line.partition(" ")[2]))
 
 
-def test_the_image_is_made_from_the_hashed_lock_on_one_version_of_a_slim_base() -> None:
+def test_image_is_built_from_the_lock_on_a_pinned_slim_base() -> None:
     build, last = stages()
     base = build[0].split()[1]
     version = re.fullmatch(r"python:(3\.\d+)\.\d+-slim-[a-z]+", base)
@@ -397,7 +397,7 @@ def test_the_last_stage_has_no_tools_and_a_user_without_rights() -> None:
     assert any(line.startswith("HEALTHCHECK ") for line in last)
 
 
-def test_everything_that_is_copied_or_mounted_exists_and_is_let_into_the_build() -> None:
+def test_copied_and_mounted_files_exist_in_the_build() -> None:
     allowed = [line[1:] for line in ignored() if line.startswith("!")]
     assert ignored()[0] == "*"
     for line in dockerfile():

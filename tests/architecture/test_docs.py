@@ -525,7 +525,7 @@ def test_every_page_has_one_title(page: Path) -> None:
     assert text.startswith("# ")
 
 
-def test_readme_opens_with_one_sentence_the_install_line_and_ten_lines_that_run() -> None:
+def test_readme_opens_with_sentence_install_and_ten_lines() -> None:
     opening = README.read_text("utf-8").split("```")[0].split("\n\n")[1]
     install, example = blocks_of(README)[:2]
 

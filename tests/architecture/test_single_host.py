@@ -53,7 +53,7 @@ def test_every_command_line_of_the_units_and_the_guide_is_one_of_ours() -> None:
         require_command(words[1:])
 
 
-def test_the_server_is_reached_through_the_proxy_alone_and_asks_for_a_token() -> None:
+def test_server_is_behind_the_proxy_and_needs_a_token() -> None:
     words = shlex.split(service("truespan.service")["ExecStart"])
 
     assert "--require-token" in words
@@ -284,7 +284,7 @@ def test_backups_are_verified_and_the_oldest_are_removed(host: Host) -> None:
 
 
 @proves("operations.single-host")
-def test_an_upgrade_runs_the_new_version_and_a_rollback_brings_everything_back(host: Host) -> None:
+def test_upgrade_runs_new_version_and_rollback_restores(host: Host) -> None:
     host.install("2.0")
 
     upgraded = host.run("upgrade.sh", "2.0")

@@ -391,9 +391,7 @@ class IndexContract:
         assert len(found) == len(ids)
         assert index.read(other, ids) == index.read(later, ids) == index.read(scope, []) == []
 
-    def test_holdings_tell_whose_points_there_are_and_nothing_of_those_that_went(
-        self, index, scope
-    ):
+    def test_holdings_list_owners_of_points_and_no_deleted_ones(self, index, scope):
         profile = replace(COSINE, revision=str(uuid4()))
         one, two, gone = (new_scope(profile) for _ in range(3))
         index.prepare(one)

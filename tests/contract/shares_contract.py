@@ -179,9 +179,7 @@ class SharesContract:
         assert over.error == ("why" if state is JobState.FAILED else None)
         assert over.finished_at == here.clock.now()
 
-    def test_a_job_that_is_to_stop_stops_its_shares_and_is_cancelled_after_them(
-        self, here: Place
-    ) -> None:
+    def test_stopping_job_stops_its_shares_first(self, here: Place) -> None:
         scope = built(here)
         job, (one, two) = spread(here, scope, 2)
         assert here.store.start_job(scope, one.id, "p2")

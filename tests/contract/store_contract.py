@@ -92,9 +92,7 @@ class StoreContract:
         with pytest.raises(WorldExists):
             here.library.create_world(composed)
 
-    def test_a_name_that_was_looked_up_before_leads_to_the_world_that_has_it_now(
-        self, here: Place
-    ) -> None:
+    def test_cached_world_name_leads_to_its_present_world(self, here: Place) -> None:
         store = here.store
         first, other = (store.create_world(OWNER, name).id for name in ("one", "two"))
         allowed = Authority(frozenset({first}), frozenset({Verb.READ}))
@@ -546,9 +544,7 @@ class StoreContract:
             assert here.store.rewrite_chunks(scope, ref, [made])
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
 
-    def test_labels_that_were_read_before_are_compared_with_the_rows_of_each_read(
-        self, here: Place
-    ) -> None:
+    def test_cached_labels_are_compared_with_rows_of_each_read(self, here: Place) -> None:
         scope = built(here)
         [chunk_id] = here.store.chunk_ids(scope, shown(here, scope, "The first text."))
 

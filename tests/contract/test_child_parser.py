@@ -263,7 +263,7 @@ def test_processor_time_is_limited_apart_from_the_clock():
 @proves("loader.child-process")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_a_child_that_stands_still_is_ended_whether_it_read_the_document_or_not(size: int):
+def test_stalled_child_is_ended_before_and_after_reading(size: int):
     child = ChildLink("tests.support.child_probe")
     child.ask(Task.PARSE, "repeat", b"1", Limits(1 << 30, cpu=1, wall=60.0, output=1000))
     os.kill(child.pid, signal.SIGSTOP)
@@ -616,7 +616,7 @@ parser.close()
 """
 
 
-def test_what_a_greedy_file_did_is_told_although_its_reader_s_parent_held_more() -> None:
+def test_greedy_file_is_too_costly_although_parent_held_more() -> None:
     done = subprocess.run(
         [sys.executable, "-c", GREEDY_PARENT], capture_output=True, text=True, check=True
     )

@@ -142,7 +142,7 @@ def test_what_is_written_and_deleted_during_a_conversion_is_in_both(tmp_path: Pa
     collections.close()
 
 
-def test_without_room_nothing_is_converted_and_points_are_written_all_the_same(
+def test_full_disk_prevents_conversion_but_not_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collections, _ = filled(tmp_path / "index")

@@ -79,7 +79,7 @@ def test_a_point_holds_its_place_and_its_hash_and_never_text(tmp_path: Path):
 
 
 @proves("request.inside-the-chapter")
-def test_points_that_name_one_chapter_are_found_beside_those_that_name_several(tmp_path: Path):
+def test_points_of_one_chapter_and_of_several_are_found(tmp_path: Path):
     scope, path = new_scope(), tmp_path / COSINE.id
     shard_files.create_files(path, COLLECTION)
     loaded = qdrant_edge.EdgeShard.load(str(path))
@@ -144,7 +144,7 @@ def test_a_point_whose_hash_was_lost_comes_back_without_one(tmp_path: Path):
     assert scanned == [None, None]
 
 
-def test_a_collection_that_cannot_be_opened_is_refused_and_can_be_made_anew(tmp_path: Path):
+def test_unreadable_collection_is_refused_and_can_be_recreated(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     index.prepare(scope)
     index.upsert(scope, [point(scope, 0, vector(*EAST))])

@@ -166,9 +166,7 @@ def test_without_room_for_a_copy_nothing_is_begun(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7, 8, 15, 1000])
-def test_killed_at_any_change_of_files_every_live_point_is_there_and_erasing_again_ends_it(
-    tmp_path: Path, number: int
-) -> None:
+def test_kill_at_any_file_change_keeps_live_points(tmp_path: Path, number: int) -> None:
     # The later changes are removals of one old file after the other.
     folder = tmp_path / "index"
     collections, points = filled(folder)

@@ -270,7 +270,7 @@ def test_each_complaint_has_its_error_and_is_not_repeated(
         (200, {"inputTokenLimit": 9, "supportedGenerationMethods": ["generateContent"]}),
     ],
 )
-def test_a_model_that_is_not_there_or_does_not_embed_is_the_operator_s_to_change(
+def test_missing_or_unsuitable_model_is_a_configuration_error(
     server: Google, status: int, about: Any
 ) -> None:
     server.fault = lambda asked: Answer(status, about) if asked.method == "GET" else None

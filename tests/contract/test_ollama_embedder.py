@@ -181,7 +181,7 @@ def test_dimensions_are_sent_with_every_text_once_they_are_configured(server: Ol
 
 
 @proves("ollama.optional-dimensions")
-def test_dimensions_that_the_model_does_not_give_are_the_operator_s_to_change(
+def test_unsupported_dimensions_are_a_configuration_error(
     server: Ollama,
 ) -> None:
     server.models = [Model(DEFAULT_MODEL, dimensions=64)]

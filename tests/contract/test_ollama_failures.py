@@ -143,7 +143,7 @@ def told(here: Place, **files: str) -> World:
 
 @proves("embedding.down-is-an-error")
 @each_fault()
-def test_a_search_that_gets_no_vector_is_an_error_and_never_an_empty_success(
+def test_search_without_vector_is_an_error_never_empty(
     tmp_path: Path, server: Ollama, fault: Fault
 ) -> None:
     here = opened(tmp_path, server)
@@ -394,7 +394,7 @@ CHANGES: dict[str, Callable[[Model], tuple[str, Model, dict[str, Any]]]] = {
 
 @proves("embedding.mismatch-before-search", "generation.model-change-reindexes")
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_world_is_neither_searched_nor_added_to_with_another_model_than_its_own(
+def test_world_refuses_search_and_ingest_with_another_model(
     tmp_path: Path, server: Ollama, change: str
 ) -> None:
     told(opened(tmp_path, server))

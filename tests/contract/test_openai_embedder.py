@@ -185,7 +185,7 @@ def test_dimensions_are_sent_with_every_text_once_they_are_configured(server: Op
         assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
 
 
-def test_dimensions_that_the_model_does_not_give_are_the_operator_s_to_change(
+def test_unsupported_dimensions_are_a_configuration_error(
     server: OpenAi,
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=r"returns 64 dimensions, but \w+ is 128"):

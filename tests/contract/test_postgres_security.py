@@ -339,7 +339,7 @@ TOO_MUCH: dict[str, tuple[LiteralString, str]] = {
 
 
 @proves("store.postgres-row-security")
-def test_the_application_of_another_library_on_the_same_server_cannot_come_in(
+def test_application_of_another_library_is_refused(
     database: Database,
 ) -> None:
     """Roles belong to the server, so that one library's role may act as any library's."""
@@ -377,7 +377,7 @@ def test_what_the_driver_says_of_addresses_reaches_nobody_who_did_not_ask() -> N
 
 
 @proves("store.postgres-row-security")
-def test_a_database_that_everybody_may_connect_to_is_refused_until_it_is_prepared_anew(
+def test_database_open_to_everybody_is_refused_until_prepared(
     database: Database,
 ) -> None:
     with database.admin() as admin:
@@ -494,7 +494,7 @@ def replace_steps(patch: pytest.MonkeyPatch, steps: list[tuple[str, LiteralStrin
     patch.setattr(postgres_server, "load_migrations", lambda _engine: steps)
 
 
-def test_tables_of_an_earlier_step_are_brought_up_to_date_and_put_under_the_policy(
+def test_tables_of_an_earlier_step_are_updated_with_policy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = fresh_database(prepared=False)
@@ -566,7 +566,7 @@ def test_a_wrong_address_is_one_clear_error_without_the_password(
     assert refusal.value.__suppress_context__
 
 
-def test_a_server_that_does_not_answer_is_an_outage_and_a_wrong_address_is_not() -> None:
+def test_unreachable_server_is_an_outage_wrong_address_is_not() -> None:
     outage, wrong = StoreUnavailable, InvalidConfiguration
     for url, kind in (
         ("postgresql://app:pass-word@127.0.0.1:1/library", outage),

@@ -58,7 +58,7 @@ def here(tmp_path: Path) -> Place:
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
-def test_of_thousands_of_transactions_of_two_hundred_worlds_none_sees_anothers_rows() -> None:
+def test_transactions_of_many_worlds_see_only_their_own_rows() -> None:
     database = fresh_database()
 
     weather = storm(database, plant(database, 200), 3000, seed=7, minutes=4)
@@ -145,7 +145,7 @@ def test_a_server_that_closed_every_connection_is_asked_anew(here: Place) -> Non
     assert here.store.canonical_text(scope, 1) == "The harbour light."
 
 
-def test_a_connection_that_is_lost_in_a_write_is_retryable_and_leaves_nothing(here: Place) -> None:
+def test_lost_connection_in_a_write_is_retryable_and_clean(here: Place) -> None:
     scope = built(here)
 
     with pytest.raises(StoreBusy) as refusal, here.store._db.write(scope.world) as one:
@@ -288,7 +288,7 @@ def counted(fails: int, error: type[BaseException]) -> tuple[Callable[[], str], 
 @pytest.mark.parametrize(
     "error", [psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected]
 )
-def test_a_transaction_rolled_back_for_anothers_sake_is_run_again_a_few_times(
+def test_transaction_rolled_back_by_conflict_is_repeated(
     error: type[BaseException],
 ) -> None:
     method, calls = counted(5, error)

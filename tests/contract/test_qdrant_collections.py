@@ -87,7 +87,7 @@ def test_a_graph_and_small_numbers_are_added_when_a_world_is_named_later(server)
     assert change.quantization_config.scalar.type == "int8"
 
 
-def test_a_world_that_is_named_later_is_searched_exactly_until_there_is_a_graph(server):
+def test_new_world_is_searched_exactly_until_it_has_a_graph(server):
     scope = new_scope()
     [before] = opened_once(server)
     before.prepare(scope)
@@ -114,7 +114,7 @@ def test_a_world_that_is_named_later_is_searched_exactly_until_there_is_a_graph(
 
 
 @proves("index.payload-indexes", "index.collection-per-model")
-def test_a_collection_is_strict_and_has_an_index_on_every_field_that_filters_name(server):
+def test_collection_is_strict_and_indexes_every_filtered_field(server):
     chosen = {"prefix": "mine-", "shards": 6, "replicas": 3, "write_factor": 2}
     [index] = opened_once(server, **chosen)
 
@@ -220,7 +220,7 @@ def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
         index.flush(scope)
 
 
-def test_erasing_has_segments_rewritten_and_puts_the_operator_s_settings_back(index, server):
+def test_erasing_rewrites_segments_and_restores_settings(index, server):
     scope = prepared(index)
     name = f"truespan_{COSINE.id}"
     own = models.OptimizersConfigDiff(deleted_threshold=0.7, vacuum_min_vector_number=4321)

@@ -153,9 +153,7 @@ def test_each_fault_is_told_as_what_it_is_whatever_was_asked(index, server, scop
 
 
 @pytest.mark.parametrize("call", [search, upsert], ids=["search", "upsert"])
-def test_a_server_that_says_nothing_is_given_up_after_the_time_that_was_set(
-    index, server, scope, call
-):
+def test_silent_server_is_given_up_after_the_time_limit(index, server, scope, call):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         other = index_at(f"http://127.0.0.1:{port}", timeout_seconds=1)

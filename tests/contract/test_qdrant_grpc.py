@@ -60,7 +60,7 @@ def scope(index: QdrantServerIndex) -> Scope:
     return made
 
 
-def test_a_search_is_exact_and_holds_scope_threshold_payload_and_consistency(index, server, scope):
+def test_search_is_exact_with_scope_threshold_and_consistency(index, server, scope):
     index.search(scope.narrow(documents=[4]), vector(*EAST), limit=9, floor=0.3)
 
     [batch] = server.to("QueryBatchPoints")

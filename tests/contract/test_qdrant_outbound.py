@@ -176,7 +176,7 @@ def test_a_certificate_that_the_settings_name_is_trusted(encrypted, certificate)
     assert encrypted.asked[0].headers["api-key"] == KEY
 
 
-def test_a_certificate_that_nobody_named_is_refused_before_anything_is_sent(encrypted):
+def test_unknown_certificate_is_refused_before_sending(encrypted):
     index = index_at(encrypted.url)
 
     with pytest.raises(InvalidConfiguration, match=r"certificate .* not trusted"):

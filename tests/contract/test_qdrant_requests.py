@@ -89,7 +89,7 @@ def test_world_documents_and_floor_are_part_of_the_search_request(index, server)
 
 
 @proves("search.world-in-request")
-def test_a_reader_s_position_bounds_both_where_chunks_start_and_what_decided_them(index, server):
+def test_reader_position_bounds_start_and_reach_of_chunks(index, server):
     scope = prepared(index).for_reader(7, 1, 41)
 
     index.search(scope, vector(*EAST), limit=1, floor=None)
@@ -103,9 +103,7 @@ def test_a_reader_s_position_bounds_both_where_chunks_start_and_what_decided_the
     assert "score_threshold" not in asked
 
 
-def test_points_that_are_named_are_asked_for_in_the_same_request_under_the_same_conditions(
-    index, server
-):
+def test_named_points_are_requested_under_the_same_conditions(index, server):
     scope = prepared(index)
     named = point(scope, 1, vector(*EAST)).chunk_id
 
@@ -120,7 +118,7 @@ def test_points_that_are_named_are_asked_for_in_the_same_request_under_the_same_
 
 
 @proves("search.floor-inclusive")
-def test_a_score_whose_digits_read_as_a_smaller_double_still_reaches_its_floor(index, server):
+def test_score_that_rounds_down_still_reaches_its_floor(index, server):
     scope = prepared(index, new_scope(DOT))
     at = point(scope, 0, leaning(0.3))
     index.upsert(scope, [at])
@@ -181,7 +179,7 @@ def test_a_point_is_sent_with_its_place_and_its_hash_and_never_text(index, serve
     }
 
 
-def test_writes_wait_until_they_are_carried_out_in_the_order_that_was_chosen(server):
+def test_writes_wait_in_the_chosen_order(server):
     [index] = opened_once(server, write_ordering="strong")
     scope = prepared(index)
     made = point(scope, 1, vector(*EAST))
@@ -201,7 +199,7 @@ def test_writes_wait_until_they_are_carried_out_in_the_order_that_was_chosen(ser
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
-def test_a_vector_that_is_not_finite_is_refused_since_no_request_can_hold_it(index, server, number):
+def test_infinite_vector_is_refused(index, server, number):
     scope = prepared(index)
     odd = point(scope, 1, vector(number, 0.0, 0.0, 0.0))
 

@@ -77,7 +77,7 @@ def reranker_of(server: RerankServer, **changes: Any) -> HttpReranker:
 
 
 @proves("rerank.order")
-def test_each_protocol_is_asked_in_its_own_words_and_scores_follow_the_texts() -> None:
+def test_each_protocol_gets_its_request_and_scores_follow_texts() -> None:
     expected = [shared_words(QUERY, text) for text in PASSAGES]
     sent = {"query": QUERY, "documents": PASSAGES, "top_n": 3}
     bodies = {

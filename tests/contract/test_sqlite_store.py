@@ -164,7 +164,7 @@ def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
     assert here.sql("SELECT count(*) FROM query_cache") == [(1,)]
 
 
-def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_path: Path) -> None:
+def test_library_of_an_earlier_schema_keeps_its_content(tmp_path: Path) -> None:
     older = apsw.Connection(str(tmp_path / "store.db"))
     for number, (_, script) in enumerate(load_migrations("sqlite")[:2], 1):
         older.execute(script)

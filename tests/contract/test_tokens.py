@@ -214,7 +214,7 @@ def test_a_revocation_is_seen_at_once_by_another_process(here: Place) -> None:
     assert here.library.tokens.state(here.library.tokens.list()[0]) is TokenState.REVOKED
 
 
-def test_revoking_again_keeps_the_first_time_and_an_unknown_id_is_not_repeated(here: Place) -> None:
+def test_revoking_again_keeps_time_and_hides_unknown_id(here: Place) -> None:
     record, secret = here.library.tokens.create("app", worlds=["one"])
     first = here.library.tokens.revoke(record.id)
     here.clock.time += 60
@@ -338,7 +338,7 @@ def test_a_damaged_token_gives_nobody_any_right(here: Place, column: str, value:
         here.library.authenticate(secret.reveal())
 
 
-def test_a_row_that_was_widened_behind_our_back_still_only_follows_its_readers(
+def test_widened_token_row_still_follows_its_readers_only(
     here: Place,
 ) -> None:
     _, secret = here.library.tokens.create("app", worlds=["one"], readers=["ada"])

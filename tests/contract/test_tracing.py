@@ -114,7 +114,7 @@ def test_ingestion_has_a_span_for_each_stage(
     assert (whole.attributes or {})["truespan.documents.embedded"] == 1
 
 
-def test_an_answer_is_one_trace_in_whatever_threads_its_pieces_are_asked_for(
+def test_answer_is_one_trace_across_threads(
     tmp_path: Path,
     exporter: InMemorySpanExporter,
     tracer: Tracer,

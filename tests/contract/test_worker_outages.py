@@ -65,9 +65,7 @@ def test_workers_go_on_when_their_database_comes_back(
         opened._components.index.retire()  # type: ignore[attr-defined]
 
 
-def test_a_worker_waits_for_a_database_that_is_away_and_is_told_to_stop_meanwhile(
-    database: Database, chorus: Chorus
-) -> None:
+def test_worker_waits_for_database_and_can_be_stopped(database: Database, chorus: Chorus) -> None:
     worker = chorus.start()
     until(lambda: signs_of_life(database) == 1)
     crashed(database.server)
@@ -186,9 +184,7 @@ def server_time(database: Database) -> str:
         return admin.execute("SELECT now()::text").fetchall()[0][0]
 
 
-def test_a_worker_that_was_busy_while_its_database_was_away_is_whole_again_afterwards(
-    tmp_path: Path, database: Database
-) -> None:
+def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: Database) -> None:
     """It is within one long step all the time; then it has to do two jobs at once, as before."""
     works = Works(tmp_path / "library")
     works.database, works.embedder = database, WordEmbedder(limits=FEW)

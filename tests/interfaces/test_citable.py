@@ -34,7 +34,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
         yield made
 
 
-def test_retrieval_and_search_give_the_texts_of_the_engine_with_the_same_metadata(
+def test_retrieval_and_search_give_same_texts_and_metadata(
     shelf: Shelf,
 ) -> None:
     retrieved = retrieval(shelf.world, top_k=4).run(QUESTION)
@@ -88,7 +88,7 @@ def test_what_the_engine_raises_comes_out_as_it_is(shelf: Shelf) -> None:
         retrieval(shelf.world, top_k=21).run(QUESTION)
 
 
-def test_a_failed_bundle_is_raised_with_its_kind_its_words_and_whether_to_try_again(
+def test_failed_bundle_raises_kind_message_and_retry_flag(
     shelf: Shelf,
 ) -> None:
     shelf.break_provider()
@@ -102,7 +102,7 @@ def test_a_failed_bundle_is_raised_with_its_kind_its_words_and_whether_to_try_ag
     assert (raised.value.code, raised.value.retryable) == ("provider_unavailable", True)
 
 
-def test_each_kind_of_failure_that_a_bundle_can_tell_is_found_again_by_its_code(
+def test_each_bundle_failure_is_found_by_its_code(
     shelf: Shelf,
 ) -> None:
     whole = shelf.world.retrieve(QUESTION)

@@ -220,7 +220,7 @@ def test_an_unforeseen_error_is_one_line_and_one_code(
 
 
 @proves("errors.stable-codes")
-def test_every_error_has_a_code_of_its_own_a_status_and_says_whether_to_retry() -> None:
+def test_every_error_has_code_status_and_retry_flag() -> None:
     kinds = list(error_types())
     assert len(kinds) > 80
     own = [kind for kind in kinds if kind not in (TruespanError, InternalError)]
@@ -274,7 +274,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
         assert int(count) <= most, options
 
 
-def test_ingesting_an_unchanged_folder_loads_no_model_and_starts_no_process(
+def test_unchanged_folder_needs_no_model_and_no_process(
     terminal: Terminal,
 ) -> None:
     terminal("init", "-w", "w")

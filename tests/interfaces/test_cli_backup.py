@@ -40,7 +40,7 @@ def test_a_library_is_backed_up_verified_and_restored(terminal: Terminal, tmp_pa
     assert not (tmp_path / "other").exists()
 
 
-def test_a_deletion_gives_a_receipt_and_a_world_goes_only_when_that_is_meant(
+def test_deletion_gives_receipt_and_a_world_needs_confirmation(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     filled(terminal)

@@ -87,7 +87,7 @@ def test_an_empty_library_says_how_to_create_a_world(capsys: pytest.CaptureFixtu
     assert "There is no world here yet." in capsys.readouterr().err
 
 
-def test_the_library_is_the_current_folder_the_default_or_the_only_one_inside(
+def test_library_is_current_default_or_only_folder_inside(
     fresh_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = tmp_path / "data" / "truespan"

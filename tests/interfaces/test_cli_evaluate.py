@@ -58,7 +58,7 @@ def test_a_world_is_evaluated_for_people_scripts_and_trec_eval(terminal: Termina
     assert "quarter past one" not in page.read_text() + json.dumps(found)
 
 
-def test_a_generation_is_compared_with_another_and_the_gate_decides_the_code(
+def test_generations_are_compared_and_the_gate_sets_the_code(
     terminal: Terminal,
 ) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)

@@ -81,7 +81,7 @@ FAILURES: list[tuple[Exception, int]] = [
 
 
 @pytest.mark.parametrize(("error", "expected"), FAILURES, ids=lambda one: type(one).__name__)
-def test_a_job_that_failed_ends_its_follower_as_the_error_would_have_ended_the_command(
+def test_failed_job_ends_its_follower_with_the_error(
     works: Works, files: Path, capsys: pytest.CaptureFixture[str], error: Exception, expected: int
 ) -> None:
     opened = works.open()
@@ -154,7 +154,7 @@ def document(number: int, state: DocumentState) -> JobDocument:
 DONE = Job("j", "ingest", JobState.DONE, Phase.FINISHED, "{}", 0.0, 0.0, 1.0, "p")
 
 
-def test_warnings_of_a_job_are_notes_to_its_follower_and_each_failure_is_told_once() -> None:
+def test_job_warnings_are_notes_and_failures_are_told_once() -> None:
     failed = JobDocument("1", "a.txt", DocumentState.FAILED, "source_empty", "It is empty.")
     log = [
         JobLine(1.0, "info", "begun"),
@@ -170,7 +170,7 @@ def test_warnings_of_a_job_are_notes_to_its_follower_and_each_failure_is_told_on
     ]
 
 
-def test_what_failed_stands_first_and_what_is_left_out_is_counted_by_what_became_of_it() -> None:
+def test_failures_come_first_and_omissions_are_counted() -> None:
     well = [document(number, DocumentState.EMBEDDED) for number in range(MAX_ROWS + 5)]
     badly = [document(number, DocumentState.FAILED) for number in range(100, 110)]
     gone = [document(number, DocumentState.REMOVED) for number in range(200, 203)]
@@ -199,7 +199,7 @@ def test_a_follower_says_which_documents_a_job_pruned(
     assert "removed: keys.txt" in capsys.readouterr().out.splitlines()
 
 
-def test_a_folder_without_a_file_is_told_in_the_words_of_a_library_in_a_file(
+def test_empty_folder_is_reported_as_by_an_embedded_library(
     works: Works, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()

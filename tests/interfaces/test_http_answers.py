@@ -183,7 +183,7 @@ def test_thresholds_and_gates_are_the_same_in_every_domain(domains: tuple[Study,
 
 @proves("decision.domain-header")
 @pytest.mark.parametrize("call", ["answer", "search", "retrieve", "why-not"])
-def test_a_domain_with_another_world_is_refused_and_an_unknown_one_is_not_found(
+def test_domain_of_another_world_is_refused_unknown_not_found(
     domains: tuple[Study, Client], call: str
 ) -> None:
     _, client = domains

@@ -84,7 +84,7 @@ def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
         assert (response.status, response.code) == (413, "request_too_large")
 
 
-def test_a_body_that_becomes_too_long_is_refused_and_one_that_just_fits_is_not(
+def test_body_over_the_limit_is_refused_and_one_at_it_is_not(
     here: Place,
 ) -> None:
     body = json.dumps({"query": "the lamp"}).encode()

@@ -115,7 +115,7 @@ def test_no_byte_of_any_reply_to_a_reader_s_key_is_from_past_the_position(
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_no_other_end_of_the_book_changes_a_byte_of_any_reply_to_its_reader(shelf: Shelf) -> None:
+def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> None:
     # What names unread things is asked for under the names that the first book gave them.
     asked = shelf.requests()
     whole = plain_book(LENGTH)

@@ -51,9 +51,7 @@ def worlds(here: Place) -> list[str]:
 
 
 @proves("http.idempotency-key")
-def test_the_same_request_under_the_same_key_is_done_once_and_answered_alike(
-    here: Place, client: Client
-) -> None:
+def test_same_key_runs_once_and_is_answered_alike(here: Place, client: Client) -> None:
     first = keyed(client, "k")
     again = [keyed(client, "k") for _ in range(3)]
 

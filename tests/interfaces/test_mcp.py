@@ -197,9 +197,7 @@ def test_the_position_is_told_for_the_current_and_for_a_named_book(ann: Session)
 
 @proves("reading.no-state")
 @pytest.mark.parametrize("book", ["other.md", "nowhere.md"])
-def test_a_book_without_a_position_gives_nothing_and_says_why_and_so_does_no_book(
-    ann: Session, book: str
-) -> None:
+def test_book_without_position_gives_nothing_and_the_reason(ann: Session, book: str) -> None:
     result = ann.call("retrieve_context", query="What did the gardener hide?", book=book)
 
     found = found_in(result)

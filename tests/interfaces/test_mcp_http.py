@@ -172,9 +172,7 @@ def test_a_call_whose_client_asks_for_it_tells_how_far_it_is(ann: Session, owner
 
 
 @proves("store.second-process")
-def test_what_the_owner_sets_counts_for_the_next_request_of_an_open_session(
-    ann: Session, opened: truespan.Library
-) -> None:
+def test_owner_setting_applies_to_an_open_session(ann: Session, opened: truespan.Library) -> None:
     reader = opened.world("w").reader("ann")
     (uri,) = ann.resources()
     reader.set("lamp.md", sid=3)

@@ -193,7 +193,7 @@ def test_nothing_of_the_engine_is_loaded_before_the_client_is_answered() -> None
     assert done.stderr == "set()\n"
 
 
-def test_a_library_is_opened_for_a_reader_without_what_the_first_call_needs(library: Path) -> None:
+def test_library_for_a_reader_opens_without_first_call_parts(library: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from truespan.mcp.stdio import open_narrowed; "
         f"opened, caller = open_narrowed(Path({str(library)!r}), 'w', ' ann '); opened.close(); "
@@ -297,9 +297,7 @@ def test_an_interrupt_ends_the_server_while_its_input_is_open(library: Path) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a named pipe, and signals")
-def test_a_server_that_is_told_to_end_does_not_wait_for_a_call_that_does_not(
-    library: Path, gate: Path
-) -> None:
+def test_ending_server_does_not_wait_for_a_stuck_call(library: Path, gate: Path) -> None:
     with bare(*sabotaged(library)) as server:
         server.greet()
         server.send_call(1, "retrieve_context", query="wait for the key")

@@ -355,9 +355,7 @@ def test_a_body_that_is_too_large_is_refused_unread(here: Here, at: Address) -> 
     assert at.post("x" * (1 << 20), one).status_code == 413
 
 
-def test_what_the_gate_before_it_admits_is_not_refused_for_its_host_or_origin(
-    here: Here, at: Address
-) -> None:
+def test_request_admitted_by_the_gateway_passes_host_check(here: Here, at: Address) -> None:
     one = token(here, worlds="one")
 
     for names in ({"host": "books.example"}, {"host": "[::1]:9", "origin": "https://a.example"}):

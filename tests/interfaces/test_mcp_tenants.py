@@ -80,7 +80,7 @@ def test_over_mcp_what_is_foreign_and_what_is_absent_get_the_same_bytes(
 
 
 @proves("http.local-and-checked", "authority.only-narrows")
-def test_over_mcp_no_other_text_is_a_token_and_without_one_nothing_is_served(made: Estate) -> None:
+def test_mcp_accepts_tokens_only_and_needs_one(made: Estate) -> None:
     one = Message("/mcp", "tools/list", {})
     with serve_library(made.here.library, CLOSED) as client:
         response = [one.sent(client, key) for key in (*made.dead.values(), None)]
@@ -95,7 +95,7 @@ def test_over_mcp_no_other_text_is_a_token_and_without_one_nothing_is_served(mad
 
 
 @proves("authority.only-narrows")
-def test_over_mcp_each_key_gets_the_tools_of_its_right_and_a_session_is_its_own(
+def test_mcp_token_gets_its_tools_and_its_own_session(
     made: Estate,
 ) -> None:
     serving = ServerOptions(auth=AuthPolicy(needs_token=True))

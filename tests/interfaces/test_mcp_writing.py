@@ -185,7 +185,7 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
 
 
 @proves("mcp.writes-opt-in", "authority.only-narrows")
-def test_over_http_each_token_writes_what_it_may_and_a_session_follows_its_permissions(
+def test_mcp_over_http_follows_permissions_of_tokens(
     here: Place,
 ) -> None:
     def token(**allowed: Any) -> str:
@@ -292,7 +292,7 @@ def test_a_refused_position_tells_nothing_of_what_lies_ahead(here: Place) -> Non
     assert world.reader("ann").where().sid == READ_UNTIL
 
 
-def test_a_reader_who_may_move_is_told_which_books_there_are_and_begins_one(here: Place) -> None:
+def test_reader_with_permission_lists_books_and_begins_one(here: Place) -> None:
     bob = Caller(here, "bob", MOVE)
 
     listed = bob.call("list_books")

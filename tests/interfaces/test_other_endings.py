@@ -404,7 +404,7 @@ def test_no_other_end_changes_a_byte_of_the_command_line(
 
 
 @proves("reading.non-interference", "reading.re-anchored")
-def test_no_other_end_changes_where_an_edition_with_a_foreword_puts_a_reader(
+def test_other_end_moves_no_reader_of_an_edition_with_foreword(
     sides: tuple[Side, Side],
 ) -> None:
     first = READ["Chapter 1"][0]

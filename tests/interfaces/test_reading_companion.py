@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "reading_companion.py"
 
 
 @proves("mcp.retrieval", "reading.never-past-position")
-def test_the_reading_companion_shows_more_with_each_chapter_and_never_the_rest(
+def test_reading_companion_shows_more_with_each_chapter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runpy.run_path(str(EXAMPLE))["main"](str(tmp_path / "library"))

@@ -158,7 +158,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAiChatServer]:
 
 
 @proves("http.local-and-checked", "errors.no-secrets")
-def test_by_default_a_server_is_for_this_machine_and_its_log_keeps_every_secret(
+def test_default_server_is_local_and_logs_no_secret(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: OpenAiChatServer
 ) -> None:
     monkeypatch.setenv("TRUESPAN_LOG_LEVEL", "debug")
@@ -194,7 +194,7 @@ def test_by_default_a_server_is_for_this_machine_and_its_log_keeps_every_secret(
         assert word not in said, word
 
 
-def test_a_server_that_ends_lets_requests_finish_ends_streams_and_takes_no_more(
+def test_ending_server_finishes_requests_and_takes_no_more(
     library: Path, tmp_path: Path, model: OpenAiChatServer
 ) -> None:
     go_on = threading.Event()

@@ -184,9 +184,7 @@ def shown(response: Response) -> tuple[object, ...]:
 
 
 @proves("authority.only-narrows")
-def test_no_key_is_told_a_foreign_word_where_it_may_look_at_everything_it_has(
-    made: Estate, client: Client
-) -> None:
+def test_token_sees_no_foreign_word_anywhere(made: Estate, client: Client) -> None:
     heard = 0
     for key in made.keys.values():
         for call in OPERATIONS:
@@ -202,9 +200,7 @@ def test_no_key_is_told_a_foreign_word_where_it_may_look_at_everything_it_has(
 
 
 @proves("http.local-and-checked", "authority.only-narrows")
-def test_whatever_is_no_token_of_this_library_opens_nothing_and_gets_one_answer(
-    made: Estate, client: Client
-) -> None:
+def test_everything_but_a_valid_token_gets_one_answer(made: Estate, client: Client) -> None:
     answers = set()
     for call in OPERATIONS:
         if call.public:

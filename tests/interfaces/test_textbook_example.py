@@ -9,7 +9,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[2] / "examples" / "textbook_assistant.py"
 
 
-def test_the_textbook_assistant_finds_what_a_marked_passage_and_a_question_are_about(
+def test_textbook_assistant_finds_marked_passage_and_question(
     tmp_path: Path,
 ) -> None:
     ran = subprocess.run(

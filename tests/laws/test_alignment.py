@@ -130,7 +130,7 @@ def test_no_other_end_of_the_new_edition_moves_a_position(
     st.lists(st.sampled_from("ABCDst"), max_size=5),
     st.lists(st.sampled_from("ABCDEFG"), max_size=14),
 )
-def test_no_other_end_of_the_earlier_edition_moves_a_position_unless_the_new_one_quotes_it(
+def test_other_end_of_earlier_edition_moves_no_position(
     read: list[str], end: list[str], other: list[str], new: list[str]
 ) -> None:
     known = set(new) & {*end, *other} <= set(read)

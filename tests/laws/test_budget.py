@@ -227,7 +227,7 @@ def _assert_as_contract(bundle: ContextBundle) -> None:
 
 
 @proves("bundle.budget-in-assembly", "bundle.content-unaltered")
-def test_the_context_of_whole_sentences_begins_and_ends_with_whole_sentences(
+def test_context_of_sentences_has_whole_sentences_only(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)

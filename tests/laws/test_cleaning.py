@@ -130,7 +130,7 @@ def test_blocks_are_joined_by_one_blank_line_and_begin_where_it_says(texts: list
     assert canonical.text.split() == clean(" ".join(texts)).split()
 
 
-def test_a_block_keeps_the_spaces_before_its_first_word_and_loses_blank_lines():
+def test_block_keeps_leading_spaces_and_loses_blank_lines():
     canonical = assemble([Block(BlockKind.CODE, "\n \n    x = 1\n\n    y = 2\n  \n")])
 
     assert canonical.text == "    x = 1\n\n    y = 2"

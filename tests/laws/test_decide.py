@@ -187,7 +187,7 @@ def test_a_decision_is_the_same_when_it_is_made_again_from_its_record(case: Evid
 
 @often
 @given(cases)
-def test_excluded_kinds_change_neither_the_text_that_is_chosen_nor_the_mode(case: Evidence) -> None:
+def test_excluded_kinds_change_neither_chosen_text_nor_mode(case: Evidence) -> None:
     excluded = case.settings.exclude_chunk_types_from_llm
     others = tuple(one for one in case.candidates if one.kind not in excluded)
 

@@ -136,9 +136,7 @@ def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_p
 
 @proves("search.non-interference")
 @pytest.mark.parametrize("step", range(1, 10))
-def test_a_replacement_that_stopped_anywhere_changes_no_byte_of_a_fused_answer(
-    tmp_path: Path, step: int
-) -> None:
+def test_stopped_replacement_changes_no_byte_of_a_fused_answer(tmp_path: Path, step: int) -> None:
     embedder = WordEmbedder(profile=other_profile(dimensions=3))
     here = place(tmp_path, embedder=embedder)
     world = filled(here)

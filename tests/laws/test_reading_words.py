@@ -163,7 +163,7 @@ class Backwards(MemoryIndex):
 
 @proves("reading.fused")
 @pytest.mark.parametrize("repeated", [False, True])
-def test_what_follows_the_candidates_is_the_same_however_many_hits_are_asked_for(
+def test_rest_after_candidates_ignores_the_number_of_hits(
     tmp_path: Path, repeated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = place(tmp_path, index=Backwards())
@@ -409,7 +409,7 @@ def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
 
 
 @proves("reading.fused")
-def test_a_chunk_that_was_damaged_while_words_were_counted_is_counted_when_it_is_mended(
+def test_damaged_chunk_is_counted_once_repaired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = place(tmp_path)

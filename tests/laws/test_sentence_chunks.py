@@ -92,7 +92,7 @@ def test_the_overlap_gives_way_to_a_sentence_that_needs_the_room():
     ]
 
 
-def test_a_sentence_longer_than_a_chunk_is_split_into_parts_that_join_back_to_it():
+def test_long_sentence_is_split_into_parts_that_join_back():
     doc = document(f"Before it. {'many words, ' * 300}and an end. After it.")
 
     spans = doc.chunk_spans(SENTENCES, limit=100)
@@ -104,7 +104,7 @@ def test_a_sentence_longer_than_a_chunk_is_split_into_parts_that_join_back_to_it
     assert {part.reach for part in parts} == {1}
 
 
-def test_in_separate_mode_the_previous_sentences_of_the_chapter_stand_beside():
+def test_separate_mode_keeps_previous_sentences_beside_a_chunk():
     profile = ChunkingProfile("apart", Strategy.SENTENCES, 3, 2, OverlapMode.SEPARATE)
     blocks = [
         Block(BlockKind.PARAGRAPH, " ".join(f"Sentence {sid} ends." for sid in range(5)), name)

@@ -104,7 +104,7 @@ def test_ordinary_text_is_cut_exactly_as_the_segmenter_cuts_it(text: str):
     assert texts_of(CanonicalText(paragraph)) == cut_directly(paragraph)
 
 
-def test_a_paragraph_of_many_stretches_is_cut_exactly_as_the_segmenter_cuts_it():
+def test_long_paragraph_is_split_as_by_the_segmenter():
     spoken = "“Why?” asked Ann’s aunt (the elder). ‘I don't know,’ said he. "
     for paragraph in (" ".join(story(400).split()), spoken * 300, "word, " * 20_000):
         assert texts_of(CanonicalText(paragraph)) == cut_directly(paragraph)

@@ -143,7 +143,7 @@ def test_windows_and_their_tail_are_what_cutting_the_read_part_gives(
 @proves("reading.tail")
 @lawful
 @given(doc=DOCUMENTS, profile=sentence_profiles(), limit=LIMITS)
-def test_chunks_of_sentences_and_their_tail_are_what_cutting_the_read_part_gives(
+def test_sentence_chunks_with_tail_equal_those_of_the_read_part(
     world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
@@ -152,7 +152,7 @@ def test_chunks_of_sentences_and_their_tail_are_what_cutting_the_read_part_gives
 @proves("reading.tail")
 @lawful
 @given(doc=DOCUMENTS, profile=token_profiles(), limit=LIMITS)
-def test_chunks_of_tokens_and_their_tail_are_what_cutting_the_read_part_gives(
+def test_token_chunks_with_tail_equal_those_of_the_read_part(
     world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
@@ -170,7 +170,7 @@ def test_sheets_and_their_tail_are_what_cutting_the_read_part_gives(
 @proves("reading.tail", "reading.sid-arithmetic")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_the_chunks_of_a_reader_are_those_of_the_read_part_at_every_position_of_a_book(
+def test_reader_chunks_equal_those_of_the_read_part(
     tmp_path: Path, form: str, chunking: str
 ) -> None:
     profile = other_profile(input_limit=120)

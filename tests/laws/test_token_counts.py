@@ -71,7 +71,7 @@ def all_slices(text: str) -> Iterator[tuple[int, int]]:
 
 @given(texts)
 @examples(300)
-def test_a_count_is_what_the_tokenizer_says_with_unknown_tokens_as_their_bytes(text: str) -> None:
+def test_count_equals_tokenizer_with_unknown_tokens_as_bytes(text: str) -> None:
     if longest_word(text) <= 512:
         assert COUNTER.count(text) == reference(text)
 

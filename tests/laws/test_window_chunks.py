@@ -89,7 +89,7 @@ def test_no_default_window_but_the_last_is_shorter_than_300_characters(text: str
 @proves("chunking.no-gap")
 @often
 @given(documents(), window_profiles(), LIMITS)
-def test_windows_leave_no_gap_but_in_white_space_that_is_wider_than_they_are(
+def test_windows_leave_gaps_in_wide_white_space_only(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     spans = doc.chunk_spans(profile, limit)

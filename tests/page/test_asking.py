@@ -12,7 +12,7 @@ from tests.page.library import QUESTION, SCRIPT, SHOWN
 from tests.page.visit import Visit
 
 
-def test_context_is_shown_in_reading_order_verified_with_scores_and_sources(visit: Visit) -> None:
+def test_context_shows_reading_order_scores_and_sources(visit: Visit) -> None:
     visit.ask(QUESTION)
 
     cards = visit.find("#panel-context .card")
@@ -190,7 +190,7 @@ def test_markup_in_a_document_is_shown_as_text_and_never_done(visit: Visit) -> N
     assert visit.find("#text img, #panel-context .card-text img").count() == 0
 
 
-def test_a_second_question_while_the_first_is_under_way_is_the_one_that_is_shown(
+def test_second_question_replaces_the_one_under_way(
     visit: Visit,
 ) -> None:
     held: list[Route] = []

@@ -168,9 +168,7 @@ def test_each_turn_keeps_its_own_context_and_explanation(desk: Visit, model: Mod
     expect(desk.find("#question")).to_be_focused()
 
 
-def test_stopped_answer_keeps_what_arrived_and_a_second_question_stops_the_first(
-    desk: Visit, model: Model
-) -> None:
+def test_stopped_answer_keeps_its_text_and_new_question_stops_it(desk: Visit, model: Model) -> None:
     silent = Event()
     model.say(TRUE, silent)
     for stop in (lambda: desk.find("#stop").click(), lambda: desk.page.keyboard.press("Escape")):

@@ -79,7 +79,7 @@ def test_every_text_of_the_markup_is_filled_in(visit: Visit) -> None:
     assert empty == []
 
 
-def test_a_question_with_its_options_and_reader_can_be_shared_by_its_address(
+def test_question_options_and_reader_are_in_the_address(
     visits: Callable[..., Visit], harbour: Served, visit: Visit
 ) -> None:
     fields = {"top-k": "2", "source": "*.md", "metadata": "!team", "neighbours": "1"}

@@ -110,7 +110,7 @@ def test_every_jump_lands_with_the_sentence_lit_and_in_view(
     assert {where: found for where, found in landed.items() if found != "in view"} == {}
 
 
-def test_text_keeps_its_letters_and_its_lines_only_where_they_mean_something(
+def test_text_keeps_letters_and_meaningful_line_breaks(
     visits: Callable[..., Visit], coast: Served
 ) -> None:
     visit = visits(coast.address, viewport={"width": 1440, "height": 900})

@@ -181,7 +181,7 @@ NAMES = {
 }
 
 
-def test_markdown_of_an_answer_is_rendered_and_only_its_own_elements_are_made(visit: Visit) -> None:
+def test_markdown_of_an_answer_creates_own_elements_only(visit: Visit) -> None:
     rendered = [visit.page.evaluate(RENDER, text) for text, _ in PLAIN]
     assert [
         (text, found)

@@ -98,7 +98,7 @@ def test_what_lies_ahead_leaves_at_once_before_the_server_has_answered(visit: Vi
         held[0].continue_()
 
 
-def test_no_reply_to_a_reader_holds_a_word_that_lies_ahead_wherever_the_slider_was(
+def test_reader_replies_hold_no_word_ahead_of_the_slider(
     visit: Visit,
 ) -> None:
     reading(visit, "near", 3)
@@ -141,9 +141,7 @@ def test_withheld_text_is_not_on_the_page_until_revealed(visit: Visit) -> None:
     expect(ahead).to_contain_text(UNREAD[0])
 
 
-def test_arrow_keys_move_the_slider_sentence_by_sentence_and_record_nothing(
-    visit: Visit, harbour: Served
-) -> None:
+def test_arrow_keys_move_slider_and_record_nothing(visit: Visit, harbour: Served) -> None:
     reading(visit, "steps", 2)
 
     visit.find("#slider").focus()
@@ -182,7 +180,7 @@ def test_chapter_marks_lie_along_the_slider_and_buttons_go_by_them(visit: Visit)
     expect(visit.find("#position-label")).to_contain_text(f"Sentence {LAST_READ} of")
 
 
-def test_a_position_that_could_not_be_recorded_stays_a_preview_and_is_reported(
+def test_unrecorded_position_stays_a_preview_with_a_report(
     visit: Visit,
 ) -> None:
     reading(visit, "failing", 5)
@@ -205,7 +203,7 @@ def test_a_position_that_could_not_be_recorded_stays_a_preview_and_is_reported(
     expect(visit.find("#position-label")).to_contain_text("Sentence 5 of")
 
 
-def test_a_selection_can_be_read_to_and_asked_about_within_what_a_reader_may_ask(
+def test_selection_can_be_read_to_and_asked_about(
     visit: Visit,
 ) -> None:
     reading(visit, "selecting", 4)

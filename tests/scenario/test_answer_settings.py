@@ -150,7 +150,7 @@ def test_raw_scores_with_raw_thresholds_start(tmp_path: Path, distance: str) -> 
 
 
 @proves("settings.raw-bounds")
-def test_raw_thresholds_of_another_distance_than_the_configured_models_refuse_to_start(
+def test_raw_thresholds_of_another_distance_refuse_to_start(
     tmp_path: Path,
 ) -> None:
     bounds = {"answer_raw_dot_low": 0.1, "answer_raw_dot_high": 0.6}
@@ -161,7 +161,7 @@ def test_raw_thresholds_of_another_distance_than_the_configured_models_refuse_to
 
 
 @proves("index.distance-agrees")
-def test_a_distance_that_the_configured_models_do_not_have_refuses_to_start(
+def test_unavailable_distance_refuses_to_start(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(InvalidConfiguration, match="answer_retrieval_distance is 'dot'"):

@@ -227,7 +227,7 @@ def test_tightening_ends_with_its_request(tmp_path: Path) -> None:
 
 
 @proves("decision.metadata-sorted", "decision.used-among-retrieved")
-def test_retrieved_chunks_are_sorted_by_similarity_and_the_used_are_among_them(
+def test_retrieved_chunks_are_sorted_and_include_the_used(
     tmp_path: Path,
 ) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
@@ -330,9 +330,7 @@ def test_a_record_that_was_changed_is_told_from_the_decision_it_leads_to(tmp_pat
 
 @proves("decision.fallback")
 @pytest.mark.parametrize("where", [0, 1, 3])
-def test_a_provider_that_fails_is_an_error_and_neither_a_fallback_nor_on_record(
-    tmp_path: Path, where: int
-) -> None:
+def test_failed_provider_is_an_error_without_fallback_or_log(tmp_path: Path, where: int) -> None:
     pieces: list[str | Exception] = ["It ", "hung ", "there."]
     pieces.insert(where, ProviderUnavailable("The chat model did not answer."))
     room = study(tmp_path, primary=Scripted(pieces), fallback=Scripted("Perhaps."))

@@ -62,7 +62,7 @@ def worlds_in(folder: Path) -> list[str]:
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("vectors", [True, False])
-def test_a_restored_library_answers_byte_for_byte_as_the_one_that_was_backed_up(
+def test_restored_library_answers_byte_for_byte(
     source: Path, tmp_path: Path, vectors: bool
 ) -> None:
     with opened(source) as library:
@@ -154,9 +154,7 @@ def test_tokens_and_replies_are_not_restored(source: Path, tmp_path: Path) -> No
 
 
 @proves("upkeep.backup-restores")
-def test_a_backup_killed_at_any_step_is_whole_or_absent_and_the_next_one_clears_up(
-    source: Path, tmp_path: Path
-) -> None:
+def test_killed_backup_is_whole_or_absent_and_cleared_later(source: Path, tmp_path: Path) -> None:
     killed, step = True, 0
     while killed:
         step += STRIDE[STORES[-1]]

@@ -87,7 +87,7 @@ def left_in(folder: Path) -> set[str]:
 
 
 @proves("upkeep.backup-restores")
-def test_from_a_file_to_a_server_and_back_every_answer_and_text_is_the_same(
+def test_moving_to_a_server_and_back_keeps_every_answer(
     source: Path, backup: Path, many: Path, tmp_path: Path
 ) -> None:
     with opened(source) as library:
@@ -146,9 +146,7 @@ def meanwhile(library: Library, change: Callable[[], None]) -> BackupWriter:
 
 
 @proves("upkeep.backup-restores")
-def test_what_is_written_during_a_backup_is_in_the_next_one_and_not_in_this(
-    backup: Path, many: Path, tmp_path: Path
-) -> None:
+def test_write_during_a_backup_is_in_the_next_one(backup: Path, many: Path, tmp_path: Path) -> None:
     restore_library(backup, many)
     (tmp_path / "more.txt").write_text("A text that comes late. It tells of the lamp.")
 
@@ -192,7 +190,7 @@ def test_a_transaction_that_is_not_committed_is_not_in_a_backup(
 
 
 @proves("upkeep.backup-restores")
-def test_a_restore_killed_among_the_rows_leaves_none_of_them_and_the_same_command_does_it(
+def test_killed_restore_leaves_no_rows_and_can_be_repeated(
     source: Path, backup: Path, tmp_path: Path
 ) -> None:
     with opened(source) as library:
@@ -342,7 +340,7 @@ def test_a_file_in_the_way_is_not_replaced_and_nothing_is_taken(
 
 
 @proves("upkeep.backup-restores")
-def test_settings_that_name_a_server_are_laid_aside_and_that_server_is_left_alone(
+def test_settings_naming_a_server_are_set_aside_on_restore(
     backup: Path, many: Path, database: Database, tmp_path: Path
 ) -> None:
     restore_library(backup, many)

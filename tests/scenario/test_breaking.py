@@ -64,7 +64,7 @@ def kept_files(here: Place) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("content", "images"), [(OTHER, {"img_001.gif": GIF}), (PLAIN, {})], ids=["other", "none"]
 )
-def test_a_replacement_stopped_anywhere_ends_with_the_images_of_what_is_in_force(
+def test_stopped_replacement_keeps_images_of_active_revision(
     tmp_path: Path, content: bytes, images: dict[str, bytes]
 ) -> None:
     step = 0

@@ -54,9 +54,7 @@ def world(here: Place) -> World:
 
 
 @proves("request.inside-the-chapter", "request.chapter-filter", "request.section-filter")
-def test_every_chapter_of_one_chunk_is_found_by_its_name_and_shows_its_own_text(
-    here: Place, world: World
-) -> None:
+def test_every_chapter_of_one_chunk_shows_its_own_text(here: Place, world: World) -> None:
     assert len(here.points(world)) == 1
     options: list[dict[str, Any]] = [
         {},

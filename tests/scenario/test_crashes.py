@@ -67,7 +67,7 @@ def assert_sound(opened: Library, world: World, documents: int) -> None:
 
 
 @proves("ingest.durability-order", "ingest.no-leftover-points", "ingest.no-duplicates")
-def test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_the_same_command(
+def test_killed_replacement_shows_old_or_new_and_can_finish(
     opened: Library, tmp_path: Path
 ) -> None:
     step = 0

@@ -164,7 +164,7 @@ def filled(real: Library, tmp_path: Path) -> list[World]:
 
 @proves("index.scrub")
 @pytest.mark.parametrize("how", ["truncated", "garbled", "removed", "settings"])
-def test_index_files_that_were_destroyed_are_rebuilt_for_every_world_of_the_profile(
+def test_destroyed_index_files_are_rebuilt_for_every_world(
     real: Library, tmp_path: Path, how: str
 ) -> None:
     worlds = filled(real, tmp_path)

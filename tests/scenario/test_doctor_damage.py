@@ -108,7 +108,7 @@ def test_a_single_damage_is_found_as_what_it_is_and_as_nothing_else(
 
 @proves("index.scrub")
 @pytest.mark.parametrize("seed", range(in_test_or_prove(15, 60)))
-def test_mixed_damage_is_found_whole_and_retrieval_is_that_of_a_fresh_library(
+def test_mixed_damage_is_found_and_repaired_to_fresh_results(
     built: Built, fresh: list[object], seed: int
 ) -> None:
     here, world, _ = built

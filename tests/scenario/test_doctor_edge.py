@@ -173,7 +173,7 @@ def test_damage_in_the_real_index_is_found_as_what_it_is_and_mended(
 
 
 @proves("search.one-world", "search.non-interference")
-def test_the_walls_between_worlds_hold_in_the_real_index_and_nothing_is_left(
+def test_world_boundaries_hold_in_the_real_index(
     real: Library,
 ) -> None:
     scope = scope_of(real.world("one"))
@@ -212,9 +212,7 @@ def break_much(real: Library, world: World, seed: int) -> None:
 
 
 @proves("index.scrub", "repair.idempotent")
-def test_a_plan_killed_at_any_step_is_finished_by_the_same_plan_and_a_new_one(
-    real: Library, tmp_path: Path
-) -> None:
+def test_killed_plan_is_finished_by_the_same_or_a_new_plan(real: Library, tmp_path: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         world = filled(real, f"killed-{step}")

@@ -181,7 +181,7 @@ STAYING = {
 
 
 @proves("upkeep.deletion-complete")
-def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_deleted(
+def test_every_table_is_free_of_the_only_document_once_deleted(
     home: Path,
 ) -> None:
     with opened(home, preparation=Preparation(figures=ALL)) as made:
@@ -218,7 +218,7 @@ def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_de
 
 
 @proves("upkeep.deletion-complete")
-def test_while_somebody_reads_the_erasure_waits_and_is_caught_up_by_the_next_writer(
+def test_erasure_waits_for_readers_and_is_caught_up(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "REWRITE_WAIT_MILLISECONDS", 20)

@@ -43,7 +43,7 @@ def here(tmp_path: Path) -> Place:
 
 
 @proves("generation.alias-moves-on-request", "generation.never-half-filled")
-def test_a_generation_of_another_model_is_seen_when_it_is_promoted_and_not_before(
+def test_generation_of_another_model_is_seen_after_promotion(
     here: Place,
 ) -> None:
     world = here.world(ferry__md=FERRY, tower__md=TOWER)
@@ -131,7 +131,7 @@ def test_an_incomplete_generation_is_not_promoted(here: Place) -> None:
 
 
 @proves("generation.never-half-filled")
-def test_a_generation_whose_points_are_not_what_the_store_says_is_not_promoted(here: Place) -> None:
+def test_generation_with_wrong_points_is_not_promoted(here: Place) -> None:
     world = here.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
     built = here.library._components.store.kept_generations(here.scope(world))[1].generation

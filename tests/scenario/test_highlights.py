@@ -68,7 +68,7 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
 
 
 @proves("retrieval.fitted-passages")
-def test_by_meaning_a_sentence_is_marked_and_no_words_and_by_words_only_what_has_them(
+def test_vector_mode_marks_sentences_keyword_mode_words(
     tmp_path: Path,
 ) -> None:
     here, world = shelf(tmp_path)
@@ -93,7 +93,7 @@ def test_by_meaning_a_sentence_is_marked_and_no_words_and_by_words_only_what_has
 
 
 @proves("verify.skips-reported", "retrieval.fitted-passages")
-def test_nothing_is_marked_where_the_sentences_of_a_passage_cannot_be_verified(
+def test_unverified_sentences_are_not_marked(
     tmp_path: Path,
 ) -> None:
     here, world = shelf(tmp_path)

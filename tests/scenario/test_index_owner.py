@@ -112,7 +112,7 @@ def test_points_of_unknown_worlds_stay_while_the_owner_is_unknown(
 
 
 @proves("index.owner")
-def test_a_collection_of_an_earlier_version_gets_its_owner_when_all_worlds_are_known(
+def test_earlier_collection_gets_owner_once_worlds_are_known(
     server: QdrantLoopback, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:

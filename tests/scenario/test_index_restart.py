@@ -50,7 +50,7 @@ def test_a_process_killed_between_requests_is_replaced_unnoticed(folder: Path):
 
 
 @proves("errors.provider-or-index")
-def test_a_process_killed_during_a_search_is_an_error_and_the_next_search_works(folder: Path):
+def test_process_killed_in_a_search_fails_once_and_recovers(folder: Path):
     index = opened(folder, points=20)
     killed = process_of(folder)
     freeze(killed)
@@ -102,7 +102,7 @@ def test_a_process_that_stops_reading_is_an_error_in_time(folder: Path):
 
 
 @proves("store.second-process")
-def test_an_idle_process_ends_although_clients_are_connected_and_comes_back(folder: Path):
+def test_idle_process_ends_with_clients_and_restarts(folder: Path):
     index = opened(folder, points=20, idle_seconds=0.05)
     first = (folder / channel.LOG).read_text().split()[1]
 

@@ -189,7 +189,7 @@ def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_receipt_says_that_a_server_was_asked_and_not_that_its_files_are_clean(
+def test_receipt_says_the_server_was_asked_not_that_it_erased(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
@@ -205,7 +205,7 @@ def test_a_receipt_says_that_a_server_was_asked_and_not_that_its_files_are_clean
 
 
 @proves("ingest.delete-order")
-def test_a_document_is_deleted_while_the_server_is_down_and_its_points_go_later(
+def test_document_deleted_during_outage_loses_points_later(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
@@ -251,7 +251,7 @@ def test_a_server_that_fails_is_a_failed_bundle_and_loses_nothing(
 
 
 @proves("index.scrub")
-def test_a_server_that_came_back_empty_is_filled_from_the_store_without_the_provider(
+def test_empty_server_is_refilled_without_the_provider(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
@@ -269,7 +269,7 @@ def test_a_server_that_came_back_empty_is_filled_from_the_store_without_the_prov
 
 
 @proves("search.one-world")
-def test_the_doctor_says_whether_the_server_answers_and_tries_its_boundaries(
+def test_doctor_checks_server_and_its_boundaries(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:

@@ -76,7 +76,7 @@ def test_a_shorter_version_leaves_no_point_behind(tmp_path: Path) -> None:
 
 
 @proves("ingest.no-duplicates")
-def test_equal_text_is_embedded_once_in_a_world_and_never_shared_between_worlds(
+def test_equal_text_is_embedded_once_per_world(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)
@@ -120,7 +120,7 @@ def test_a_deleted_document_is_invisible_first_and_gone_last(tmp_path: Path) -> 
 
 
 @proves("ingest.delete-order")
-def test_a_tombstoned_document_is_out_of_sight_even_while_its_points_remain(
+def test_deleted_document_is_hidden_while_points_remain(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)
@@ -136,7 +136,7 @@ def test_a_tombstoned_document_is_out_of_sight_even_while_its_points_remain(
 
 
 @proves("ingest.durability-order")
-def test_a_document_replaced_under_constant_reading_is_old_or_new_never_half_never_empty(
+def test_document_replaced_under_reading_is_old_or_new(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)
@@ -238,7 +238,7 @@ def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
 
 
 @proves("ingest.no-duplicates")
-def test_a_file_that_another_run_deletes_meanwhile_is_not_reported_as_missing(
+def test_file_deleted_by_another_run_is_not_reported_missing(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)

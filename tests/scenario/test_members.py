@@ -45,7 +45,7 @@ def shown(world: World) -> set[str]:
 
 
 @proves("ingest.members-are-documents")
-def test_members_are_documents_with_paths_and_only_changed_ones_are_embedded(here: Place) -> None:
+def test_members_are_documents_and_only_changed_are_embedded(here: Place) -> None:
     world = here.world()
     path = put(here, "team/docs.zip", FILES)
     report = world.ingest(path)

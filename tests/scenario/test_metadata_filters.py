@@ -178,7 +178,7 @@ def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> No
 
 
 @proves("request.metadata-filter")
-def test_metadata_that_do_not_match_their_checksum_are_named_and_not_believed(
+def test_metadata_with_wrong_checksum_are_named_and_ignored(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)
@@ -225,7 +225,7 @@ def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
 
 
 @proves("request.metadata-filter")
-def test_a_document_with_damaged_labels_is_found_damaged_whatever_the_filter(
+def test_damaged_labels_are_found_whatever_the_filter(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)

@@ -81,9 +81,7 @@ def test_no_page_and_no_picture_tells_a_reader_what_comes_after(
 
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("form", FORMS)
-def test_the_pages_of_a_reader_are_the_beginning_of_the_book_and_end_at_the_position(
-    tmp_path: Path, form: str
-) -> None:
+def test_reader_pages_end_at_the_position(tmp_path: Path, form: str) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
     world.ingest(here.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
@@ -148,9 +146,7 @@ class Meddled:
 @pytest.mark.parametrize(
     ("part", "verb"), [("assets", "read"), ("store", "figures"), ("store", "in_force")]
 )
-def test_a_book_replaced_during_a_request_gives_no_picture_of_the_new_one_ahead_of_time(
-    tmp_path: Path, part: str, verb: str
-) -> None:
+def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str, verb: str) -> None:
     here = library(tmp_path, ALL)
     world = filled(here, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")

@@ -179,9 +179,7 @@ def test_a_position_is_recorded_while_the_provider_is_away(
 
 @proves("reading.re-anchored")
 @pytest.mark.parametrize("chapter", ["", " ", "²", "٢"])
-def test_a_name_that_says_nothing_is_no_chapter_even_of_a_book_that_has_one(
-    tmp_path: Path, chapter: str
-) -> None:
+def test_meaningless_name_is_no_chapter(tmp_path: Path, chapter: str) -> None:
     _, world = shelf(tmp_path, book="# The Only One\n\nIt was late.")
 
     with pytest.raises(InvalidArgument):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.scenario.test_crashes import (
     test_a_deletion_killed_at_any_step_never_brings_the_document_back,
-    test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_the_same_command,
+    test_killed_replacement_shows_old_or_new_and_can_finish,
 )
 from tests.support.crash_process import STORE_URL, library
 from tests.support.postgres import fresh_database
@@ -19,7 +19,7 @@ from truespan.engine.library import Library
 
 __all__ = [
     "test_a_deletion_killed_at_any_step_never_brings_the_document_back",
-    "test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_the_same_command",
+    "test_killed_replacement_shows_old_or_new_and_can_finish",
 ]
 
 

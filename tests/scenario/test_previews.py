@@ -40,7 +40,7 @@ def everything(reader: Reader) -> list[str]:
 
 
 @proves("reading.non-interference", "reading.never-past-position")
-def test_preview_of_a_position_gives_the_bytes_of_a_recorded_one_and_records_nothing(
+def test_preview_equals_recorded_position_and_records_nothing(
     tmp_path: Path,
 ) -> None:
     here, world = shelf(tmp_path)

@@ -322,7 +322,7 @@ def assert_no_key(folder: Path) -> None:
     "errors.failure-changes-nothing",
 )
 @each_row()
-def test_a_fault_while_ingesting_is_named_keeps_nothing_false_and_can_be_got_over(
+def test_ingest_fault_is_named_keeps_nothing_false_recoverable(
     tmp_path: Path, row: Row, speaker: Speaker
 ) -> None:
     with Bench(speaker, tmp_path) as bench:

@@ -70,7 +70,7 @@ UNUSABLE = {
 
 @proves("errors.bad-key-configuration", "errors.credentials-before-index")
 @pytest.mark.parametrize("keys", UNUSABLE.values(), ids=UNUSABLE.keys())
-def test_without_a_usable_key_neither_provider_nor_index_is_asked_and_nothing_changes(
+def test_without_key_nothing_is_asked_and_nothing_changes(
     tmp_path: Path, keys: list[ProviderKey]
 ) -> None:
     with OpenAi() as server:
@@ -160,7 +160,7 @@ def test_a_provider_that_takes_less_than_it_says_gets_smaller_portions(tmp_path:
 
 
 @proves("embedding.no-silent-truncation")
-def test_a_chunk_that_the_model_cannot_read_whole_keeps_its_bounds_and_can_be_found(
+def test_overlong_chunk_keeps_its_bounds_and_is_found(
     tmp_path: Path,
 ) -> None:
     text = " ".join(f"This is sentence{number} of a long chapter." for number in range(20))

@@ -60,7 +60,7 @@ class Watching(MemoryIndex):
 
 
 @proves("reading.position-read-first")
-def test_the_position_is_read_from_the_store_once_and_before_the_index_is_asked(
+def test_position_is_read_once_before_the_index_is_asked(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path, watched=True)
@@ -203,7 +203,7 @@ def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path:
 
 @pytest.mark.contract
 @proves("reading.query-required", "reading.dense-only")
-def test_a_query_of_no_words_or_too_many_is_refused_before_anybody_is_asked(
+def test_empty_or_overlong_query_is_refused_before_any_call(
     tmp_path: Path,
 ) -> None:
     narrow = WordEmbedder(profile=other_profile(input_limit=60))
@@ -234,9 +234,7 @@ def test_a_query_of_no_words_or_too_many_is_refused_before_anybody_is_asked(
     "bundle.content-unaltered",
 )
 @pytest.mark.parametrize("sid", [3, 9, 17, 26, 40, 89])
-def test_a_partly_read_chunk_shows_its_read_sentences_and_is_scored_on_them_alone(
-    tmp_path: Path, sid: int
-) -> None:
+def test_partly_read_chunk_shows_and_scores_read_sentences(tmp_path: Path, sid: int) -> None:
     here = place(tmp_path)
     world, reader = reading(here, sid)
     texts = stored(here, world, 1).texts
@@ -254,9 +252,7 @@ def test_a_partly_read_chunk_shows_its_read_sentences_and_is_scored_on_them_alon
 
 @proves("reading.single-sentence", "reading.partly-read-chunk")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_a_chunk_of_which_one_sentence_was_read_shows_exactly_that_sentence(
-    tmp_path: Path, chunking: str
-) -> None:
+def test_chunk_with_one_read_sentence_shows_that_sentence(tmp_path: Path, chunking: str) -> None:
     here = place(tmp_path)
     world, reader = reading(here, 0, chunking=chunking)
 
@@ -316,7 +312,7 @@ def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(tmp_path: Pa
 
 
 @proves("reading.tail", "reading.every-surface", "bundle.chunk-fields-filled")
-def test_the_names_and_receipts_of_a_reader_hold_no_revision_and_nothing_unread(
+def test_reader_names_and_receipts_hold_nothing_unread(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)
@@ -342,7 +338,7 @@ def test_the_names_and_receipts_of_a_reader_hold_no_revision_and_nothing_unread(
 
 
 @proves("reading.every-surface")
-def test_a_title_that_the_book_itself_gives_is_not_told_and_a_declared_one_is(
+def test_title_inside_the_book_is_hidden_a_declared_one_shown(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)

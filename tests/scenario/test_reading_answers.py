@@ -159,7 +159,7 @@ def test_whoever_is_bound_to_a_reader_has_no_answers_beyond_it_and_no_log(tmp_pa
     ("score", "query", "found"),
     [(0.24, QUESTION, 0), (0.25, QUESTION, 1), (0.27, "keys", 0), (0.28, "keys", 1)],
 )
-def test_the_floor_holds_for_what_stands_in_for_a_chunk_that_reaches_too_far(
+def test_floor_applies_to_the_replacement_of_a_far_chunk(
     tmp_path: Path, score: float, query: str, found: int
 ) -> None:
     room = study(tmp_path)

@@ -89,9 +89,7 @@ def replaced_during(here: Place, world: World, text: str) -> None:
 
 @proves("reading.never-past-position", "reading.re-anchored")
 @pytest.mark.parametrize("sid", [0, 12, 40, 88])
-def test_a_book_replaced_during_a_request_shows_what_was_read_of_the_new_one(
-    tmp_path: Path, sid: int
-) -> None:
+def test_book_replaced_during_a_request_shows_read_part(tmp_path: Path, sid: int) -> None:
     here = place(tmp_path)
     world, reader = reading(here, sid)
     begun = plain_book(90)
@@ -182,9 +180,7 @@ def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path:
 @proves("reading.tail", "verify.one-read")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("where", ["sentence", "between"])
-def test_a_tail_whose_sentences_or_gaps_were_tampered_with_is_damage_and_is_not_shown(
-    tmp_path: Path, chunking: str, where: str
-) -> None:
+def test_tampered_tail_is_damage_and_not_shown(tmp_path: Path, chunking: str, where: str) -> None:
     here = place(tmp_path)
     world, reader = reading(here, 60, chunking=chunking)
     held = stored(here, world, 1)

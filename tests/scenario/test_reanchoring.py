@@ -73,7 +73,7 @@ CHANGES = [
     [entry[1:] for entry in CHANGES],
     ids=[entry[0] for entry in CHANGES],
 )
-def test_after_a_change_the_position_is_at_the_last_read_sentence_that_is_still_there(
+def test_position_follows_the_last_read_sentence_that_remains(
     tmp_path: Path, change: Any, sid: int, expected: int
 ) -> None:
     here, world = shelf(tmp_path, " ".join(OLD))
@@ -158,7 +158,7 @@ def test_another_edition_keeps_every_reader_at_the_same_sentence(tmp_path: Path)
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
-def test_an_edition_whose_earlier_text_is_damaged_is_compared_from_the_start_only(
+def test_edition_with_damaged_earlier_text_compares_from_start(
     tmp_path: Path,
 ) -> None:
     here, world = shelf(tmp_path, BOOK)
@@ -226,7 +226,7 @@ def test_a_replacement_moves_no_position_before_it_is_seen(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "told", [{"sid": 11}, {"sid": 12}, {"sid": 25}, {"through_chapter": "1"}], ids=str
 )
-def test_a_position_told_while_a_longer_book_waits_is_one_in_the_book_that_is_read(
+def test_position_set_during_a_rebuild_is_in_the_read_book(
     tmp_path: Path, told: dict[str, Any]
 ) -> None:
     here, world = shelf(tmp_path, "# A\n\n" + " ".join(OLD[1:]))

@@ -202,7 +202,7 @@ def test_a_reranker_is_asked_only_when_it_is_wanted(here: Place) -> None:
 
 
 @proves("rerank.order")
-def test_recommended_worlds_use_a_configured_reranker_unless_told_otherwise(tmp_path: Path) -> None:
+def test_recommended_worlds_use_a_configured_reranker(tmp_path: Path) -> None:
     here = place(tmp_path, embedder=ScoreEmbedder(), defaults="recommended")
     world = here.world(a__txt=scored(0.9), b__txt=scored(0.8))
     assert world.search(QUESTION).rerank is None
@@ -246,7 +246,7 @@ def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(here: Place) 
 
 
 @proves("rerank.order")
-def test_an_evaluation_grades_the_new_order_and_a_failed_reranker_fails_its_query(
+def test_evaluation_grades_reranked_order_and_its_failures(
     here: Place,
 ) -> None:
     golden = b'{"id": "q", "query": "who?", "expected": ["3.txt"]}\n'
@@ -402,7 +402,7 @@ def sent_for_reader(world: World, server: RerankServer) -> tuple[list[bytes], li
 
 @proves("rerank.visible-text", "reading.non-interference", "reading.never-past-position")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_for_a_reader_neither_requests_nor_results_depend_on_what_is_unread(
+def test_reranking_for_a_reader_ignores_unread_text(
     tmp_path: Path, server: RerankServer, chunking: str
 ) -> None:
     here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))

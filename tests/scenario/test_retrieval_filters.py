@@ -251,9 +251,7 @@ def test_a_warning_says_when_a_default_is_what_left_nothing_over(
 
 @proves("request.constraints-combine")
 @pytest.mark.parametrize("name", ["documents", "tags"])
-def test_one_name_where_a_list_belongs_is_refused_and_not_taken_letter_by_letter(
-    tmp_path: Path, name: str
-) -> None:
+def test_single_name_instead_of_a_list_is_refused(tmp_path: Path, name: str) -> None:
     world = shelved(place(tmp_path))
 
     with pytest.raises(InvalidArgument):

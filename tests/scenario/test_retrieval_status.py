@@ -143,7 +143,7 @@ def test_which_near_misses_are_named_does_not_depend_on_the_index(
 
 
 @proves("bundle.partial-or-success")
-def test_candidates_of_which_none_could_be_trusted_are_partial_and_not_no_match(
+def test_untrusted_candidates_give_partial_not_no_match(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)

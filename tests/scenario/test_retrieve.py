@@ -111,7 +111,7 @@ def test_chunks_come_by_relevance_whatever_order_they_were_found_in(tmp_path: Pa
 
 @pytest.mark.contract
 @proves("bundle.relevance-order", "search.non-interference")
-def test_equally_close_chunks_do_not_depend_on_the_index_even_behind_stale_ones(
+def test_equally_close_chunks_ignore_index_order_and_stale_hits(
     tmp_path: Path,
 ) -> None:
     lamps = {f"a{number}__txt": "lamp key " * 4 + f"x{number}" for number in range(2)}
@@ -222,9 +222,7 @@ def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(tmp_path: Path) -
 
 @proves("bundle.partial-or-success", "search.non-interference")
 @pytest.mark.parametrize("step", range(2, 8))
-def test_a_replacement_that_stopped_half_way_changes_no_byte_before_it_is_seen(
-    tmp_path: Path, step: int
-) -> None:
+def test_half_replaced_document_changes_no_byte_before_seen(tmp_path: Path, step: int) -> None:
     here = place(tmp_path)
     world = here.world(**{f"d{n:02}__txt": f"The harbour light {'x ' * n}" for n in range(12)})
     asked = [("the harbour light", 3), ("the harbour light x", 12)]
@@ -243,7 +241,7 @@ def test_a_replacement_that_stopped_half_way_changes_no_byte_before_it_is_seen(
 
 
 @proves("bundle.oversized-chunk", "bundle.token-budget", "bundle.budget-in-assembly")
-def test_a_chunk_larger_than_the_budget_is_passed_over_and_the_next_one_comes(
+def test_chunk_over_budget_is_skipped_for_the_next(
     tmp_path: Path,
 ) -> None:
     wide = WordEmbedder(profile=replace(other_profile(), input_limit=10_000))
@@ -262,7 +260,7 @@ def test_a_chunk_larger_than_the_budget_is_passed_over_and_the_next_one_comes(
 
 
 @proves("bundle.partial-or-success", "bundle.relevance-order")
-def test_a_passage_that_was_given_already_is_passed_over_and_the_next_one_comes(
+def test_excluded_passage_is_skipped_for_the_next(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)

@@ -64,9 +64,7 @@ def shown(world: World) -> tuple[int, list[tuple[int, int, int]]]:
 
 
 @proves("generation.never-half-filled")
-def test_a_build_killed_at_any_step_is_not_seen_and_is_completed_by_its_number(
-    opened: Library, tmp_path: Path
-) -> None:
+def test_killed_build_is_unseen_and_completed_by_number(opened: Library, tmp_path: Path) -> None:
     world = prepared(opened, "built", tmp_path)
     before = shown(world)
     step = 0
@@ -140,9 +138,7 @@ def test_removing_a_generation_killed_at_any_step_leaves_the_other_whole(
 
 
 @proves("generation.never-half-filled")
-def test_readers_see_one_whole_generation_while_it_rotates_and_documents_change(
-    opened: Library, tmp_path: Path
-) -> None:
+def test_readers_see_one_generation_during_rotation(opened: Library, tmp_path: Path) -> None:
     world = prepared(opened, "busy", tmp_path, documents=3)
     world.generations.reindex(chunking="sentences")
     source = tmp_path / "busy" / "0.txt"

@@ -148,7 +148,7 @@ def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_pat
 
 
 @proves("search.nothing-embedded", "search.same-shape-when-empty")
-def test_a_world_without_embedded_chunks_is_empty_with_a_warning_and_costs_nothing(
+def test_world_without_chunks_is_empty_with_a_warning(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path, watched=True)
@@ -209,7 +209,7 @@ def test_the_query_is_stripped_before_it_reaches_the_provider(tmp_path: Path) ->
     ],
     ids=str,
 )
-def test_an_embedder_other_than_the_locked_one_is_refused_before_any_search(
+def test_embedder_other_than_the_locked_one_is_refused(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     place(tmp_path).world(a__txt=TEXT)

@@ -46,7 +46,7 @@ def test_only_the_asked_world_answers_even_when_documents_are_equal(tmp_path: Pa
 
 
 @proves("search.one-world", "verify.every-point")
-def test_hits_of_another_world_are_not_shown_and_that_world_keeps_its_points(
+def test_hits_of_another_world_are_hidden_and_kept_there(
     tmp_path: Path,
 ) -> None:
     other: list[Hit] = []

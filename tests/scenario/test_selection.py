@@ -72,7 +72,7 @@ def test_with_a_query_the_query_ranks_and_the_selection_scopes(tmp_path: Path) -
 
 
 @proves("bundle.selection-related", "bundle.error-without-chunks")
-def test_when_nothing_that_was_found_is_related_to_the_selection_it_is_a_violation(
+def test_results_unrelated_to_the_selection_are_a_violation(
     tmp_path: Path,
 ) -> None:
     bundle = three(tmp_path).retrieve("harbour light", selected_text="quantum chromodynamics")
@@ -125,7 +125,7 @@ def located(folder: Path, selection: str) -> tuple[Located, ...]:
         "  “Who’s  there?”\n\n\tshe said – and the lamp went out…  ",
     ],
 )
-def test_a_selection_is_found_although_white_space_quotes_and_dashes_differ(
+def test_selection_is_found_despite_spaces_quotes_and_dashes(
     tmp_path: Path, selection: str
 ) -> None:
     found = located(tmp_path, selection)
@@ -177,7 +177,7 @@ def test_a_selection_is_not_looked_for_outside_the_filters(tmp_path: Path) -> No
 
 
 @proves("request.selection-length", "bundle.selection-related")
-def test_a_selection_longer_than_the_model_reads_is_embedded_in_parts_of_whole_sentences(
+def test_long_selection_is_embedded_in_parts_of_sentences(
     tmp_path: Path,
 ) -> None:
     narrow = WordEmbedder(profile=other_profile(input_limit=72))

@@ -107,9 +107,7 @@ def numbers(text: str) -> set[int]:
     "reading.partly-read-chunk",
 )
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_from_no_position_is_a_sentence_ahead_told_kept_or_sent_to_the_provider(
-    tmp_path: Path, chunking: str
-) -> None:
+def test_no_position_shows_keeps_or_sends_a_sentence_ahead(tmp_path: Path, chunking: str) -> None:
     here, world = opened(tmp_path, MemoryIndex(), chunking=chunking)
     texts = stored(here, world, 1).texts
     reader = world.reader("ann")
@@ -165,7 +163,7 @@ def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunk
 
 
 @proves("reading.never-past-position", "reading.every-surface")
-def test_asking_why_a_chunk_ahead_is_missing_is_answered_as_for_one_that_does_not_exist(
+def test_why_not_treats_a_chunk_ahead_as_nonexistent(
     tmp_path: Path,
 ) -> None:
     here, world = opened(tmp_path, MemoryIndex())

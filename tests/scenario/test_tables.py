@@ -57,7 +57,7 @@ def test_worlds_of_the_contract_keep_the_text_of_a_table_as_it_is(here: Place):
 
 
 @proves("chunking.whole-tables")
-def test_an_unchanged_file_is_read_again_only_when_the_defaults_decide_otherwise(here: Place):
+def test_unchanged_file_is_read_again_if_defaults_differ(here: Place):
     world = add(here, "travel", "recommended")
     file = here.write("limits.md", MARKDOWN)
 

@@ -177,7 +177,7 @@ FORGED = "The harbour was sold to a stranger."
 @proves("verify.forged-row", "verify.every-point", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("vectors", ["kept", "lost"])
 @pytest.mark.parametrize("way", ["search", "doctor"])
-def test_a_row_forged_with_its_hash_is_never_shown_and_the_true_text_comes_back(
+def test_forged_row_is_never_shown_and_true_text_returns(
     tmp_path: Path, way: str, vectors: str
 ) -> None:
     here, world = build(tmp_path)
@@ -213,9 +213,7 @@ def test_a_row_forged_with_its_hash_is_never_shown_and_the_true_text_comes_back(
 
 @proves("verify.forged-row", "verify.every-point", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("way", ["search", "doctor", "pending"])
-def test_a_row_forged_with_its_hash_is_quarantined_where_nothing_true_is_left(
-    tmp_path: Path, way: str
-) -> None:
+def test_forged_row_is_quarantined_without_a_true_copy(tmp_path: Path, way: str) -> None:
     here, world = build(tmp_path)
     chunk = chunk_of(here, 3)
     forge(here)

@@ -43,7 +43,7 @@ def test_events_come_in_order_and_their_pieces_are_the_answer(tmp_path: Path) ->
     assert len(room.log) == 1
 
 
-def test_nothing_comes_before_the_reply_can_be_neither_blank_nor_no_context(
+def test_no_text_streams_before_the_reply_is_certain(
     tmp_path: Path,
 ) -> None:
     room = room_with(tmp_path, " ", "NO", "_CON", "SEQUENCES [1]", " followed.")
@@ -204,7 +204,7 @@ def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
         room.world.answer(QUESTION, documents="b.txt")
 
 
-def test_at_most_25_passages_are_retrieved_and_ties_do_not_depend_on_the_index(
+def test_at_most_25_passages_and_ties_ignore_the_index(
     tmp_path: Path,
 ) -> None:
     room = room_with(tmp_path, "So [1].")

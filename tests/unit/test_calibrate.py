@@ -43,7 +43,7 @@ def codes(calibration: Curve) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_floor_is_the_largest_that_keeps_the_share_and_high_the_least_precise_enough(
+def test_floor_is_largest_and_high_threshold_least_that_fits(
     seed: int,
 ) -> None:
     given = overlapping(seed)
@@ -192,7 +192,7 @@ def test_a_share_that_is_none_is_refused(share: dict[str, Any]) -> None:
         calibrate(overlapping(1), **share)
 
 
-def test_the_constants_of_the_contract_separate_nothing_on_a_compressed_model() -> None:
+def test_contract_constants_separate_nothing_on_compressed_model() -> None:
     compressed = unrelated(spread(0.36, 0.48, 500))
 
     assert 0.15 < 0.3 < compressed.quantile(0.0)

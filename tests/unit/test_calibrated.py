@@ -60,7 +60,7 @@ def test_the_local_model_ships_with_a_calibration_that_decisions_accept() -> Non
     assert found.unrelated_high <= found.calibrated_floor
 
 
-def test_the_floors_of_the_contract_do_not_discriminate_for_the_local_model() -> None:
+def test_contract_floors_do_not_discriminate_for_local_model() -> None:
     found = local_calibration()
 
     assert not found.discriminates(DEFAULT_FLOOR)
@@ -76,7 +76,7 @@ def test_other_bytes_of_the_same_model_have_no_calibration() -> None:
     assert shipped(WORDS) is None
 
 
-def test_where_related_and_unrelated_text_overlap_the_calibrated_floor_is_enough() -> None:
+def test_calibrated_floor_is_enough_where_texts_overlap() -> None:
     overlapping = made(unrelated_high=0.6)
 
     assert overlapping.discriminates(0.5)
@@ -155,7 +155,7 @@ def test_no_threshold_lies_below_the_floor() -> None:
     assert proposed.calibrated_floor == proposed.threshold_low == proposed.threshold_high == 0.8
 
 
-def test_where_hardly_a_query_misses_single_passages_decide_and_a_note_says_so() -> None:
+def test_single_passages_decide_where_few_queries_miss() -> None:
     hits = [ScoredHit(0.8 + n / 1000, True) for n in range(30)]
     hits += [ScoredHit(0.4 + n / 1000, False) for n in range(30)]
     passages, queries = calibrate(hits), calibrate(hits[:30])

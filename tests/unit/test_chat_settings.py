@@ -80,7 +80,7 @@ def test_settings_that_cannot_work_fail_when_the_library_is_opened(
     assert KEY not in str(refusal.value)
 
 
-def test_the_configured_model_and_its_stand_in_are_asked_where_the_settings_say(
+def test_configured_model_and_fallback_are_asked_as_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

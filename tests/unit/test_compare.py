@@ -198,7 +198,7 @@ def test_the_randomisation_test_of_few_differences_tries_every_reversal() -> Non
     assert p == pytest.approx(len(extreme) / len(sums))
 
 
-def test_the_randomisation_test_of_many_differences_comes_near_the_exact_one() -> None:
+def test_randomisation_test_approximates_the_exact_test() -> None:
     few = [0.3, -0.1, 0.25, 0.5, -0.05, 0.2, 0.1, -0.2, 0.15, -0.3, 0.05, 0.35, -0.15, 0.4, 0.45]
     # Differences too small to matter make it go by chance without changing the right answer.
     many = [*few, 2e-9, -2e-9]
@@ -208,7 +208,7 @@ def test_the_randomisation_test_of_many_differences_comes_near_the_exact_one() -
     )
 
 
-def test_the_same_seed_gives_the_same_answer_and_another_seed_a_similar_one() -> None:
+def test_same_seed_gives_same_result_other_seed_a_similar_one() -> None:
     differences = [(-1) ** place * place / 40 + 0.05 for place in range(40)]
 
     answers = [randomisation_test(differences, seed=seed) for seed in (1, 1, 2)]

@@ -219,7 +219,7 @@ def test_a_fallback_without_words_is_a_refusal_that_says_why(
 
 
 @proves("decision.metadata-sorted")
-def test_retrieved_chunks_are_listed_by_similarity_then_document_then_place() -> None:
+def test_retrieved_chunks_are_listed_by_similarity_and_place() -> None:
     given = [
         chunk("d", 0.3, document=1, index=1),
         chunk("c", 0.5, document=2, index=0),

@@ -190,7 +190,7 @@ def test_a_similarity_gate_that_no_hybrid_answer_could_pass_is_refused(
     assert "Lower min_similarity_for_hybrid" in refused(**settings)
 
 
-def test_a_similarity_gate_is_not_asked_where_nothing_lies_between_the_thresholds() -> None:
+def test_similarity_gate_is_skipped_without_a_middle_range() -> None:
     assert DecisionSettings(threshold_low=0.4, threshold_high=0.4)
 
 

@@ -128,7 +128,7 @@ def test_changed_defaults_in_the_store_are_noticed(tmp_path: Path) -> None:
 
 
 @proves("defaults.explicit-wins")
-def test_thresholds_are_measured_ones_where_the_world_or_the_operator_wants_them(
+def test_thresholds_are_measured_where_requested(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)

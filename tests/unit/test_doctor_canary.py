@@ -219,7 +219,7 @@ def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", [StorageFull(0, 1), IndexUnavailable("No answer.")])
-def test_a_promotion_that_cannot_be_tried_says_why_and_not_that_something_leaks(
+def test_untestable_promotion_gives_its_reason_and_no_leak(
     tmp_path: Path, reason: TruespanError
 ) -> None:
     here = place(tmp_path)

@@ -172,7 +172,7 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
     assert here.index.points[here.scope(world).profile.id, tenant]
 
 
-def test_a_document_that_comes_while_the_doctor_looks_is_not_taken_for_damage(
+def test_document_added_during_a_check_is_no_damage(
     tmp_path: Path,
 ) -> None:
     here, world = damaged(tmp_path)

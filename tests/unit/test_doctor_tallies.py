@@ -38,9 +38,7 @@ def the_world(here: Place) -> World:
         "INSERT INTO tallies VALUES (1, 0, 3, 3, 0, NULL)",
     ],
 )
-def test_a_wrong_missing_or_surplus_tally_is_found_as_nothing_else_and_counted_again(
-    here: Place, statement: str
-) -> None:
+def test_wrong_tally_is_found_alone_and_recounted(here: Place, statement: str) -> None:
     right = here.sql(TALLIES)
     here.sql(statement)
 
@@ -54,7 +52,7 @@ def test_a_wrong_missing_or_surplus_tally_is_found_as_nothing_else_and_counted_a
     assert the_world(here).generations.promote(2).generation == 2
 
 
-def test_a_generation_is_refused_for_a_wrong_tally_and_promoted_once_it_is_mended(
+def test_generation_with_wrong_tally_is_promoted_once_fixed(
     here: Place,
 ) -> None:
     here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")

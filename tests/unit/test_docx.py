@@ -408,7 +408,7 @@ def test_places_are_decided_by_nothing_that_follows() -> None:
         assert part == whole[: len(part)]
 
 
-def test_a_title_is_the_title_of_the_document_and_the_chapter_until_a_heading_comes() -> None:
+def test_title_names_document_and_chapter_until_a_heading() -> None:
     body = p("The Book", style="Title") + p("By me.") + p("One", style="Heading1") + p("Text.")
     found = loaded(body, styles=style("Title") + HEADINGS)
 

@@ -160,7 +160,7 @@ def test_a_note_finds_its_pictures_by_its_own_relationships() -> None:
 # Bytes
 
 
-def test_bytes_are_read_only_if_they_are_wanted_and_the_text_stays_the_same() -> None:
+def test_bytes_are_read_on_demand_and_text_stays_the_same() -> None:
     body = p(r("a") + picture("i1") + r("b")) + p(vml_picture("i2")) + p(picture("i1"))
     without, found = loaded(body), loaded(body, images=True)
 

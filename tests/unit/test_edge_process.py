@@ -46,7 +46,7 @@ def test_an_idle_process_admits_nobody_once_it_has_decided_to_end():
 
 
 @pytest.mark.skipif(channel.WINDOWS, reason="pipes cannot be closed for one direction")
-def test_what_was_sent_before_the_end_is_read_and_what_comes_later_cannot_be_sent():
+def test_messages_before_the_end_are_read_later_ones_fail():
     client, process = Pipe()
     with client, process:
         client.send_bytes(b"before")

@@ -239,7 +239,7 @@ def test_a_batch_that_is_too_large_goes_in_halves_and_nothing_is_lost(most: int)
 
 
 @proves("embedding.oversized-item", "embedding.retries-transient-only")
-def test_a_batch_that_is_not_answered_in_time_goes_in_halves_and_is_not_repeated() -> None:
+def test_timed_out_batch_is_halved_and_not_repeated() -> None:
     sizes: list[int] = []
 
     class Slow(WordEmbedder):
@@ -285,7 +285,7 @@ def test_a_model_that_is_swapped_during_a_run_is_not_called_a_wrong_order() -> N
         embed(Swapped(limits=limits), [f"text {number}" for number in range(6)], limits=limits)
 
 
-def test_a_request_that_is_too_large_with_one_text_is_an_error_and_not_a_loop() -> None:
+def test_oversized_single_text_is_an_error_not_a_loop() -> None:
     embedder = Small(most=0)
 
     with pytest.raises(BatchTooLarge):
@@ -300,7 +300,7 @@ def test_a_request_that_is_too_large_with_one_text_is_an_error_and_not_a_loop() 
 
 @proves("embedding.no-silent-truncation", "embedding.oversized-item")
 @pytest.mark.parametrize("place", range(6))
-def test_a_text_that_is_too_long_is_found_and_the_others_are_as_if_it_were_not_there(
+def test_too_long_text_is_found_and_changes_no_other(
     place: int,
 ) -> None:
     texts = [f"word{number} and more" for number in range(5)]

@@ -281,7 +281,7 @@ def test_an_entry_without_a_place_begins_where_its_first_part_does():
     ]
 
 
-def test_a_part_that_the_text_does_not_name_leaves_its_chapters_to_themselves():
+def test_unnamed_part_leaves_its_chapters_alone():
     contents = [(1, "Part I", ""), (2, "One", "c1.xhtml"), (2, "Two", "c2.xhtml")]
 
     found = places(Book(CHAPTERS, contents))
@@ -291,7 +291,7 @@ def test_a_part_that_the_text_does_not_name_leaves_its_chapters_to_themselves():
     assert found[-1] == ("c", "Two", None)
 
 
-def test_pages_that_the_contents_leave_out_have_places_by_their_own_headings():
+def test_pages_outside_contents_are_placed_by_headings():
     pages = {
         "front.xhtml": page("<p>zero</p>"),
         "c1.xhtml": page("<h2>One</h2><p>a</p>"),

@@ -66,7 +66,7 @@ def test_a_document_that_was_judged_irrelevant_is_no_relevant_hit() -> None:
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.7, True))
 
 
-def test_documents_beyond_top_k_do_not_count_although_the_search_returned_them() -> None:
+def test_documents_beyond_top_k_do_not_count() -> None:
     result = judged(asked("c", top_k=2), found("a=0.9", "b=0.8", "c=0.7"))
 
     assert result.metrics.hit == 0.0
@@ -105,7 +105,7 @@ def test_a_query_that_finds_nothing_is_empty_and_counts_with_nothing_found() -> 
     assert evaluation.totals.metrics.recall == 0.0
 
 
-def test_a_search_that_fails_counts_with_nothing_found_and_the_others_go_on() -> None:
+def test_failed_search_counts_as_nothing_found() -> None:
     def search(query: GoldenQuery) -> list[Found]:
         if query.id == "bad":
             raise IndexUnavailable("The index did not answer.")
@@ -150,7 +150,7 @@ def test_an_unjudged_query_teaches_calibration_nothing() -> None:
     assert scored_hits(evaluation) == []
 
 
-def test_references_are_looked_up_and_one_document_under_two_names_counts_once() -> None:
+def test_document_under_two_names_counts_once() -> None:
     keys = {"3": "ferry", "ferry.epub": "ferry"}
     query = GoldenQuery("q", "x", (Expected("3", 2), Expected("ferry.epub", 1)))
 
@@ -160,7 +160,7 @@ def test_references_are_looked_up_and_one_document_under_two_names_counts_once()
     assert evaluation.results[0].metrics.recall == 1.0
 
 
-def test_an_expected_document_that_the_world_does_not_have_is_told_and_counts_as_missed() -> None:
+def test_missing_expected_document_is_reported_and_missed() -> None:
     query = asked("here", "gone")
 
     evaluation = evaluate(

@@ -59,7 +59,7 @@ CAPTION = BlockKind.CAPTION
 
 
 @proves("figures.deterministic-description")
-def test_a_description_names_caption_alt_text_heading_and_the_sentence_before() -> None:
+def test_description_has_caption_alt_text_heading_sentence() -> None:
     story = (
         text("The harbour", BlockKind.HEADING, "The harbour"),
         text("Boats came in. They were blue.", chapter="The harbour"),

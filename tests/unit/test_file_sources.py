@@ -176,7 +176,7 @@ def test_a_folder_that_cannot_be_listed_stops_everything(
         find(tmp_path)
 
 
-def test_names_that_are_no_text_and_names_with_line_ends_are_found_and_read(tmp_path: Path) -> None:
+def test_file_names_with_invalid_text_or_newlines_are_read(tmp_path: Path) -> None:
     strange = [b"\xff\xfe.txt", b"a\nb.txt", "ü.txt".encode(), b"  .txt", b"-rf.txt", b"$(x).txt"]
     for name in strange:
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_bytes(name)

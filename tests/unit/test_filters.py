@@ -84,7 +84,7 @@ def test_choices_are_some_and_of_one_kind(values: Any):
 
 @proves("index.typed-filters")
 @pytest.mark.parametrize("value", [True, 1.0, "1", 2**53 + 1, -(2**53) - 1])
-def test_a_bound_is_a_whole_number_that_the_index_can_tell_from_its_neighbours(value: Any):
+def test_bound_is_an_integer_that_the_index_distinguishes(value: Any):
     with pytest.raises(TypeError):
         AtMost(Field.POS_START, value)
 

@@ -41,7 +41,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def test_a_key_for_which_there_is_no_room_leaves_nothing_behind_and_is_made_later(
+def test_key_without_disk_space_leaves_nothing_behind(
     full_disk: Path,
 ) -> None:
     key = UsageKey(full_disk / "usage.key")

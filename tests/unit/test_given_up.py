@@ -82,7 +82,7 @@ def rows(here: Place, world: World) -> int:
     return counted + len(here.points(world))
 
 
-def test_an_upload_that_is_cancelled_while_it_is_embedded_leaves_no_row_and_no_point(
+def test_cancelled_upload_leaves_no_row_and_no_point(
     here: Place,
 ) -> None:
     world = here.library.create_world("world")
@@ -95,7 +95,7 @@ def test_an_upload_that_is_cancelled_while_it_is_embedded_leaves_no_row_and_no_p
     assert world.search("the harbour", floor=0.0).results
 
 
-def test_a_document_in_force_stays_as_it_is_when_its_replacement_is_cancelled(here: Place) -> None:
+def test_document_survives_a_cancelled_replacement(here: Place) -> None:
     world = here.library.create_world("world")
     assert settled(here, world, upload(world, STORY)).state is JobState.DONE
     before, counted = world.documents.list(), rows(here, world)
@@ -108,7 +108,7 @@ def test_a_document_in_force_stays_as_it_is_when_its_replacement_is_cancelled(he
     assert world.search("the harbour", floor=0.0).results
 
 
-def test_an_upload_that_failed_half_way_is_given_up_when_somebody_cancels_it(here: Place) -> None:
+def test_half_failed_upload_is_removed_on_cancel(here: Place) -> None:
     world = here.library.create_world("world")
     here.embedder.before = refuse
     job = settled(here, world, upload(world, STORY))
@@ -162,7 +162,7 @@ def test_an_index_that_is_away_keeps_nobody_from_giving_up(here: Place) -> None:
     assert here.sql("SELECT count(*) FROM revisions") == [(1,)]
 
 
-def test_what_a_process_left_that_was_killed_while_giving_up_is_caught_up_with(
+def test_leftovers_of_a_killed_cancellation_are_removed(
     here: Place,
 ) -> None:
     world = here.library.create_world("world")

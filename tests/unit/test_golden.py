@@ -101,7 +101,7 @@ def test_yaml_and_json_lines_mean_the_same() -> None:
     )
 
 
-def test_an_id_that_is_not_given_depends_on_the_question_and_not_on_its_place() -> None:
+def test_missing_id_depends_on_question_not_on_place() -> None:
     one, other = {"query": "one", "expected": ["a"]}, {"query": "other", "expected": ["a"]}
     [first, second] = parse(one, other)
     [moved, _] = parse(other, {**one, "expected": ["b"]})

@@ -126,9 +126,7 @@ def test_line_ends_of_windows_are_line_ends() -> None:
         ("  phrases: a", "neither a field"),
     ],
 )
-def test_what_is_not_read_is_refused_with_its_line_and_spoils_its_own_entry_only(
-    value: str, word: str
-) -> None:
+def test_unsupported_syntax_is_refused_with_its_line(value: str, word: str) -> None:
     assert word in fault(value)
 
 

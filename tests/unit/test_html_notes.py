@@ -65,7 +65,7 @@ def test_a_way_back_from_a_note_is_left_out(sign: str):
 
 
 @pytest.mark.parametrize("says", ["role=doc-backlink", "epub:type=backlink"])
-def test_a_way_back_that_says_so_is_left_out_unless_it_is_too_long_to_be_one(says: str):
+def test_back_link_is_left_out_unless_too_long(says: str):
     assert text(f"<p>The note. <a {says} href='#r'>Return</a></p>") == "The note."
     assert text(f"<p>Look. <a {says} href='#r'>{'much ' * 10}</a></p>").endswith("much much")
 

@@ -527,9 +527,7 @@ def test_threads_that_ask_at_once_each_get_their_own_reply(
     assert replies == [str(number) for number in range(200)]
 
 
-def test_a_kept_connection_that_was_closed_meanwhile_is_replaced_in_silence(
-    server: Echo, client: JsonClient
-) -> None:
+def test_closed_kept_connection_is_replaced_silently(server: Echo, client: JsonClient) -> None:
     ask(client)
     server.hang_up()
 
@@ -547,7 +545,7 @@ def test_only_one_new_connection_is_tried(server: Echo, client: JsonClient) -> N
     assert len(server.asked) == 3
 
 
-def test_a_reply_that_breaks_off_on_a_kept_connection_is_not_asked_for_twice(
+def test_broken_reply_on_a_kept_connection_is_not_repeated(
     server: Echo, client: JsonClient
 ) -> None:
     ask(client)

@@ -140,9 +140,7 @@ def test_an_image_of_another_world_is_like_one_that_does_not_exist(
             assert str(caught.value) == str(ImageNotFound())
 
 
-def test_a_document_of_the_same_id_in_another_world_gives_none_of_the_images(
-    here: Place, world: World
-) -> None:
+def test_same_document_id_in_another_world_gives_no_image(here: Place, world: World) -> None:
     other = here.library.create_world("other")
     # The same file has the same id there; without its images, since the folder is taken.
     plain = Library(here.library._components).world(other.id)
@@ -259,9 +257,7 @@ def test_images_that_wait_are_read_where_they_wait(assets: AssetFolder) -> None:
     assert assets.read(THERE, "doc", "two", "img_001.png") is None
 
 
-def test_while_images_take_their_place_nobody_gets_those_of_another_revision(
-    assets: AssetFolder, tmp_path: Path
-) -> None:
+def test_images_of_another_revision_are_never_served(assets: AssetFolder, tmp_path: Path) -> None:
     home = tmp_path / "assets" / "doc"
     assets.stage_images(HERE, "doc", "two", [Image("png", b"newer"), Image("gif", b"newest")])
     os.replace(home / ".aside-two" / "img_001.png", home / "img_001.png")

@@ -144,7 +144,7 @@ def test_a_refusal_of_the_provider_stops_the_run_and_loses_nothing(tmp_path: Pat
     assert_settled(here, world)
 
 
-def test_two_runs_on_the_same_document_end_with_one_of_them_and_no_leftovers(
+def test_two_runs_on_one_document_leave_one_result(
     tmp_path: Path,
 ) -> None:
     index = MemoryIndex()

@@ -189,7 +189,7 @@ def test_a_job_whose_process_is_gone_is_interrupted_and_can_be_resumed(here: Pla
     assert world.jobs.get(job).state is JobState.DONE
 
 
-def test_a_number_that_another_process_has_now_is_not_taken_for_the_old_one(here: Place) -> None:
+def test_reused_process_id_is_not_the_old_process(here: Place) -> None:
     processes = here.library._components.processes
     machine, _, _ = processes.own().rpartition("/")
 

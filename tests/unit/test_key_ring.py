@@ -148,7 +148,7 @@ def test_a_key_that_had_too_much_waits_and_the_next_is_used_at_once(
 
 
 @proves("errors.cooldown-before-index")
-def test_when_every_key_waits_the_shortest_wait_is_told_and_nothing_is_sent() -> None:
+def test_all_waiting_keys_report_the_shortest_wait() -> None:
     ring = Ring(key("a"), key("b"), key("c", enabled=False))
     server = Server(a=reply(429, 30.0), b=reply(429, 20.0))
 

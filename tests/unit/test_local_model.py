@@ -102,7 +102,7 @@ def test_a_packaged_file_with_one_bit_changed_is_refused(fake_package: Path, nam
     assert "reinstall" in refusal.value.advice
 
 
-def test_a_changed_file_in_the_cache_is_refused_with_the_advice_to_remove_it(
+def test_changed_cache_file_is_refused_with_advice(
     tmp_path: Path,
 ) -> None:
     cache = put(tmp_path / "cache", tokenizer=flipped(PACKAGED.read(TOKENIZER_FILE)))

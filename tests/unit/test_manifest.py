@@ -277,7 +277,7 @@ OUTSIDE = [
 
 @each_row("path", OUTSIDE)
 @proves("manifest.inside-root")
-def test_a_path_that_could_lead_outside_anywhere_is_refused_before_any_file_is_looked_at(
+def test_escaping_path_is_refused_before_any_file_access(
     path: str,
 ) -> None:
     assert fault({"path": path}).startswith("path ")

@@ -78,7 +78,7 @@ def test_lines_name_files_and_patterns_below_the_manifest(tmp_path: Path) -> Non
     assert here.sources.read(found.sources[1]) == b"This is b/c.md."
 
 
-def test_files_of_other_kinds_are_passed_over_by_a_pattern_and_taken_by_name(
+def test_unsupported_files_are_skipped_by_pattern_used_by_name(
     tmp_path: Path,
 ) -> None:
     here = Folder(tmp_path, "a.txt", "photo.png", "x/data.bin")
@@ -149,9 +149,7 @@ def test_a_file_named_twice_in_the_same_words_is_taken_once(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("second", ["*.txt", "a.txt", "link.txt", "./a.txt"])
-def test_a_file_of_which_two_lines_say_different_things_is_an_error_of_both(
-    tmp_path: Path, second: str
-) -> None:
+def test_contradicting_manifest_lines_are_errors_of_both(tmp_path: Path, second: str) -> None:
     here = Folder(tmp_path, "a.txt")
     here.link("link.txt", "a.txt")
 
@@ -274,9 +272,7 @@ def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> 
     ["/etc/hostname", "../outside/secret.txt", "a/../../outside/secret.txt", "\0", "", "C:x"],
 )
 @proves("manifest.inside-root")
-def test_entries_that_nobody_checked_are_checked_again_where_files_are_opened(
-    tmp_path: Path, path: str
-) -> None:
+def test_unchecked_entries_are_checked_when_files_are_opened(tmp_path: Path, path: str) -> None:
     here = Folder(tmp_path, "a/b.txt")
 
     with pytest.raises(ManifestInvalid) as caught:

@@ -114,9 +114,7 @@ def test_a_line_that_leads_outside_ingests_nothing_at_all(here: Place, tmp_path:
 
 
 @proves("manifest.inside-root")
-def test_a_file_swapped_for_a_link_while_others_are_embedded_does_not_get_in(
-    here: Place, tmp_path: Path
-) -> None:
+def test_file_swapped_for_a_link_while_embedding_is_refused(here: Place, tmp_path: Path) -> None:
     world = new_world(here, a__txt=story(3))
     (tmp_path / "secret.txt").write_text("This was never meant to be read.")
     victim = Path(here.write("b.txt", story(3, "garden")))
@@ -180,7 +178,7 @@ def test_a_sync_removes_what_the_manifest_names_no_more_after_saying_so(here: Pl
     assert_settled(here, world)
 
 
-def test_a_sync_of_a_folder_removes_what_is_gone_from_it_and_nothing_elsewhere(
+def test_folder_sync_removes_missing_files_of_that_folder_only(
     here: Place,
 ) -> None:
     world = new_world(here)

@@ -52,7 +52,7 @@ def test_the_files_of_an_archive_are_listed_and_the_rest_is_counted() -> None:
     assert found.passed_over == 2
 
 
-def test_members_that_cannot_be_used_are_refused_by_name_and_the_others_are_read() -> None:
+def test_unusable_members_are_refused_by_name_others_are_read() -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in (

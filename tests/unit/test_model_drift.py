@@ -124,7 +124,7 @@ def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path:
     assert cached(here) == 1
 
 
-def test_a_model_that_changes_later_is_noticed_and_its_vectors_are_not_cached(
+def test_changed_model_is_noticed_and_not_cached(
     tmp_path: Path,
 ) -> None:
     embedder, clock = served(), HandClock()

@@ -110,7 +110,7 @@ def test_images_are_recognised_by_content_and_listed_only_with_recognition():
         assert not supported(f"a.{ending}")
 
 
-def test_images_and_scans_are_refused_with_the_advice_to_install_recognition():
+def test_images_and_scans_are_refused_with_install_advice():
     scan = make_pdf([Page(picture=True), Page(picture=True)])
     for name, data, error in (
         ("a.png", PNG, SourceUnsupported),

@@ -57,7 +57,7 @@ def ask(here: Place, work: Callable[[], bytes], key: str = "k") -> bytes:
 
 
 @troubled
-def test_a_reply_that_cannot_be_kept_is_given_and_kept_as_soon_as_it_can_be(
+def test_unstorable_reply_is_given_and_stored_later(
     here: Place, trouble: Trouble, error: type[Exception]
 ) -> None:
     done: list[str] = []
@@ -78,7 +78,7 @@ def test_a_reply_that_cannot_be_kept_is_given_and_kept_as_soon_as_it_can_be(
 
 
 @troubled
-def test_work_that_failed_when_nothing_could_be_written_says_why_and_may_be_tried_again(
+def test_failed_work_without_storage_can_be_retried(
     here: Place, trouble: Trouble, error: type[Exception]
 ) -> None:
     del error

@@ -55,7 +55,7 @@ def test_dot_products_are_on_the_scale_of_similarities() -> None:
     assert dot.threshold_high == pytest.approx((cosine.threshold_high + 1) / 2, abs=1e-3)
 
 
-def test_nothing_is_proposed_from_few_pairs_or_a_model_that_tells_nothing_apart() -> None:
+def test_few_pairs_or_a_blind_model_give_no_proposal() -> None:
     few = pairs(0.3, count=MIN_PAIRS - 1)
 
     assert calibrate_from_pairs(few, pairs(0.1), 500) is None

@@ -101,7 +101,7 @@ def test_a_pattern_removes_only_what_it_means() -> None:
     }  # fmt: skip
 
 
-def test_a_file_that_was_given_an_id_before_is_still_there_when_it_is_merely_found() -> None:
+def test_file_with_a_declared_id_is_kept_when_found_again() -> None:
     documents = [document("/a/1.txt", "guide", origin="/a/m.jsonl")]
 
     assert removed(documents, [source("/a/1.txt", "1-abc")], Root("/a", 1)) == []
@@ -114,7 +114,7 @@ def test_a_document_whose_file_moved_is_known_by_its_id() -> None:
     assert removed(documents, [moved], Root("/shelf", 1, origin=MANIFEST)) == []
 
 
-def test_what_a_manifest_names_no_more_is_removed_although_its_file_is_there() -> None:
+def test_document_dropped_from_a_manifest_is_removed() -> None:
     documents = [
         document("/shelf/1.txt", origin=MANIFEST),
         document("/shelf/2.txt", origin=MANIFEST),

@@ -157,7 +157,7 @@ def test_one_request_after_another_is_done_by_one_thread() -> None:
     assert len(asyncio.run(asked())) == 1
 
 
-def test_who_waited_too_long_is_told_so_and_the_work_still_counts_until_it_ends() -> None:
+def test_caller_that_times_out_leaves_work_counted() -> None:
     go_on, done = threading.Event(), threading.Event()
 
     def work() -> None:

@@ -53,7 +53,7 @@ def test_slides_come_in_the_order_of_the_presentation_and_count_from_one() -> No
     ]
 
 
-def test_a_title_is_the_section_and_a_section_of_the_presentation_the_chapter() -> None:
+def test_slide_title_is_section_and_presentation_section_chapter() -> None:
     found = loaded(
         shape("Before the title.") + title("Costs") + shape("Text."),
         shape("No title here."),
@@ -83,7 +83,7 @@ def test_a_passage_is_on_its_slide() -> None:
     assert canonical.page_at(0) is None
 
 
-def test_the_title_of_a_presentation_is_on_its_first_slide_or_in_its_properties() -> None:
+def test_presentation_title_is_on_first_slide_or_in_properties() -> None:
     core = '<c xmlns:d="x"><d:title>{}</d:title><d:creator>Ida; Bo</d:creator></c>'
     for slides, stated, expected in (
         ([title("Shown", "ctrTitle")], "Stated", "Shown"),

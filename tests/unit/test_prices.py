@@ -57,7 +57,7 @@ def test_the_page_on_providers_lists_every_price() -> None:
     }
 
 
-def test_the_page_on_providers_lists_every_choice_for_texts_that_are_too_long() -> None:
+def test_provider_page_lists_choices_for_long_texts() -> None:
     rows = table_rows(sections_of(DOCS / "providers.md")["Long texts"])
 
     assert [row[0] for row in rows] == [choice.value for choice in OnTokenLimit]

@@ -73,7 +73,7 @@ def test_never_more_requests_are_under_way_than_there_are_slots() -> None:
 
 
 @proves("embedding.concurrency", "tenants.no-stall")
-def test_a_query_goes_before_waiting_documents_and_documents_still_get_their_turn() -> None:
+def test_query_precedes_documents_which_still_get_a_turn() -> None:
     slots, order, threads = RequestSlots(1), list[str](), list[threading.Thread]()
     names = ["document 1", "document 2", *(f"query {number}" for number in range(10))]
     with slots.hold():

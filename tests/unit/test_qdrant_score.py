@@ -29,7 +29,7 @@ def neighbours(number: float) -> list[float]:
 @proves("search.floor-inclusive", "decision.normalised-similarity")
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
 @given(floor=FLOORS)
-def test_what_passes_the_strict_threshold_and_the_check_is_what_reaches_the_floor(distance, floor):
+def test_strict_threshold_and_check_equal_the_floor(distance, floor):
     edge = float32(floor) if distance == "cosine" else float32(2 * float32(floor) - 1)
 
     for raw in neighbours(edge):
@@ -56,5 +56,5 @@ def test_a_better_raw_score_is_never_a_worse_similarity(raw):
     assert similarity(raw, "dot") >= similarity(worse, "dot")
 
 
-def test_opposite_orthogonal_and_equal_vectors_span_the_scale_of_a_dot_product():
+def test_vectors_span_the_scale_of_a_dot_product():
     assert [similarity(raw, "dot") for raw in (-1.0, 0.0, 1.0)] == [0.0, 0.5, 1.0]

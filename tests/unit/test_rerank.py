@@ -256,7 +256,7 @@ def attempt_in_no_world() -> Attempt:
 
 
 @proves("rerank.order")
-def test_packing_chooses_by_the_new_order_among_what_it_would_have_looked_at() -> None:
+def test_packing_follows_the_reranked_order() -> None:
     ranked = [chunk(number, score=1 - number / 10, tokens=5) for number in range(6)]
     ranked[1] = chunk(1, score=0.9, tokens=50)
     attempt = attempt_in_no_world()

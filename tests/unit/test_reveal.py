@@ -38,7 +38,7 @@ def shown(found: Verified, scope: Scope) -> list[str]:
 
 
 @proves("reading.never-past-position")
-def test_a_reader_sees_a_chunk_only_of_the_revision_and_up_to_the_sentence_that_was_read():
+def test_reader_sees_chunks_of_its_revision_up_to_position():
     reader = new_scope().for_reader(1, 3, 6)
 
     assert shown(FOUND, reader) == [TEXT]

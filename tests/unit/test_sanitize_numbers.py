@@ -215,9 +215,7 @@ def test_a_distinctive_identity_number_is_found_by_itself(
 
 
 @each_row(("kind", "text"), INTRODUCED)
-def test_an_everyday_number_is_an_identity_number_after_a_word_that_says_so(
-    kind: str, text: str
-) -> None:
+def test_everyday_number_is_an_identity_number_after_its_label(kind: str, text: str) -> None:
     number = text[next(at for at, char in enumerate(text) if char.isdigit()) :]
 
     assert rules_in(text) == {f"national_id.{kind}"}

@@ -28,7 +28,7 @@ def test_a_validator_decides_which_values_count() -> None:
     assert sanitized("1234-5674 and 1234-5675", profile) == "[EMPLOYEE] and 1234-5675"
 
 
-def test_a_validator_checks_the_first_group_and_the_whole_value_is_replaced() -> None:
+def test_validator_checks_first_group_and_replaces_whole_value() -> None:
     profile = RULE.format("EMP-([0-9]{4})") + 'validator = "luhn"'
 
     assert sanitized("EMP-5678 EMP-5679", profile) == "[EMPLOYEE] EMP-5679"

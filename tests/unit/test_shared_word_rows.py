@@ -13,7 +13,7 @@ def words_of(terms: dict[str, list[int]]) -> CountedWords:
     return CountedWords("1", {}, {}, list(terms), counts, packed)
 
 
-def test_shared_rows_have_the_postings_of_each_revision_however_many_terms_there_are() -> None:
+def test_shared_rows_have_postings_of_each_revision() -> None:
     for count in (3, (1 << 16) - 1, 1 << 16, (1 << 16) + 1):
         names = [f"{number:06}" for number in range(count)]
         first = {name: [number % 5, 7] for number, name in enumerate(names)}

@@ -221,9 +221,7 @@ def test_uploads_are_let_go_when_all_shares_are_done_and_not_before(works: Works
     assert is_whole(world)
 
 
-def test_a_share_that_will_not_pass_fails_the_job_and_keeps_others_from_beginning(
-    works: Works, folder: Path
-) -> None:
+def test_failing_share_fails_the_job_and_stops_others(works: Works, folder: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = world.submit_ingest(folder)

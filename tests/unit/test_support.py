@@ -113,7 +113,7 @@ def test_a_sentence_is_supported_or_the_reasons_say_why_not(
         ("- The spare key hangs on hook seven [1]", True),
     ],
 )
-def test_what_claims_nothing_is_counted_only_with_a_number_or_name_of_no_passage(
+def test_sentence_without_claim_counts_with_number_or_name_only(
     answer: str, marked: bool | None
 ) -> None:
     found = check_answer(answer)

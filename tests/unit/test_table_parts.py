@@ -176,7 +176,7 @@ def test_no_row_is_lost_or_changed(cells: list[list[str]], header_rows: int):
     assert "\n".join([parts[0], *rest]) == whole
 
 
-def test_only_worlds_without_the_contract_divide_tables_and_it_is_part_of_the_recipe():
+def test_tables_are_divided_in_recommended_worlds_only():
     usual, options, counter = Preparation(), DocumentOptions(), WordCounter()
     other, contract = (usual.for_world(defaults) for defaults in Defaults)
 

@@ -102,7 +102,7 @@ def test_a_token_for_everything_is_the_owner_and_nothing_less_is() -> None:
     assert TokenRecord("id", "name", UNLIMITED, WORLD_VERBS).authority() == OWNER
 
 
-def test_metrics_are_for_the_owner_and_those_who_observe_and_no_limited_authority() -> None:
+def test_metrics_are_for_owners_and_observers_only() -> None:
     observer = TokenRecord("id", "name", frozenset(), frozenset({Verb.OBSERVE})).authority()
 
     assert OWNER.may_observe()

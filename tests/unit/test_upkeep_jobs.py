@@ -77,7 +77,7 @@ def of_kind(world: World, kind: str) -> list[Job]:
     return [job for job in world.jobs.list() if job.kind == kind]
 
 
-def test_what_a_search_finds_is_repaired_by_a_worker_and_not_by_who_searched(works: Works) -> None:
+def test_worker_repairs_what_a_search_finds(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     works.index.calls.clear()
@@ -341,7 +341,7 @@ def test_upkeep_that_is_cancelled_is_not_done_and_can_be_resumed(
     assert world.jobs.get(job.id).state is JobState.DONE
 
 
-def test_a_worker_that_is_told_to_stop_leaves_a_visit_of_the_doctor_to_the_next(
+def test_stopping_worker_leaves_the_doctor_to_the_next(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = works.open()

@@ -29,6 +29,6 @@ def test_many_vectors_are_checked_like_each_alone() -> None:
     assert are_sound([], 2) == []
 
 
-def test_vector_of_another_length_is_unsound_and_the_others_are_still_checked() -> None:
+def test_vector_of_wrong_length_is_invalid_others_are_checked() -> None:
     vectors = [array("f", row).tobytes() for row in ((1.0, 0.0), (1.0,), (nan, 0.0))]
     assert are_sound([*vectors, b"12345678", b"123"], 2) == [True, False, False, True, False]

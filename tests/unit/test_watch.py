@@ -133,7 +133,7 @@ def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) ->
     assert heard.counts[CounterName.ANSWERS, answer.mode] == 1
 
 
-def test_an_answer_that_nobody_hears_out_is_abandoned_and_one_that_was_given_is_not(
+def test_unfinished_stream_is_abandoned_finished_is_not(
     tmp_path: Path,
 ) -> None:
     recorder = Recorder()
@@ -231,7 +231,7 @@ def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Pat
     assert heard == [*FINDING, Stage.RANKED, Stage.BUNDLE]
 
 
-def test_what_is_heard_of_a_reader_s_request_does_not_depend_on_what_lies_ahead(
+def test_reader_events_do_not_depend_on_unread_text(
     tmp_path: Path,
 ) -> None:
     told = []

@@ -126,7 +126,7 @@ def test_the_words_of_a_replaced_or_deleted_document_go_with_it(tmp_path: Path) 
     assert counted(here) == 1
 
 
-def test_those_that_shared_rows_with_a_replaced_document_are_counted_by_the_same_run(
+def test_documents_sharing_replaced_rows_are_counted_again(
     tmp_path: Path,
 ) -> None:
     here = place(tmp_path)
@@ -277,7 +277,7 @@ def test_other_processes_notice_that_shared_words_are_gone(tmp_path: Path) -> No
     assert scores(here, world) == sound
 
 
-def test_damaged_shared_words_are_named_for_each_document_and_counted_again(tmp_path: Path) -> None:
+def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = shared_world(here)
     sound, scope = scores(here, world), here.scope(world)

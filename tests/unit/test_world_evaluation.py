@@ -69,7 +69,7 @@ def test_golden_queries_are_asked_and_judged(here: Place) -> None:
     }
 
 
-def test_no_floor_applies_and_a_query_gets_as_many_documents_as_it_asks_for(here: Place) -> None:
+def test_evaluation_uses_no_floor_and_the_requested_depth(here: Place) -> None:
     world = filled(here)
     stranger = GoldenQuery("x", "zebra xylophone", (Expected("keys.txt"),), top_k=3)
 
@@ -364,7 +364,7 @@ def test_from_too_little_nothing_is_proposed_and_nothing_kept(here: Place) -> No
     assert "too_few_hits" in [note.code for note in report.notes]
 
 
-def test_a_kept_calibration_is_for_whoever_may_read_all_and_for_its_world_alone(
+def test_stored_calibration_needs_full_read_and_is_per_world(
     here: Place,
 ) -> None:
     world, other = library_of_topics(here), here.world("other", keys__txt=KEYS)

@@ -1,0 +1,33 @@
+"""Rules of style that a linter does not check: names of tests and of limits."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MAX_TEST_NAME = 70
+
+
+def python_files(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def test_names_of_tests_are_short() -> None:
+    names = [
+        name
+        for path in python_files("tests")
+        for name in re.findall(r"^\s*(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+    ]
+    assert len(names) > 1000
+    assert [name for name in names if len(name) > MAX_TEST_NAME] == []
+
+
+def test_limits_are_named_max_and_min() -> None:
+    pattern = re.compile(r"\b_?(?:MOST|LEAST|LONGEST|LARGEST)_[A-Z]")
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in python_files("src", "bench", "tests")
+        if path != Path(__file__) and pattern.search(path.read_text())
+    ]
+    assert wrong == []
