@@ -73,6 +73,7 @@ class SystemProcesses:
         return _name(number) == name
 
 
+# Shared by threads: caches of texts.
 @cache
 def _own_name(number: int) -> str:
     """Return the name of this process, which never changes; a child has another number."""

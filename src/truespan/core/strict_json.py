@@ -139,6 +139,8 @@ def _check_depth(value: Any) -> None:
     raise JsonError(_TOO_DEEP)
 
 
+# Shared by threads: decoders of the standard library, whose only state is a table of the keys
+# seen; two threads may fill and empty it at once, and only memory depends on it.
 _STRICT = json.JSONDecoder(
     object_pairs_hook=_unique,
     parse_constant=_refuse_constant,
@@ -146,4 +148,5 @@ _STRICT = json.JSONDecoder(
     parse_int=_parse_int,
 )
 # Numbers stay text here: the parser whose work this is decides about them.
+# Shared by threads: as above.
 _UNIQUE = json.JSONDecoder(object_pairs_hook=_unique, parse_float=str, parse_int=str)

@@ -75,6 +75,8 @@ def _standard_preparation() -> Preparation:
     return Preparation()
 
 
+# Shared by threads: its table is changed under a lock; two threads may measure a world at once,
+# and keep the same numbers.
 class CalibrationSchedule:
     """How many new chunks a world needs until its model can be due for a calibration from them.
     Threads may share one.

@@ -13,6 +13,8 @@ MAX_UNWRITTEN = 1000
 """How many results are remembered while the store fails; keys of older ones stay busy."""
 
 
+# Shared by threads: replies that could not be stored are changed under a lock, which is held while
+# they are stored.
 class IdempotencyStore:
     """The requests with an idempotency key of this process. Threads may share it."""
 

@@ -13,6 +13,7 @@ from truespan.errors import InvalidConfiguration, resource_error
 _MIN_BYTES = 32
 
 
+# Shared by threads: two threads that read the key at once read the same file.
 class UsageKey:
     """Hashes queries with a key in a file of its own, which is created when first needed. Equal
     queries of a world have equal hashes, so that they can be counted. Without the key, the log does

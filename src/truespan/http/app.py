@@ -55,6 +55,7 @@ CALLS_AT_ONCE = 4
 """One call at a time holds the interpreter; others meanwhile wait for the index or the store."""
 STREAMS = 64
 WAITING = 256
+# Shared by threads: the token is never cancelled; its list of callbacks is changed under its lock.
 _NEVER_CANCELLED = CancelToken()
 _StoredReply = tuple[int, tuple[tuple[str, str], ...], str, bytes]
 """A reply as stored under its idempotency key: status, headers, media type and body."""

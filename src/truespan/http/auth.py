@@ -95,6 +95,7 @@ class AuthPolicy(Struct, frozen=True):
         return None
 
 
+# Shared by threads: the rates of callers are changed under a lock.
 class Authenticator(Struct):
     """Identifies callers by their tokens and limits their rates. Threads may share it."""
 

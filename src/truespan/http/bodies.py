@@ -211,6 +211,7 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
     return _convert(kind, values)
 
 
+# Shared by threads: a cache of tables that are only read.
 @cache
 def _number_fields(kind: type) -> dict[str, Callable[[str], float | None]]:
     """Return the arguments of a type that are numbers, and what reads each."""
@@ -229,6 +230,8 @@ def _number_fields(kind: type) -> dict[str, Callable[[str], float | None]]:
     return found
 
 
+# Shared by threads: a cache of the arguments that an empty query string stands for; their types
+# are frozen.
 @cache
 def _default_query(kind: type) -> Any:
     """Return what an empty query string means, which threads may share: these types are frozen."""

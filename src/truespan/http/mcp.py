@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from truespan.mcp.caller import AnonymousAccess
 
 
+# Shared by threads: changed by the event loop only.
 class McpApp(Struct):
     """The ASGI application for `/mcp` and everything below; enter `lifetime` around its use.
 

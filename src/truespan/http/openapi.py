@@ -190,6 +190,7 @@ def document_operation(
     return operation
 
 
+# Shared by threads: caches of values that are only read.
 @cache
 def make_document(operations: tuple[Operation, ...], *, needs_token: bool) -> bytes:
     """Return the document as JSON; the same operations give the same bytes."""

@@ -24,6 +24,7 @@ POLICY = (
 PAGE_HEADERS = (("content-security-policy", POLICY), ("cache-control", "no-cache"))
 
 
+# Shared by threads: caches of values that are only read.
 @cache
 def page_files() -> dict[str, bytes]:
     """Return the content of each file of the page by its path below `static`."""
@@ -39,6 +40,7 @@ def _files_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
 
 
 # These operations are public and not part of the API: the files contain no secrets.
+# Shared by threads: filled while modules are imported, then only read.
 _routes = Routes("Page", "The web page.")
 
 

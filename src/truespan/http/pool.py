@@ -36,6 +36,8 @@ MAX_SHARE = 3
 threads, and calls that take long leave some to others."""
 
 
+# Shared by threads: the queue and what the threads do are changed under a lock, the counts and the
+# deadlines only by the event loop.
 class Pool:
     """Runs calls on a bounded number of threads with a bounded queue.
 

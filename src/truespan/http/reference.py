@@ -42,6 +42,7 @@ def reference_operation(make_document: Callable[[], bytes]) -> Operation:
     return Operation("GET", "/docs", reference, public=True)
 
 
+# Shared by threads: caches of values that are only read.
 @cache
 def render_reference(encoded: bytes) -> bytes:
     """Return an OpenAPI document as a page."""

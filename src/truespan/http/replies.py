@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PROBLEM = "application/problem+json"
 POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0
+# Shared by threads: a msgspec encoder keeps no state between calls.
 _ENCODER = msgspec.json.Encoder()
 
 

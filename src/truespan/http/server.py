@@ -114,6 +114,7 @@ SHUTDOWN_SECONDS = 10
 BACKLOG = 2048
 MAX_RESTARTS = 10
 """Workers that may end by themselves before the server gives up."""
+# Shared by threads: used by the main thread only.
 _SPAWN = multiprocessing.get_context("spawn")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[?[0-9a-f:.]+\]?", re.ASCII)
 _ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 -- compared here; bound only if the operator says so.

@@ -164,6 +164,7 @@ def _only_reader(authority: Authority) -> str | None:
     raise CallerError("There is more than one reader.", advice="Name one: /mcp/WORLD/READER.")
 
 
+# Shared by threads: changed by the event loop only.
 class SessionLimiter(Struct):
     """Ends a caller's oldest session when it opens too many.
 
@@ -238,6 +239,7 @@ async def _receive_unique(receive: Receive) -> Receive:
     return receive_again
 
 
+# Shared by threads: as above.
 class StreamableApp:
     """An ASGI application that serves readers and owners; enter `lifetime` around its use."""
 

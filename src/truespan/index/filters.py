@@ -78,6 +78,7 @@ def payload_of(tenant: str, point: Point) -> dict[str, str | int | list[str]]:
     return payload
 
 
+# Shared by threads: an `lru_cache`, which locks, of texts and of lists that are only read.
 @lru_cache(maxsize=1024)
 def _names_of(names: tuple[str, ...]) -> str | list[str]:
     """Return names as they are compared; a single name is found without a list around it."""

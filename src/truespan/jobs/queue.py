@@ -123,6 +123,7 @@ class QueueLimits(Struct, frozen=True):
     timeout_seconds: float = 30.0
 
 
+# Shared by threads: the app is opened under a lock; its connector has a pool.
 class ProcrastinateQueue:
     """Runs jobs, called orders here, on any free worker; in this process only during `serve`."""
 

@@ -29,6 +29,7 @@ def _log_error(message: str, *values: object) -> None:
     log.error(message, *values)
 
 
+# Shared by threads: a queue of the standard library; the thread is started under a lock.
 class JobThread:
     """Runs jobs one after another on its own thread, which starts with the first job."""
 
@@ -123,6 +124,7 @@ class JobThread:
             _log_error(message, order.job, type(error).__name__)
 
 
+# Shared by threads: as above.
 class BackgroundRepairs:
     """Applies queued repairs on its own thread, which starts with the first one. Repairs that are
     left at `close` stay queued in the store for `repair`."""

@@ -75,6 +75,8 @@ class _OwnMetrics(Collector):
         return [metric for metric in self._collector.collect() if metric.name.startswith(prefix)]
 
 
+# Shared by threads: a label set that two threads create at once is one object of
+# prometheus_client, which locks.
 class _Instruments:
     """Histograms and counters; the child for a set of labels is looked up once."""
 
@@ -100,6 +102,7 @@ class _Instruments:
         return child
 
 
+# Shared by threads: a cache of one object; see `_Instruments`.
 @cache
 def _shared_instruments() -> _Instruments:
     return _Instruments(None)

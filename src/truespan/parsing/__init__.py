@@ -103,6 +103,7 @@ def traits_of(name: str, data: bytes) -> Traits:
     return _traits_of_format(format_of(name, data))
 
 
+# Shared by threads: a cache of named tuples, which never change.
 @cache
 def _traits_of_format(found: Format | None) -> Traits:
     kind = DocumentKind.BOOK if found is Format.EPUB else DocumentKind.DOCUMENT

@@ -139,6 +139,7 @@ def local(element: etree._Element) -> str:
     return tag[tag.rfind("}") + 1 :] if tag[:1] == "{" else tag[tag.rfind(":") + 1 :]
 
 
+# Shared by threads: a cache of parsers without a document; each locks while it parses.
 @cache
 def _xml_parser(encoding: str | None) -> etree.XMLParser:
     return etree.XMLParser(

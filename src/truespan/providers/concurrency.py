@@ -26,6 +26,7 @@ def sending_query() -> Iterator[None]:
         _FOR_QUERY.reset(previous)
 
 
+# Shared by threads: everything is changed under its lock.
 class RequestSlots:
     """Lets at most `limit` requests be under way. Queries go before documents, in their order."""
 
@@ -76,6 +77,7 @@ class RequestSlots:
             (self._queries if is_query else self._documents).popleft().set()
 
 
+# Shared by threads: changed only while `_LOCK` is held.
 _SLOTS: WeakValueDictionary[str, RequestSlots] = WeakValueDictionary()
 _LOCK = threading.Lock()
 

@@ -60,6 +60,7 @@ class _Counted(msgspec.Struct, rename="camel"):
     total_tokens: int
 
 
+# Shared by threads: the model is learnt under a lock, which is held during those requests.
 class GoogleEmbedder(HttpEmbedder):
     """Embeds through AI Studio. `TextTooLong` is raised before anything is sent."""
 

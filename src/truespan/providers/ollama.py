@@ -96,6 +96,7 @@ class _NotFinite(Exception):
     """Ollama computed numbers that cannot be sent as JSON."""
 
 
+# Shared by threads: the model is learnt under a lock, which is held during those requests.
 class OllamaEmbedder(HttpEmbedder):
     """Embeds through Ollama.
 

@@ -128,6 +128,8 @@ class ModelFiles(ABC):
             return tokenizer
 
 
+# Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
+# afterwards only encodes; the properties are computed from files.
 class FolderFiles(ModelFiles):
     """The files of a model that was exported into a folder.
 
@@ -395,6 +397,8 @@ def _varint(view: memoryview, start: int, end: int) -> tuple[int, int]:
 _SILENT = 4
 """The severity at which only fatal messages of the runtime are left; none may reach stdout."""
 _LOADING = Lock()
+# Shared by threads: changed only while `_LOADING` is held; onnxruntime's sessions may run on
+# several threads.
 _IN_USE: MutableMapping[tuple[str, ...], InferenceSession] = WeakValueDictionary()
 """Sessions by the digests of their files: libraries open at once in a process share one."""
 _REMOTE = "AzureExecutionProvider"

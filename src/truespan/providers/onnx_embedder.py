@@ -284,6 +284,8 @@ class OnnxOptions(Struct, frozen=True):
     threads: int | None = None
 
 
+# Shared by threads: the network is loaded under a lock; its threads work on one text each; what is
+# known of a model is computed from its files, the same for every thread.
 class FolderEmbedder(OnnxEmbedder):
     """Embeds with a model that was exported into a folder, as for sentence-transformers.
 

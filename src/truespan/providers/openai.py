@@ -59,6 +59,7 @@ class _Embedded(msgspec.Struct):
     model: str = ""
 
 
+# Shared by threads: the model is learnt under a lock, which is held during those requests.
 class OpenAiEmbedder(HttpEmbedder):
     """Embeds through a server. `input_limit` is for models that read more than 512 tokens.
 
@@ -174,6 +175,8 @@ class _Parameters(NamedTuple):
     temperature: bool = True
 
 
+# Shared by threads: the parameters are one frozen value, replaced as a whole; a thread that
+# overwrites a newer one causes one more refusal.
 class OpenAiChat(HttpChat):
     """Chats through a server with OpenAI's protocol."""
 

@@ -24,8 +24,10 @@ from truespan.protocols import Clock
 
 _PORTS = {"http": 80, "https": 443}
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+# Shared by threads: networks, which never change.
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 """The only part of IPv6 from which addresses of the public internet are assigned."""
+# Shared by threads: as above.
 _SPECIAL_PURPOSE = tuple(
     map(
         ipaddress.ip_network,
@@ -38,6 +40,7 @@ _SPECIAL_PURPOSE = tuple(
         ),
     )
 )
+# Shared by threads: as above.
 _IPV4_AT_END = tuple(
     map(ipaddress.ip_network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 )

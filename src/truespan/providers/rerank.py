@@ -194,6 +194,8 @@ class HttpReranker:
 FASTEMBED_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 
 
+# Shared by threads: the model is loaded under a lock; network and tokenizer are then only read,
+# and each text is a run of its own.
 class FastembedReranker:
     """Scores on this machine with a cross-encoder that the package `fastembed` knows.
 
@@ -273,6 +275,7 @@ _MAX_TOKENS = 8192
 _MAX_THREADS = 8
 
 
+# Shared by threads: as above.
 class OnnxReranker:
     """Scores on this machine with a cross-encoder in ONNX format from a folder.
 

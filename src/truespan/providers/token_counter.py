@@ -47,6 +47,8 @@ class _Units(NamedTuple):
     weights: bytes
 
 
+# Shared by threads: atoms are only added to its memory, and each has one possible value; a memory
+# that is full is replaced, and threads keep the one they hold.
 class WordPieceCounter:
     """Counts a known token as one and an unknown one as its UTF-8 bytes, a unit per character.
 

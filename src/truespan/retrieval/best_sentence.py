@@ -158,6 +158,7 @@ def _fold(text: str) -> bytes | None:
     return None if folded is None else folded.data
 
 
+# Shared by threads: caches of a set of words, which never changes.
 @cache
 def _stop_words() -> frozenset[str]:
     return frozenset(terms(" ".join(STOP_WORDS[_STEMMER]), STEMMED_AS))

@@ -24,6 +24,8 @@ TRUSTED_SECONDS = 10.0
 _MAX_TRUSTED = 1024
 
 
+# Shared by threads: its table is changed under a lock, which is not held while the index is asked;
+# two threads may count at once.
 class CompletenessCheck:
     """Counts points, and remembers for a while where none was missing. Threads may share one."""
 

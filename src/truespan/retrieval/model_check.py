@@ -35,6 +35,8 @@ class _World(NamedTuple):
     generation: int
 
 
+# Shared by threads: its tables are changed under a lock, which is not held while a model is asked;
+# two threads may confirm a model at once.
 class ModelCheck:
     """Confirms the models of remote embedders. Threads may share one."""
 
@@ -93,6 +95,8 @@ class _Recent(Struct):
     """Vectors that can be written."""
 
 
+# Shared by threads: its tables are changed under a lock, which is not held while the store is
+# written; two threads may write the same vectors.
 class RecentQueries:
     """Query vectors that this process has and the store does not have yet, by world and generation.
 

@@ -156,6 +156,7 @@ class Attempt(Struct):
         return ordered
 
 
+# Shared by threads: a cache of the default values of a type, which never change.
 @cache
 def _defaults_of(kind: type[Attempt]) -> list[tuple[str, Callable[[], Any]]]:
     """Return the members with a default, and what makes it; reading the annotations is slow."""

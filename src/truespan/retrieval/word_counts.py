@@ -191,6 +191,8 @@ class Layout(Struct, frozen=True):
         return found
 
 
+# Shared by threads: a cache of frozen layouts; their arrays are only read, and their dictionaries
+# remember what any thread would compute alike.
 @lru_cache(maxsize=4)
 def layout_of(catalog: WordCatalog) -> Layout:
     """Return the layout of a catalog; the same object is laid out once."""

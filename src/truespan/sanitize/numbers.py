@@ -251,6 +251,7 @@ _OTHER_NUMBER = re.compile(
 )
 
 
+# Shared by threads: caches of compiled patterns and of tables that are only read.
 @cache
 def _kinds_by_shape() -> dict[str, list[NumberKind]]:
     """Return the kinds of each shape; beginnings of shapes are included without kinds."""
@@ -337,6 +338,7 @@ def scan_ibans(view: str) -> Iterator[Finding]:
             yield Finding(start, value.end(), IBAN, "iban")
 
 
+# Shared by threads: as above.
 @cache
 def _iban_pattern(country: str) -> re.Pattern[str] | None:
     """Return the pattern of a country: letters and digits with single gaps between them."""

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from truespan.store.transfer.copy import StoreRows
 
 
+# Shared by threads: catalogues and calibrations are kept by the state of the world that the caller
+# has read, and replaced under a lock; ids of worlds by name are hints, which each use compares
+# with the row; a world is added to those with lost words, or removed from them, by one operation
+# of a set.
 class Store(
     Worlds,
     Documents,

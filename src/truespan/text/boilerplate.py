@@ -47,6 +47,7 @@ _MOST = 0.5
 """The share of a text's characters that must be boilerplate for all of it to be."""
 
 
+# Shared by threads: an `lru_cache` of judgements of texts, which locks.
 @lru_cache(maxsize=256)
 def is_boilerplate(text: str) -> bool:
     """Return whether a text is mostly licence, list of chapters or page numbers."""

@@ -41,6 +41,7 @@ for those rare ones."""
 _NO_LANGUAGE = "zxx"
 
 
+# Shared by threads: caches of texts.
 @cache
 def detector_name() -> str:
     """Return the name of the detector and its rules; another name makes a new revision."""
@@ -69,6 +70,8 @@ def normal_language(code: str) -> str:
     return code.strip().replace("_", "-").split("-")[0].lower()
 
 
+# Shared by threads: a cache of one detector, whose tables are only read; a text's features are in
+# variables of the call.
 @cache
 def _classifier() -> Callable[[str], tuple[str, float]]:
     """Return the detector, created when first needed: that takes half a second and 70 MB."""

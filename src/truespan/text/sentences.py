@@ -48,6 +48,7 @@ _WITHOUT_MARKS = str.maketrans(dict.fromkeys(_QUOTES + _BRACKETS, "\ufffd"))
 _Segment = Callable[[str], list[str]]
 
 
+# Shared by threads: caches of texts.
 @cache
 def segmenter_name() -> str:
     """Return the name of the segmenter and its rules; another name makes a new revision."""

@@ -49,6 +49,8 @@ class CatalogEntry(Struct, frozen=True):
     """Declared URL."""
 
 
+# Shared by threads: all it keeps, metadata included, is computed from entries that never change;
+# two threads that compute the same keep equal values.
 class DocumentCatalog:
     """The active documents of a world by number, cached until the world changes.
 

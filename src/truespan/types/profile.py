@@ -27,6 +27,7 @@ INSTRUCTION = "instruction: "
 """Prefix of a mode that contains the prefix of a text."""
 
 
+# Shared by threads: its id is computed from members that never change.
 class EmbeddingProfile(Struct, frozen=True, dict=True):
     """Everything that determines a vector. Fixed for a generation; the id is a digest."""
 

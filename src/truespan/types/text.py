@@ -167,6 +167,7 @@ class Place(NamedTuple):
 NO_PLACE = Place(None, None)
 
 
+# Shared by threads: an `lru_cache` of texts, and one of tuples of texts; both lock.
 @lru_cache(maxsize=8192)
 def fold_name(name: str) -> str:
     """Return the name of a chapter or section in the form used for comparison.
@@ -195,6 +196,7 @@ class NamedPlace(NamedTuple):
         return cls(chapter, place.section or chapter)
 
 
+# Shared by threads: as above.
 @lru_cache(maxsize=256)
 def name_places(places: tuple[Place, ...], title: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the chapters and of the sections of a text, each once.

@@ -14,6 +14,7 @@ def defer(make: Callable[[], T]) -> T:
     return cast("T", _Deferred(make))
 
 
+# Shared by threads: the part that it stands for is created under a lock, once.
 class _Deferred:
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

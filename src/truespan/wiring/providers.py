@@ -162,6 +162,7 @@ class ChatChoice(Struct, frozen=True):
         return f"{self.provider}/{self.model}"
 
 
+# Shared by threads: the model is created under a lock.
 class DeferredChat(Struct):
     """A chat model that is created when it is first used."""
 

@@ -129,6 +129,7 @@ def _split_any(text: str) -> list[str]:
     return found
 
 
+# Shared by threads: caches of texts, of a compiled pattern and of a table, which never change.
 @cache
 def _byte_table() -> bytes:
     """Return what each byte of a text in `_CODEC` becomes.
@@ -156,6 +157,7 @@ def stemmer_of(language: str) -> str:
     return _STEMMERS.get(language.casefold().replace("_", "-").partition("-")[0], "")
 
 
+# Shared by threads: as above.
 @cache
 def recipe_of(language: str) -> str:
     """Return a name for the way terms of a language are produced."""
@@ -166,6 +168,8 @@ def recipe_of(language: str) -> str:
     return f"{RECIPE}:{name}:{version('snowballstemmer')}" if name else RECIPE
 
 
+# Shared by threads: a cache of functions; each call creates its own stemmer, and the words of a
+# stemmer are kept in an `lru_cache`, which locks.
 @cache
 def stem_function(name: str) -> Callable[[str], str]:
     """Return a function that stems one word, safe to call from any thread.
@@ -213,12 +217,14 @@ class StemmedBytes(dict[bytes, str]):
         return term
 
 
+# Shared by threads: dictionaries of words and their terms, which any thread would make alike.
 @cache
 def stemmed_bytes(name: str) -> StemmedBytes:
     """Return the terms of the stemmer of this name; they are kept, up to a number of words."""
     return StemmedBytes(name)
 
 
+# Shared by threads: caches of texts, of a compiled pattern and of a table, which never change.
 @cache
 def _pattern() -> re.Pattern[str]:
     """Return the pattern of words; its first group is a run of a script without spaces.

@@ -9,6 +9,7 @@ from truespan.http.routes.jobs import generations, jobs
 from truespan.http.routes.library import documents, server, worlds
 from truespan.http.routes.questions import asking, reading
 
+# Shared by threads: filled while modules are imported, then only read.
 ROUTES = (
     worlds,
     documents,

@@ -27,6 +27,7 @@ _ASK: dict[str, Any] = {
 }
 _ASK_AS_READER = _ASK | {"errors": (*_ASK["errors"], errors.PositionNotFound)}
 
+# Shared by threads: filled while modules are imported, then only read.
 conversations = Routes(
     "Conversations",
     "Questions that follow up on earlier ones. A token sees only conversations that it began.",

@@ -14,6 +14,7 @@ from truespan.http.routes.questions import QUERY_ERRORS
 
 GOLDEN = '- query: Who wound the great clock?\n  phrases: ["the keeper of the tower"]\n'
 
+# Shared by threads: filled while modules are imported, then only read.
 evaluation = Routes(
     "Evaluation", "Ask golden queries, and see how well a world answers.", errors.NotAllowed
 )

@@ -24,11 +24,13 @@ _ALIAS_ERRORS = (
 _JOB = {"world": "$request.path.world", "job": "$response.body#/job/id"}
 JOB_LINKS = {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB}
 
+# Shared by threads: filled while modules are imported, then only read.
 jobs = Routes(
     "Jobs",
     "Ingesting, building generations and maintenance run as background jobs.",
     errors.NotAllowed,
 )
+# Shared by threads: as above.
 generations = Routes(
     "Generations",
     "Build a world anew next to the one in use, then switch to it atomically.",

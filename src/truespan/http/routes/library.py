@@ -25,8 +25,11 @@ _DOCUMENTS = "/v1/worlds/{world}/documents"
 _IMAGE = "/v1/worlds/{world}/images/{image_ref:path}"
 _READ_ERRORS = (errors.NotAllowed,)
 
+# Shared by threads: filled while modules are imported, then only read.
 worlds = Routes("Worlds", "Worlds keep documents apart. Domains are named aliases of generations.")
+# Shared by threads: as above.
 documents = Routes("Documents", "Upload, list, read and delete documents.")
+# Shared by threads: as above.
 server = Routes("Server", "Health, readiness, metrics, and this document.")
 
 

@@ -54,9 +54,11 @@ _READER_ERRORS = (*QUERY_ERRORS, errors.DocumentNotFound)
 _BOOK_ERRORS = (errors.PositionNotFound, errors.DocumentNotFound)
 _READER = "/v1/worlds/{world}/readers/{reader}"
 
+# Shared by threads: filled while modules are imported, then only read.
 asking = Routes(
     "Asking", "Search a world, retrieve context from it, and ask it questions.", errors.NotAllowed
 )
+# Shared by threads: as above.
 reading = Routes(
     "Reading", "Nothing past a reader's position in a book is ever returned.", errors.NotAllowed
 )

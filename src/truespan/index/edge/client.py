@@ -64,6 +64,8 @@ else:
     _DETACHED = 0
 
 
+# Shared by threads: a connection is taken under a lock and serves one thread until it is returned;
+# a second lock starts the process once.
 class EdgeLink:
     """Calls the index process of one folder, and starts it if need be. Threads may share it."""
 
@@ -287,6 +289,8 @@ def _require_good_end(code: int, *, other_key: bool) -> None:
         )
 
 
+# Shared by threads: collections are only added to the set of prepared ones; preparing one twice
+# changes nothing.
 class EdgeIndex(QdrantIndex):
     """The index in a folder, reached through the index process that all programs share.
 

@@ -99,6 +99,7 @@ def decode_arguments(call: Call) -> tuple[Any, ...]:
         raise IndexRefused(f"The arguments of the call {call.name!r} are invalid.") from None
 
 
+# Shared by threads: caches of msgspec decoders, which keep no state between calls.
 @functools.cache
 def _argument_decoder(name: str) -> msgspec.msgpack.Decoder[tuple[Any, ...]]:
     hints = get_type_hints(CALLS[name])
@@ -106,6 +107,7 @@ def _argument_decoder(name: str) -> msgspec.msgpack.Decoder[tuple[Any, ...]]:
     return msgspec.msgpack.Decoder(tuple[types])
 
 
+# Shared by threads: as above.
 @functools.cache
 def result_decoder(name: str) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(get_type_hints(CALLS[name])["return"] if name in CALLS else None)

@@ -39,8 +39,12 @@ from truespan.index.filters import (
 )
 from truespan.types.chunk import Holdings, IndexedPoint, Point
 
+# Shared by threads: settings of the engine, only read, and used by the index process, which has
+# one thread for requests.
 _DISTANCES = {"cosine": edge.Distance.Cosine, "dot": edge.Distance.Dot}
+# Shared by threads: as above.
 _EXACT = edge.SearchParams(exact=True, quantization=edge.QuantizationSearchParams(ignore=True))
+# Shared by threads: as above.
 _APPROXIMATE = edge.SearchParams(
     exact=False, quantization=edge.QuantizationSearchParams(rescore=True, oversampling=3.0)
 )
@@ -49,6 +53,7 @@ _NEW_POINTS = 20_000
 _SEGMENT_KB = 150_000
 """The largest segment that is merged from smaller ones. No call is answered during a merge."""
 _HASH_ONLY = [Field.TEXT_HASH.value]
+# Shared by threads: as above.
 _INDEXES = {
     Field.TENANT: edge.KeywordIndexParams(is_tenant=True),
     Field.DOCUMENT: edge.IntegerIndexParams(lookup=True, range=False),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'truespan[server]'"
 
 
+# Shared by threads: the HTTP client may be used by threads; nothing else changes.
 class QdrantServerIndex(QdrantIndex):
     """The index on a Qdrant server or cluster, which many machines share.
 

@@ -51,14 +51,19 @@ from truespan.types.vectors import Vector, numbers_of
 
 _PROFILE = re.compile(r"[0-9a-f]{16}")
 _DISTANCES = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}
+# Shared by threads: models of requests, which are only read.
 _HASH_ONLY = models.PayloadSelectorInclude(include=[Field.TEXT_HASH.value])
+# Shared by threads: as above.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
+# Shared by threads: as above.
 _APPROXIMATE = models.SearchParams(
     exact=False,
     hnsw_ef=256,
     quantization=models.QuantizationSearchParams(ignore=False, rescore=True, oversampling=3.0),
 )
+# Shared by threads: as above.
 _EAGER = models.OptimizersConfigDiff(deleted_threshold=0.0, vacuum_min_vector_number=100)
+# Shared by threads: as above.
 _USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_number=1000)
 """Qdrant's own settings, for a collection of which it is not known what it had before."""
 _FINISHED = models.CollectionStatus.GREEN
@@ -75,12 +80,15 @@ _RESTART_SECONDS = 5.0
 _READY_SECONDS = 10.0
 """How long a cluster may take until a collection that was just created can be read."""
 
+# Shared by threads: as above.
 _WORD = models.KeywordIndexParams(
     type=models.KeywordIndexType.KEYWORD, is_tenant=False, enable_hnsw=False
 )
+# Shared by threads: as above.
 _RANGE = models.IntegerIndexParams(
     type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False
 )
+# Shared by threads: as above.
 _INDEXES: dict[Field, models.KeywordIndexParams | models.IntegerIndexParams] = {
     Field.TENANT: _WORD.model_copy(update={"is_tenant": True, "enable_hnsw": True}),
     Field.DOCUMENT: _RANGE.model_copy(update={"lookup": True, "range": False}),
@@ -95,21 +103,27 @@ _INDEXES: dict[Field, models.KeywordIndexParams | models.IntegerIndexParams] = {
 }
 """Every field that a filter may name: strict collections refuse filters on any other."""
 
+# Shared by threads: as above.
 _STRICT = models.StrictModeConfig(
     enabled=True,
     unindexed_filtering_retrieve=False,
     unindexed_filtering_update=False,
     search_allow_exact=True,
 )
+# Shared by threads: as above.
 _NO_GRAPH = models.HnswConfigDiff(m=0, payload_m=0)
+# Shared by threads: as above.
 _GRAPH_PER_WORLD = models.HnswConfigDiff(m=0, payload_m=16)
+# Shared by threads: as above.
 _SMALL_NUMBERS = models.ScalarQuantization(
     scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
 )
 
+# Shared by threads: as above.
 _GRAPH: Mapping[str, Any] = {"hnsw_config": _GRAPH_PER_WORLD, "quantization_config": _SMALL_NUMBERS}
 
 
+# Shared by threads: the HTTP client may be used by threads; nothing else changes.
 class Server:
     """Implements `IndexCalls` for the collections of one library on a server."""
 

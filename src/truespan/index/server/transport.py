@@ -45,6 +45,8 @@ class NodesFailed(httpx.TransportError):
         self.failures = failures
 
 
+# Shared by threads: the pools of connections may be used by threads; the current node and the
+# times of failures are single values, and a late one only changes the order of nodes.
 class GuardedTransport(httpx.BaseTransport):
     """Sends each request to one of several nodes, within one time limit. Threads may share it.
 

@@ -54,6 +54,8 @@ class Number(str):
     """A number as it is spelled."""
 
 
+# Shared by threads: decoders of the standard library, whose only state is a table of the keys
+# seen; two threads may fill and empty it at once, and only memory depends on it.
 _DECODER = json.JSONDecoder(
     object_pairs_hook=Pairs, parse_float=Number, parse_int=Number, parse_constant=Number
 )

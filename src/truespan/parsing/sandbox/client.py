@@ -306,6 +306,8 @@ class ChildLink:
                     pipe.close()
 
 
+# Shared by threads: a child is taken from the list under a lock and serves one thread until it is
+# returned.
 class ChildParser:
     """Parses sources in child processes with limits; safe to use from several threads.
 

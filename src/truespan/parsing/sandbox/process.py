@@ -55,6 +55,7 @@ _NEVER = (
     "sqlite3.", "subprocess.", "tempfile.", "urllib.", "webbrowser.",
 )  # fmt: skip
 """The beginnings of the audit events that are refused."""
+# Shared by threads: used by the child process alone, which has one thread.
 _allowed: set[str] = set()
 """Those that the libraries of text recognition cause when they are imported."""
 if sys.platform == "win32":

@@ -66,6 +66,8 @@ class ReadPart(Struct, frozen=True):
         return len(self.lengths)
 
 
+# Shared by threads: a cache of what was read of a revision at a position; its arrays are only
+# read.
 @lru_cache(maxsize=32)
 def read_part(known: RevisionWords, position: int) -> ReadPart:
     """Return what was read of a revision at a position."""

@@ -207,6 +207,7 @@ class PostgresSession(Session):
         return {**self._values, **values, "world": self.world}
 
 
+# Shared by threads: a pool gives a connection to one thread at a time.
 class PostgresDatabase(Database):
     """A database of the store, used by many machines at once. The world of a transaction is set
     inside it and ends with it, so that nothing of one request can be left on a connection for the
@@ -415,6 +416,7 @@ def _set_isolation(connection: Connection, *, read_only: bool) -> None:
     connection.isolation_level = level.REPEATABLE_READ if read_only else level.READ_COMMITTED
 
 
+# Shared by threads: filled with what the catalogue says, which is the same for every thread.
 _types: dict[str, dict[str, str]] = {}
 
 
@@ -457,6 +459,7 @@ _SPELL_ITEM: Final[Mapping[type | None, Callable[[Any], str]]] = {
 """How an item of an array is written, by the type of the first; others are of the same type."""
 
 
+# Shared by threads: caches of texts and frozen profiles.
 @cache
 def _translate(sql: LiteralString) -> LiteralString:
     """Spell a statement for PostgreSQL, with its parameters as the driver wants them."""

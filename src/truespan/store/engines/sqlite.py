@@ -203,6 +203,8 @@ class SqliteSession(Session):
         return _bindable({**self._values, **values, "world": self.world})
 
 
+# Shared by threads: each thread has its own connection; the list of all of them is changed under a
+# lock.
 class SqliteDatabase(Database):
     """The library's database file; opening it brings its schema up to date. Several processes may
     use the file at once. Raises `LibraryTooNew`: the file was written by a newer version."""
@@ -450,6 +452,7 @@ def known_schema() -> int:
     return count_migrations("sqlite")
 
 
+# Shared by threads: caches of texts and frozen profiles.
 @cache
 def _translate(sql: LiteralString, *, single: bool = False) -> str:
     """Spell a statement for SQLite. A `single` statement has no transaction that found the world,

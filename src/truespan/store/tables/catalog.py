@@ -78,6 +78,10 @@ _OWN: Final = (0, 0)
 """Stands for the revision that a row belongs to alone: no document has the number 0."""
 
 
+# Shared by threads: catalogues and calibrations are kept by the state of the world that the caller
+# has read, and replaced under a lock; ids of worlds by name are hints, which each use compares
+# with the row; a world is added to those with lost words, or removed from them, by one operation
+# of a set.
 class StateCache(Generic[T]):
     """What was read of states of worlds, which the caller has just read."""
 

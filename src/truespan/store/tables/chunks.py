@@ -562,6 +562,8 @@ class _Labels(NamedTuple):
 
 
 _MAX_LABELS: Final = 1024
+# Shared by threads: cells of revisions and what they say; each use compares the cells with the row
+# that was just read, so it does not matter which thread's entry is kept.
 _labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]] = {}
 """The cells and the checksum that revisions were last read with, and what they say."""
 

@@ -406,6 +406,7 @@ def read_generation(number: int, profile: str, chunking: str | None) -> Generati
     return Generation(number, _read_profile(profile), chunks)
 
 
+# Shared by threads: caches of texts and frozen profiles.
 @cache
 def _read_profile(stored: str) -> EmbeddingProfile:
     """Return a profile; its text is read every time, but equal text need not be parsed twice."""

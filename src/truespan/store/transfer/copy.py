@@ -107,6 +107,7 @@ class Table(Struct, frozen=True):
         return tuple(cell for name, cell in cells if name not in ignored)
 
 
+# Shared by threads: caches of texts and of tables that are only read.
 @cache
 def load_tables() -> tuple[Table, ...]:
     """Return every table that is copied, those first that others refer to. They are read from the
@@ -306,6 +307,7 @@ def _load_keys(session: Session, table: str) -> dict[NeutralRow, int]:
     return {tuple(names): key for key, *names in rows}
 
 
+# Shared by threads: as above.
 @cache
 def _select(table: Table) -> LiteralString:
     """Return the statement that gives the rows of a table in neutral form. Where a row has two ways

@@ -114,6 +114,7 @@ def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
     return (before[:-1] if is_broken_word else before), ""
 
 
+# Shared by threads: caches of a set of words, which never changes.
 @cache
 def common_words() -> frozenset[str]:
     """Return frequent English words in lower case; none if the model is not installed."""

@@ -107,6 +107,7 @@ def is_date_format(code: str) -> bool:
     return any(token.kind in ("date", "elapsed") for part in _read_sections(code) for token in part)
 
 
+# Shared by threads: an `lru_cache` of functions without state of their own, which locks.
 @lru_cache(maxsize=512)
 def compile_format(code: str, from_1904: bool = False) -> Show | None:
     """Return what shows a number in this format; None for one without any format."""
