@@ -16,7 +16,7 @@ from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
-from truespan.retrieval.snapshot import ATTEMPTS
+from truespan.retrieval.snapshot import MAX_ATTEMPTS
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.wire.serialize import to_json
 
@@ -164,7 +164,7 @@ def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path:
             return super().search(*args, **settings)
 
     # The request is repeated when the world has changed; the answer to its last attempt stands.
-    for last in (1, 2, ATTEMPTS - 1, ATTEMPTS):
+    for last in (1, 2, MAX_ATTEMPTS - 1, MAX_ATTEMPTS):
         here = place(tmp_path / str(last))
         world, reader = reading(here, 50)
         Restless.searches = 0

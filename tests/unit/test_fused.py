@@ -18,7 +18,7 @@ from truespan.errors import InvalidArgument
 from truespan.retrieval import fused as fused_search
 from truespan.retrieval.fetch import Fetched
 from truespan.retrieval.fused import fetch_fused
-from truespan.retrieval.stages import rank
+from truespan.retrieval.stages import Best, rank
 from truespan.types.bundle import SearchResult, WhyNot
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
@@ -131,7 +131,7 @@ def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
 
     def gathered(k: int) -> Fetched:
         deps = here.library._components.retrieval_deps(lambda _: None)
-        found = fetch_fused(
+        found, _ = fetch_fused(
             replace(deps, fused_weight=weight),
             here.scope(world),
             world.access.record(),
@@ -139,7 +139,7 @@ def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
             "lamp",
             k=k,
             floor=0.0,
-            missing=lambda verified, _: k - len(verified),
+            select=lambda verified, _: Best(verified, k - len(verified), None),
         )
         return found.down_to(rank(found.verified, k)[-1].score)
 
@@ -375,5 +375,5 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
             "harbour",
             k=1,
             floor=None,
-            missing=lambda verified, _: 1 - len(verified),
+            select=lambda verified, _: Best(verified, 1 - len(verified), None),
         )

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from tests.promises import proves
 from truespan.errors import InvalidArgument
+from truespan.retrieval.pipeline import with_defaults
 from truespan.types.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
+from truespan.types.ids import WorldId
 from truespan.types.request import (
     FILTER_NAMES,
     MAX_CONTEXT_TOKENS,
     NO_FILTERS,
-    RETRIEVAL_FILTERS,
+    Defaults,
     PassageOptions,
     ReadingRequest,
     RetrievalRequest,
 )
+from truespan.types.scope import World
 
 REFUSED: list[dict[str, Any]] = [
     {},
@@ -74,7 +77,7 @@ def request_of(settings: dict[str, Any]) -> RetrievalRequest:
     """Return the request that a library method makes of its arguments."""
     given = {name: value for name, value in settings.items() if name in FILTER_NAMES}
     others = {name: value for name, value in settings.items() if name not in FILTER_NAMES}
-    filters = RETRIEVAL_FILTERS.with_arguments(given)  # type: ignore[arg-type]
+    filters = NO_FILTERS.with_arguments(given)  # type: ignore[arg-type]
     return RetrievalRequest(filters=filters, **others)
 
 
@@ -126,10 +129,15 @@ def test_a_request_within_the_rules_keeps_what_it_was_given(settings: dict[str, 
     "request.language-constraint",
     "request.version-constraint",
 )
-def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
+def test_retrieval_request_gets_the_defaults_of_its_world() -> None:
     request = RetrievalRequest(query="q")
+    recommended, contract = (
+        replace(request, filters=with_defaults(request.filters, request.by_default, world))
+        for world in (World(WorldId("w"), "w", None, 0, defaults=known) for known in Defaults)
+    )
 
-    assert arguments_of(request) == {
+    assert recommended == request
+    assert arguments_of(contract) == {
         "query": "q",
         "selected_text": None,
         "top_k": 5,
@@ -150,7 +158,7 @@ def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
 
 def test_an_unknown_filter_is_an_unexpected_keyword_argument() -> None:
     with pytest.raises(TypeError, match="chapter_fliter"):
-        RETRIEVAL_FILTERS.with_arguments({"chapter_fliter": "One"})  # type: ignore[typeddict-unknown-key]
+        NO_FILTERS.with_arguments({"chapter_fliter": "One"})  # type: ignore[typeddict-unknown-key]
 
 
 @proves("bundle.query-type")

@@ -19,8 +19,6 @@ from truespan.types.chunk import (
     StoredChunk,
 )
 from truespan.types.ids import ChunkId, TextHash, chunk_id
-from truespan.types.request import Defaults
-from truespan.types.scope import World
 from truespan.types.text import SentencePlace
 from truespan.types.trust import FusedScore, Match, RerankScore, Verified
 
@@ -180,9 +178,7 @@ def test_each_member_of_a_note_is_its_own() -> None:
 
 
 def test_each_member_of_a_retrieved_chunk_is_its_own() -> None:
-    world = World(SCOPE.world, "world", None, 0, defaults=Defaults.RECOMMENDED)
-
-    assert asdict(_retrieved_chunk(SHOWN, world)) == {
+    assert asdict(_retrieved_chunk(SHOWN, contract=False)) == {
         "content": "text",
         "source_url": "url",
         "chapter": "chapter",

@@ -14,9 +14,10 @@ from truespan.retrieval.pipeline import hidden_documents, name_defaults, narrow_
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
-from truespan.types.request import RETRIEVAL_FILTERS
+from truespan.types.request import Filters
 from truespan.types.scope import OWNER, UNLIMITED, Generation, MostDocuments, Scope
 
+ENGLISH = Filters(language="en", version="1.0")
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 SCOPE = Scope(OWNER, WorldId("0" * 8), Generation(1, PROFILE))
 
@@ -37,7 +38,7 @@ def entry(
 
 def chosen(shelf: DocumentCatalog, **asked: object) -> list[int] | None:
     """Return the documents that a request is narrowed to; None for all."""
-    documents = narrow_scope(SCOPE, shelf, RETRIEVAL_FILTERS.with_arguments(asked)).documents  # type: ignore[arg-type]
+    documents = narrow_scope(SCOPE, shelf, ENGLISH.with_arguments(asked)).documents  # type: ignore[arg-type]
     return sorted(documents) if isinstance(documents, frozenset) else None
 
 
@@ -66,13 +67,13 @@ def test_labels_and_names_narrow_together():
 
 def test_what_a_default_leaves_out_is_told_by_value():
     shelf = DocumentCatalog([entry(1, "de"), entry(2), entry(3, "de"), entry(4, "fr")])
-    scope = narrow_scope(SCOPE, shelf, RETRIEVAL_FILTERS)
-    relaxed = narrow_scope(SCOPE, shelf, replace(RETRIEVAL_FILTERS, language=None))
+    scope = narrow_scope(SCOPE, shelf, ENGLISH)
+    relaxed = narrow_scope(SCOPE, shelf, replace(ENGLISH, language=None))
     hidden = hidden_documents(scope, relaxed, shelf)
 
     assert hidden == {1, 3, 4}
     assert hidden_documents(relaxed, relaxed, shelf) == set()
-    named = name_defaults(shelf.among(hidden), RETRIEVAL_FILTERS, frozenset({"language"}))
+    named = name_defaults(shelf.among(hidden), ENGLISH, frozenset({"language"}))
     assert named == "the default language 'en': de (2), fr (1)"
 
 

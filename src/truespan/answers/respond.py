@@ -169,7 +169,7 @@ class Responder(Struct, frozen=True):
     @property
     def _tables(self) -> bool:
         """Return whether models get tables in Markdown."""
-        return self.defaults is not Defaults.CONTRACT
+        return self.defaults.values.renders_tables
 
     def _evidence(self, chunks: Iterable[Visible]) -> Evidence:
         candidates = tuple(

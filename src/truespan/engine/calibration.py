@@ -12,7 +12,6 @@ from truespan.store import Store
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, chunk_id
 from truespan.types.profile import CalibrationOrigin, shipped
-from truespan.types.request import Defaults
 from truespan.types.scope import Scope
 from truespan.types.vectors import cosine
 
@@ -34,7 +33,7 @@ def keep_calibrated(
     if shipped(scope.profile) is not None:
         return False
     world = store.find_world(scope.authority, scope.world, scope.generation.number)
-    if world is None or world.defaults is not Defaults.RECOMMENDED:
+    if world is None or not world.defaults.values.calibrated:
         return False
     try:
         kept = store.kept_calibration(scope)

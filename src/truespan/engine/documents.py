@@ -47,7 +47,7 @@ from truespan.types.reading import (
     StoredImage,
     wanted_image,
 )
-from truespan.types.request import DEFAULT_VERSION, Defaults, FilterArguments, check_whole
+from truespan.types.request import DEFAULT_VERSION, FilterArguments, check_whole
 from truespan.types.scope import Scope, Verb
 from truespan.types.source import LabelArguments
 
@@ -172,7 +172,7 @@ class Documents(Struct, frozen=True):
             total, chunks = store.list_chunks(
                 scope, revision.ref, first=first, count=LAST_FIRST if count is None else count
             )
-            if self._follows_contract():
+            if self._has_contract_fields():
                 chunks = [
                     replace(
                         chunk,
@@ -243,7 +243,7 @@ class Documents(Struct, frozen=True):
         if key not in found or scope is None:
             raise ChunkNotFound(chunk_id)
         record = found[key]
-        return replace(record, space_id=scope.world) if self._follows_contract() else record
+        return replace(record, space_id=scope.world) if self._has_contract_fields() else record
 
     def metadata(self, reference: str | int) -> dict[str, Any]:
         """Return a document's derived metadata: title, authors, dates, keywords, outline.
@@ -339,12 +339,12 @@ class Documents(Struct, frozen=True):
             found = [document]
         return scope, self._name(scope, found)[0]
 
-    def _follows_contract(self) -> bool:
-        return self._access.record().defaults is Defaults.CONTRACT
+    def _has_contract_fields(self) -> bool:
+        return self._access.record().defaults.values.contract_fields
 
     def _name(self, scope: Scope, documents: builtins.list[Document]) -> builtins.list[Document]:
         """Return documents with the names that only `contract` worlds use."""
-        if not documents or not self._follows_contract():
+        if not documents or not self._has_contract_fields():
             return documents
         named = {name: getattr(scope.profile, name) for name in ("provider", "model", "dimensions")}
         return [replace(document, **named, space_id=scope.world) for document in documents]

@@ -20,7 +20,7 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.observer import RequestTrace
-from truespan.retrieval.reading.book import ReaderRetriever, find_position
+from truespan.retrieval.reading.book import ReaderRetrieval, find_position
 from truespan.retrieval.reading.pages import describe_position, read_pages, resolve
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.search import Rules
@@ -241,7 +241,7 @@ class Reader(Struct, frozen=True):
             passages=passages,
         )
         with self._access.components.observer.request(Request.READING) as trace:
-            return self._retriever(trace).retrieve(request)
+            return self._retrieval(trace, request).bundle()
 
     def answer(
         self,
@@ -358,7 +358,7 @@ class Reader(Struct, frozen=True):
 
         def find(trace: RequestTrace, query: str, rules: Rules, book: str | None) -> Retrieved:
             chosen = replace(request, query=query, book=book)
-            return self._retriever(trace).find_candidates(chosen, rules)
+            return self._retrieval(trace, chosen).candidates(rules)
 
         return find
 
@@ -386,7 +386,7 @@ class Reader(Struct, frozen=True):
             passages=passage_options(options),
         )
         with self._access.components.observer.request(Request.READING_WHY_NOT) as trace:
-            return self._retriever(trace).why_not(request, ChunkId(chunk_id))
+            return self._retrieval(trace, request).why_not(ChunkId(chunk_id))
 
     def _scope(self) -> Scope | None:
         scope = self._access.scope()
@@ -415,7 +415,7 @@ class Reader(Struct, frozen=True):
 
         return self._access.with_stable_snapshot(read)
 
-    def _retriever(self, trace: RequestTrace) -> ReaderRetriever:
+    def _retrieval(self, trace: RequestTrace, request: ReadingRequest) -> ReaderRetrieval:
         components = self._access.components
         tails = TailMaker(
             store=components.store,
@@ -425,4 +425,5 @@ class Reader(Struct, frozen=True):
             clock=components.clock,
             on_token_limit=components.preparation.on_token_limit,
         )
-        return ReaderRetriever(self._access.pipeline(trace), tails, self._read_positions, self.name)
+        pipeline = self._access.pipeline(trace)
+        return ReaderRetrieval(pipeline, tails, self._read_positions, self.name, request)

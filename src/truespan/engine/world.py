@@ -36,7 +36,6 @@ from truespan.types.request import (
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
     NO_FILTERS,
-    RETRIEVAL_FILTERS,
     RETRIEVAL_TOP_K,
     Defaults,
     FilterArguments,
@@ -81,7 +80,6 @@ if TYPE_CHECKING:
     from truespan.ingest.report import IngestReport, Progress
     from truespan.maintenance.delete import Receipt
     from truespan.maintenance.repair import RepairReport
-    from truespan.retrieval.retrieve import Retriever
 
     OnProgress = Callable[[Progress], None]
 
@@ -302,8 +300,11 @@ class World:
         """
         request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
         request = replace(request, passages=replace(request.passages, highlight=highlight))
+        from truespan.retrieval.retrieve import Retrieval
+
         with self._components.observer.request(Request.RETRIEVE) as trace:
-            return self._retriever(trace).retrieve(request, near_misses=near_misses)
+            pipeline = self.access.pipeline(trace)
+            return Retrieval(pipeline, request, near_misses=near_misses).bundle()
 
     def why_not(
         self,
@@ -318,8 +319,10 @@ class World:
     ) -> Reason:
         """Return why a chunk is not among what `retrieve` returns for the same arguments."""
         request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
+        from truespan.retrieval.retrieve import Retrieval
+
         with self._components.observer.request(Request.WHY_NOT) as trace:
-            return self._retriever(trace).why_not(request, ChunkId(chunk_id))
+            return Retrieval(self.access.pipeline(trace), request).why_not(ChunkId(chunk_id))
 
     def answer(
         self,
@@ -849,11 +852,6 @@ class World:
             raise NotAllowed("read the usage log")
         return world
 
-    def _retriever(self, trace: RequestTrace) -> Retriever:
-        from truespan.retrieval.retrieve import Retriever
-
-        return Retriever(self.access.pipeline(trace))
-
 
 def _retrieval_request(
     query: str | None,
@@ -868,7 +866,7 @@ def _retrieval_request(
         query=query,
         selected_text=selected_text,
         top_k=top_k,
-        filters=RETRIEVAL_FILTERS.with_arguments(filters),
+        filters=NO_FILTERS.with_arguments(filters),
         mode=check_mode(mode),
         rerank=rerank,
         passages=options,

@@ -91,12 +91,11 @@ class Preparation(Struct, frozen=True):
     """Whether a new plain text that is a novel becomes a book, if no kind is declared."""
 
     def for_world(self, defaults: Defaults) -> Preparation:
-        """Return how sources are processed in a world with these defaults.
-
-        With those of the contract, tables are text like any other, and so are novels.
-        """
-        by_contract = defaults is Defaults.CONTRACT
-        return replace(self, divides_tables=not by_contract, recognises_novels=not by_contract)
+        """Return the preparation of sources in a world with these defaults."""
+        values = defaults.values
+        return replace(
+            self, divides_tables=values.divides_tables, recognises_novels=values.recognises_novels
+        )
 
     def check(self, declared: DocumentOptions) -> None:
         """Raise InvalidArgument if documents cannot be processed as is declared of them."""

@@ -24,7 +24,7 @@ from truespan.ingest.source_drafts import DraftMaker
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, Phase
-from truespan.types.request import DEFAULT_LANGUAGE, Defaults, matches_language
+from truespan.types.request import DEFAULT_LANGUAGE, matches_language
 from truespan.types.scope import Scope
 from truespan.types.source import Source
 from truespan.types.telemetry import CounterName, Stage
@@ -316,7 +316,7 @@ class _Run:
             return
         scope = self._scope
         world = self._deps.store.find_world(scope.authority, scope.world)
-        if world is None or world.defaults is not Defaults.CONTRACT:
+        if world is None or world.defaults.values.language is None:
             return
         counts = sorted(self._hidden.items(), key=lambda item: (-item[1], item[0]))
         listed = ", ".join(f"{label} ({count})" for label, count in counts[:MAX_LABELS])

@@ -32,7 +32,6 @@ from truespan.mcp.writing import (
 )
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
 from truespan.types.reading import ReadingPosition
-from truespan.types.request import Defaults
 from truespan.wire.arguments import (
     Arguments,
     NoArguments,
@@ -163,7 +162,7 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
     else:
         summary = "nothing found in what has been read; try other words"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
-    tables = bundle.metadata.defaults is not Defaults.CONTRACT
+    tables = bundle.metadata.defaults.values.renders_tables
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
 
@@ -174,7 +173,7 @@ def _render_bundle(_: World, bundle: ContextBundle) -> list[str]:
     else:
         summary = "nothing found; try other words or fewer filters"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(bundle.metadata.funnel.in_scope)}."
-    tables = bundle.metadata.defaults is not Defaults.CONTRACT
+    tables = bundle.metadata.defaults.values.renders_tables
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
 
@@ -184,7 +183,7 @@ def _render_search(_: World, result: SearchResult) -> list[str]:
     summary = f"{found}. Searched {_chunks(funnel.in_scope)}: {funnel.fetched} fetched at or above "
     summary += f"a similarity of {result.floor:g}, {funnel.verified} verified, "
     summary += f"{funnel.returned} shown."
-    tables = result.defaults is not Defaults.CONTRACT
+    tables = result.defaults.values.renders_tables
     return _with_summary(passages, summary, result.warnings, tables=tables)
 
 

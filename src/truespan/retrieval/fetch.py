@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -26,9 +26,17 @@ from truespan.types.vectors import Vector
 SLACK = 8
 """Hits requested beyond k: enough to see the score fall in nearly every search."""
 
-CountMissing: TypeAlias = Callable[[list[Verified], float], int]
-"""Returns how many more chunks are needed at least, given all that were verified so far and the
-score at or above which every hit has been seen. The last call is given what is returned."""
+
+class Selection(Protocol):
+    """A choice from chunks. `missing` is the minimum number of further chunks that it needs."""
+
+    @property
+    def missing(self) -> int: ...
+
+
+SelectionT = TypeVar("SelectionT", bound=Selection)
+Select: TypeAlias = Callable[[list[Verified], float], SelectionT]
+"""Chooses from all chunks verified so far, given the score at or above which all hits were seen."""
 
 
 class Fetched(Struct, frozen=True):
@@ -174,12 +182,12 @@ def fetch_by_similarity(
     *,
     k: int,
     floor: float | None,
-    missing: CountMissing,
-) -> Fetched:
-    """Fetch and verify the hits closest to a vector until `missing` returns nothing."""
+    select: Select[SelectionT],
+) -> tuple[Fetched, SelectionT]:
+    """Fetch and verify the hits closest to a vector until `select` has enough of them."""
     with deps.trace.stage(Stage.HITS):
         pager = HitPager(deps.index, scope, vector, floor, limit=k + SLACK)
-    return fetch_pages(deps, scope, pager, k=k, missing=missing, records={})
+    return fetch_pages(deps, scope, pager, k=k, select=select, records={})
 
 
 def fetch_pages(
@@ -188,12 +196,13 @@ def fetch_pages(
     pager: HitPager,
     *,
     k: int,
-    missing: CountMissing,
+    select: Select[SelectionT],
     records: dict[ChunkId, ChunkRecord],
-) -> Fetched:
-    """Verify hits of a pager, ties at the end included, until `missing` returns nothing.
+) -> tuple[Fetched, SelectionT]:
+    """Verify the hits of a pager, with ties at the end, until `select` has enough of them.
 
-    Each row is read once; `records` holds those that were read already.
+    Each row is read once; `records` has the rows that were read before. The selection is of all
+    chunks that are returned.
     """
     wanted, changes = k, None
     while True:
@@ -214,10 +223,10 @@ def fetch_pages(
             if scope.position is None:
                 verified = keep_in_scope(verified, scope)
         with deps.trace.stage(Stage.ENOUGH):
-            still = missing(verified, hits[length - 1].score if length else -1.0)
-        if still <= 0 or (pager.exhausted and length == len(hits)):
+            selected = select(verified, hits[length - 1].score if length else -1.0)
+        if selected.missing <= 0 or (pager.exhausted and length == len(hits)):
             # The tail may make up the number of a reader's results.
-            few = pager.exhausted and (still > 0 or scope.position is not None)
+            few = pager.exhausted and (selected.missing > 0 or scope.position is not None)
             seen = len(hits) if few else None
-            return Fetched(verified, outcome.failures, changes, seen=seen)
-        wanted = length + still
+            return Fetched(verified, outcome.failures, changes, seen=seen), selected
+        wanted = length + selected.missing

@@ -22,9 +22,10 @@ from msgspec.structs import replace
 from truespan.retrieval.blend import Scale, scale_of
 from truespan.retrieval.fetch import (
     SLACK,
-    CountMissing,
     Fetched,
     HitPager,
+    Select,
+    SelectionT,
     changes_in,
     drop_invalid_hits,
     fetch_pages,
@@ -64,8 +65,6 @@ class FusedFetched(Fetched, frozen=True):
     """
 
     candidates: frozenset[ChunkId] = frozenset()
-    missing: int = 0
-    """How many more chunks are needed at least."""
     past: bool = False
 
     def down_to(self, last: float | None) -> Fetched:
@@ -102,9 +101,9 @@ def fetch_fused(
     *,
     k: int,
     floor: float | None,
-    missing: CountMissing,
+    select: Select[SelectionT],
     mode: Mode = Mode.AUTO,
-) -> Fetched:
+) -> tuple[Fetched, SelectionT]:
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
@@ -122,10 +121,10 @@ def fetch_fused(
         deps=deps, scope=scope, vector=vector, floor=floor, words=words, weight=weight, world=world
     )
     if words.query.phrases:
-        return search.fetch_phrases(k, missing)
+        return search.fetch_phrases(k, select)
     if mode is Mode.WORDS:
-        return search.fetch_words(k, missing)
-    return search.fetch_blended(ids, k, missing)
+        return search.fetch_words(k, select)
+    return search.fetch_blended(ids, k, select)
 
 
 class _FusedSearch(Struct, frozen=True):
@@ -143,7 +142,9 @@ class _FusedSearch(Struct, frozen=True):
     changes: list[int | None] = field(default_factory=list)
     """The change count of the world, if it came with the last read."""
 
-    def fetch_blended(self, ids: Sequence[ChunkId], k: int, missing: CountMissing) -> Fetched:
+    def fetch_blended(
+        self, ids: Sequence[ChunkId], k: int, select: Select[SelectionT]
+    ) -> tuple[Fetched, SelectionT]:
         """Fetch `ids`, the best by words, and the closest, then what follows by similarity."""
         deps = self.deps
         named: list[Hit] = []
@@ -165,14 +166,14 @@ class _FusedSearch(Struct, frozen=True):
         scale = self._scale([part.hit.score for part in close[:POOL]], self.words.best)
         known = {part.hit.chunk_id for part in close}
         others = self._candidates([hit for hit in named if hit.chunk_id not in known])
-        fetched = self._verify_best(self._rank([*close, *others], scale), k, missing)
+        fetched, selected = self._verify_best(self._rank([*close, *others], scale), k, select)
         returned = {hit.chunk_id for hit in (*named, *pager.hits)}
         fetched = replace(fetched, unreturned=sum(id not in returned for id in ids))
-        if fetched.missing <= 0:
-            return fetched
-        return self._follow(fetched, pager, max(POOL, k), missing)
+        if selected.missing <= 0:
+            return fetched, selected
+        return self._follow(fetched, pager, max(POOL, k), select)
 
-    def fetch_words(self, k: int, missing: CountMissing) -> Fetched:
+    def fetch_words(self, k: int, select: Select[SelectionT]) -> tuple[Fetched, SelectionT]:
         """Fetch the best by words alone; similarity decides only what the floor leaves out."""
         hits: dict[ChunkId, Hit] = {}
         requested: set[ChunkId] = set()
@@ -186,15 +187,15 @@ class _FusedSearch(Struct, frozen=True):
             hits |= {hit.chunk_id: hit for hit in named}
             scale = self._scale([], self.words.best)
             ordered = self._rank(self._candidates(list(hits.values())), scale)
-            fetched = self._verify_best(ordered, k, missing)
+            fetched, selected = self._verify_best(ordered, k, select)
             exhausted = count >= min(len(self.words), MAX_BY_WORDS)
-            if exhausted or fetched.missing <= 0:
+            if exhausted or selected.missing <= 0:
                 unreturned = len(requested) - len(hits)
                 mismatch = None if ids else NO_WORD
-                return replace(fetched, mismatch=mismatch, unreturned=unreturned)
+                return replace(fetched, mismatch=mismatch, unreturned=unreturned), selected
             count *= 4
 
-    def fetch_phrases(self, k: int, missing: CountMissing) -> Fetched:
+    def fetch_phrases(self, k: int, select: Select[SelectionT]) -> tuple[Fetched, SelectionT]:
         """Fetch the chunks whose verified text has every phrase of the query, blended."""
         store, query = self.deps.store, self.words.query
         with self.deps.trace.stage(Stage.WORDS):
@@ -207,9 +208,9 @@ class _FusedSearch(Struct, frozen=True):
         candidates = self._candidates(named)
         best = max((part.bm25 for part in candidates), default=0.0)
         scale = self._scale([part.hit.score for part in candidates[:POOL]], best)
-        fetched = self._verify_best(self._rank(candidates, scale), k, missing)
+        fetched, selected = self._verify_best(self._rank(candidates, scale), k, select)
         unreturned, mismatch = len(found) - len(named), None if found else NO_PHRASE
-        return replace(fetched, mismatch=mismatch, unreturned=unreturned)
+        return replace(fetched, mismatch=mismatch, unreturned=unreturned), selected
 
     def _search(self, limit: int, ids: Sequence[ChunkId]) -> tuple[list[Hit], list[Hit]]:
         """Return the closest hits, and those among `ids`; an index may add others."""
@@ -277,9 +278,9 @@ class _FusedSearch(Struct, frozen=True):
         return sorted(blended, key=lambda part: (-part.blend, part.document, part.index))
 
     def _verify_best(
-        self, ordered: Sequence[Candidate], k: int, missing: CountMissing
-    ) -> FusedFetched:
-        """Verify candidates from the best on until `missing` returns nothing."""
+        self, ordered: Sequence[Candidate], k: int, select: Select[SelectionT]
+    ) -> tuple[FusedFetched, SelectionT]:
+        """Verify candidates from the best on until `select` has enough of them."""
         verified: list[Verified] = []
         start, end = 0, k
         while True:
@@ -292,18 +293,18 @@ class _FusedSearch(Struct, frozen=True):
                 score = FusedScore(_rounded(candidate.bm25), candidate.blend)
                 verified.append(replace(found, fused=score))
             with self.deps.trace.stage(Stage.ENOUGH):
-                still = missing(verified, -1.0)
-            if still <= 0 or end >= len(ordered):
+                selected = select(verified, -1.0)
+            if selected.missing <= 0 or end >= len(ordered):
                 break
-            start, end = end, end + still
+            start, end = end, end + selected.missing
         ids = [candidate.hit.chunk_id for candidate in ordered]
-        return FusedFetched(
+        fetched = FusedFetched(
             verified,
             list(self.failures.values()),
             self.changes[-1] if self.changes else None,
             candidates=frozenset([*ids, *self.failures]),
-            missing=still,
         )
+        return fetched, selected
 
     def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
         """Return the hits whose text is verified and in scope; remember those that fail."""
@@ -318,25 +319,28 @@ class _FusedSearch(Struct, frozen=True):
         return keep_in_scope(outcome.verified, self.scope)
 
     def _follow(
-        self, fetched: FusedFetched, pager: HitPager, wanted: int, missing: CountMissing
-    ) -> Fetched:
+        self, fetched: FusedFetched, pager: HitPager, wanted: int, select: Select[SelectionT]
+    ) -> tuple[Fetched, SelectionT]:
         """Add what follows the candidates by similarity, without a blend."""
-        past: list[Verified] = []
 
-        def count_missing(verified: list[Verified], seen_down_to: float) -> int:
-            nonlocal past
-            past = [
+        def following(verified: list[Verified]) -> list[Verified]:
+            return [
                 replace(found, fused=FusedScore(_rounded(self._bm25(found)), None))
                 for found in keep_in_scope(verified, self.scope)
                 if found.chunk.chunk_id not in fetched.candidates
             ]
-            return missing([*fetched.verified, *past], seen_down_to)
 
-        pages = fetch_pages(
-            self.deps, self.scope, pager, k=wanted, missing=count_missing, records=self.records
+        pages, selected = fetch_pages(
+            self.deps,
+            self.scope,
+            pager,
+            k=wanted,
+            select=lambda verified, seen: select([*fetched.verified, *following(verified)], seen),
+            records=self.records,
         )
+        past = following(pages.verified)
         failures = {failed.chunk_id: failed for failed in (*fetched.failures, *pages.failures)}
-        return FusedFetched(
+        found = FusedFetched(
             [*fetched.verified, *past],
             list(failures.values()),
             pages.changes,
@@ -345,6 +349,7 @@ class _FusedSearch(Struct, frozen=True):
             candidates=fetched.candidates,
             past=bool(past),
         )
+        return found, selected
 
     def _bm25(self, found: Verified) -> float:
         document = found.document

@@ -5,8 +5,8 @@ It accepts nothing but `Visible` chunks, so text that was not verified cannot en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -18,8 +18,6 @@ from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
     count_funnel,
-    follows_contract,
-    renders_tables,
 )
 from truespan.retrieval.query_vector import SCORE_DECIMALS, round_score
 from truespan.retrieval.repeats import CoveredText, EqualTexts, ShownText, add_place
@@ -43,7 +41,7 @@ from truespan.types.bundle import (
 )
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
-from truespan.types.scope import Scope, World
+from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
@@ -248,14 +246,21 @@ def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
     return None
 
 
+class RankedPacking(Struct, frozen=True):
+    """Chunks by rank, and the number of further ones that a packer needs."""
+
+    ranked: list[Visible]
+    missing: int
+
+
 class BundleAttempt(Attempt, kw_only=True):
-    """A pass through the stages that ends in a bundle, as far as it got."""
+    """The outcome of the stages that choose the chunks of a bundle, as far as they got."""
 
     query_type: str
     top_k: int
     floor: float | None
     budget: int
-    """How many tokens the context may have."""
+    """Maximum number of tokens of the context."""
     steps: list[str] = field(default_factory=lambda: ["received"])
     packed: Packed = field(default_factory=Packed)
     fetched_count: int = 0
@@ -275,25 +280,33 @@ class BundleAttempt(Attempt, kw_only=True):
         self.skipped = counted.skipped()
 
 
-def build_bundle(
-    pipeline: Pipeline, attempt: BundleAttempt, work: Callable[[], None]
-) -> ContextBundle:
-    """Do the work and build the bundle, also if a service failed meanwhile.
+class BundleRequest(Protocol):
+    """A request for a bundle, with its latest attempt."""
+
+    @property
+    def pipeline(self) -> Pipeline: ...
+    @property
+    def attempt(self) -> BundleAttempt: ...
+    def run(self) -> BundleAttempt: ...
+
+
+def build_bundle(request: BundleRequest) -> ContextBundle:
+    """Run a request and build its bundle, also if a service failed meanwhile.
 
     A request that cannot be answered at all raises. A violated selection is reported in a bundle,
     since it says something about the text and is no mistake in the request.
     """
-    clock, trace = pipeline.deps.clock, pipeline.trace
+    clock, trace = request.pipeline.deps.clock, request.pipeline.trace
     began = clock.monotonic()
     failure: TruespanError | None = None
     try:
-        work()
+        request.run()
     except TruespanError as error:
         if isinstance(error, CallerError) and not isinstance(error, ScopeViolation):
             raise
         failure = error
     with trace.stage(Stage.BUNDLE):
-        bundle = assemble(attempt, seconds=clock.monotonic() - began, failure=failure)
+        bundle = assemble(request.attempt, seconds=clock.monotonic() - began, failure=failure)
     count_funnel(trace, bundle.metadata.funnel, bundle.metadata.skipped)
     trace.count(CounterName.CONTEXT_TOKENS, bundle.total_tokens)
     trace.count(CounterName.BUNDLES, 1, bundle.status)
@@ -322,7 +335,8 @@ def assemble(
     attempt: BundleAttempt, *, seconds: float, failure: TruespanError | None = None
 ) -> ContextBundle:
     """Build the bundle of an attempt. A failed one has no chunks."""
-    scope, packed, tables = attempt.scope, attempt.packed, renders_tables(attempt.world)
+    scope, packed = attempt.scope, attempt.packed
+    tables, contract = attempt.defaults.renders_tables, attempt.defaults.contract_fields
     chosen = [] if failure else packed.chosen
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
@@ -355,7 +369,7 @@ def assemble(
         defaults=attempt.world.defaults,
     )
     return ContextBundle(
-        retrieved_chunks=tuple(_retrieved_chunk(part, attempt.world) for part in chosen),
+        retrieved_chunks=tuple(_retrieved_chunk(part, contract=contract) for part in chosen),
         metadata=metadata,
         status=status_of(
             failed=failure is not None,
@@ -371,10 +385,10 @@ def assemble(
     )
 
 
-def _retrieved_chunk(part: Visible, world: World) -> RetrievedChunk:
+def _retrieved_chunk(part: Visible, *, contract: bool) -> RetrievedChunk:
     labels = part.labels
-    # The contract says that it is a URL, which a path is not.
-    is_path = follows_contract(world) and labels.source_url == labels.path
+    # The contract requires a URL, and a path is none.
+    is_path = contract and labels.source_url == labels.path
     return RetrievedChunk(
         content=part.text,
         source_url=labels.address if is_path else labels.source_url,

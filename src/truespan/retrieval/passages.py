@@ -17,8 +17,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
-from truespan.retrieval.pack import BundleAttempt
-from truespan.retrieval.pipeline import renders_tables
+from truespan.retrieval.pack import BundleAttempt, Packer
+from truespan.retrieval.pipeline import ranks_boilerplate_last
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.snapshot import RetrievalDeps
@@ -384,9 +384,16 @@ class PassageFitter(Struct, frozen=True):
         return self.scope.covers(NamedPlace.of(sentence.place, part.title))
 
 
-def packing_budget(options: PassageOptions, budget: int) -> float:
-    """Return the budget to pack whole passages with, which sentences are then chosen from."""
-    return budget if options.granularity is Granularity.PASSAGE else inf
+def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packer:
+    """Return the packer of an attempt. Passages to choose sentences from have no budget."""
+    defaults = attempt.defaults
+    return Packer(
+        k=k,
+        budget=attempt.budget if options.granularity is Granularity.PASSAGE else inf,
+        boilerplate_last=ranks_boilerplate_last(attempt.world, options),
+        tables=defaults.renders_tables,
+        merge=defaults.merges_copies,
+    )
 
 
 def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: int) -> int:
@@ -418,9 +425,8 @@ def name_dropped(count: int, tokens: float) -> Iterator[Notice]:
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
     """Fit the chosen passages of a bundle."""
     packed = attempt.packed
-    packed.chosen = fitter.fit(
-        packed.chosen, attempt.top_k, Budget(attempt.budget, tables=renders_tables(attempt.world))
-    )
+    budget = Budget(attempt.budget, tables=attempt.defaults.renders_tables)
+    packed.chosen = fitter.fit(packed.chosen, attempt.top_k, budget)
     attempt.warnings += fitter.warnings
 
 

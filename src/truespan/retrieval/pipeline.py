@@ -2,10 +2,10 @@
 
     request ──admit──> world ──scope──> in scope ──vector, fetch──> Verified ──reveal──> Visible
                          ▲                                                                     │
-                         └── again, if the world changed meanwhile <──run── rank, rerank, pack ┘
+                         └── again, if the world changed meanwhile <────── rank, rerank, pack ─┘
 
-Search, retrieve, candidates for answers, evaluation and readers are functions over a `Pipeline`.
-They differ in what they count as enough and in what they build from it.
+Search, retrieve, candidates for answers, evaluation and readers use a `Pipeline`. They differ in
+how many chunks are enough and in the result that they build.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import NODEFAULT, Struct, field
-from msgspec.structs import FieldInfo, fields, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import (
     BlankQuery,
@@ -32,18 +31,16 @@ from truespan.errors import (
 )
 from truespan.observer import RequestTrace
 from truespan.retrieval.completeness import without_place
-from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
+from truespan.retrieval.fetch import Fetched, Select, SelectionT, fetch_by_similarity
 from truespan.retrieval.query_vector import query_vector
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
-from truespan.types.ids import ChunkId
 from truespan.types.request import (
-    CONTRACT_QUERY,
-    Defaults,
     Filters,
     Mode,
     PassageOptions,
+    WorldDefaults,
     check_query,
     is_blank,
     matches_language,
@@ -93,14 +90,14 @@ REPAIR_NOT_RECORDED = Notice(
 
 
 class Attempt(Struct):
-    """One pass through the stages, as far as it got."""
+    """The outcome of each stage for one state of the world, as far as the stages got."""
 
     world: World
-    """The state of the world that was read; before that, the one that was admitted."""
+    """State of the world that was read."""
     requested: Mode | None
-    """The mode that the request asks for."""
+    """Mode that the request asks for."""
     query: str | None
-    """The text whose words count, if there is one."""
+    """Query whose words count; None for a selection alone."""
     scope: Scope | None = None
     catalog: DocumentCatalog | None = None
     in_scope: int = 0
@@ -108,47 +105,51 @@ class Attempt(Struct):
     """Number of chunks that the index should have, in the documents and up to the position."""
     fetched: Fetched = field(default_factory=Fetched)
     chunks: tuple[Visible, ...] = ()
-    """What was selected of the fetched chunks."""
-    coverage: dict[ChunkId, float] = field(default_factory=dict)
-    """How much of the query's words each of them contains, if that was measured."""
+    """Chunks selected from the fetched ones."""
     discriminates: bool | None = None
     rerank: RerankReport | None = None
     hidden: Scope | None = None
-    """The documents that are out of scope only because of a default filter, if there are any."""
+    """Documents that only a default filter leaves out, if there are any."""
     unreadable: int = 0
-    """How many documents a condition left out because their metadata are damaged."""
+    """Number of documents that a condition leaves out because their metadata are damaged."""
     lost: IndexIncomplete | None = None
-    """Set if the index has lost points that could have been among the result."""
+    """Set if the index has lost points that could have been among the results."""
     settled: bool = False
-    """Whether nothing was read from the store after the chunks that were fetched."""
+    """Whether the fetched chunks were the last read of the store."""
     warnings: list[Notice] = field(default_factory=list)
 
     @property
+    def defaults(self) -> WorldDefaults:
+        return self.world.defaults.values
+
+    @property
     def is_empty(self) -> bool:
-        """Return whether nothing was found that can be shown."""
+        """Whether nothing was found that can be shown."""
         return not (self.chunks or self.fetched.verified)
 
     @property
     def mode(self) -> Mode:
-        """Return how the request searches."""
+        """Mode of the search."""
         return mode_in_force(self.requested, self.world.defaults, self.query)
 
     @property
     def by_words(self) -> bool:
-        """Return whether words alone name the candidates."""
+        """Whether words alone name the candidates."""
         if self.mode is not Mode.AUTO:
             return self.mode is Mode.WORDS
         from truespan.words.query import find_phrases
 
         return bool(find_phrases(self.query or ""))
 
-    def restart(self) -> None:
-        """Forget what an earlier pass found, since the world has changed."""
-        for name, default in _defaults_of(type(self)):
-            setattr(self, name, default())
+    def is_settled(self, latest: World) -> bool:
+        """Return whether the last read of the store already showed the state of the world."""
+        return self.settled and self.fetched.changes == latest.changes
 
     def reorder(self, stage: RerankStage | None, ranked: Sequence[Visible]) -> Sequence[Visible]:
-        """Return chunks in the order of a reranker and note what it did; without one, unchanged."""
+        """Return chunks in the order of the reranker and record its report; unchanged without one.
+
+        Reranking changes the order only; thresholds still apply to similarities.
+        """
         if stage is None:
             return ranked
         ordered, self.rerank, warnings = stage.order(ranked)
@@ -156,21 +157,7 @@ class Attempt(Struct):
         return ordered
 
 
-# Shared by threads: a cache of the default values of a type, which never change.
-@cache
-def _defaults_of(kind: type[Attempt]) -> list[tuple[str, Callable[[], Any]]]:
-    """Return the members with a default, and what makes it; reading the annotations is slow."""
-    return [
-        (member.name, _default_of(member))
-        for member in fields(kind)
-        if not member.default_factory is member.default is NODEFAULT
-    ]
-
-
-def _default_of(member: FieldInfo) -> Callable[[], Any]:
-    if member.default_factory is not NODEFAULT:
-        return member.default_factory
-    return lambda: member.default
+AttemptT = TypeVar("AttemptT", bound=Attempt)
 
 
 class Pipeline(Struct, frozen=True):
@@ -195,12 +182,14 @@ class Pipeline(Struct, frozen=True):
         query: str | None,
         *texts: str | None,
         reader: str | None = None,
-        longest: int = CONTRACT_QUERY,
+        max_length: int | None = None,
     ) -> World:
         """Return the world, if the caller may read all of it or may read as `reader`.
 
-        Raises BlankQuery if the query or a further text has no visible character, and QueryTooLong
-        if the query has more than `longest` characters and the defaults are `contract`.
+        Raises:
+            BlankQuery: the query or a further text has no visible character.
+            QueryTooLong: the query has more than `max_length` characters; without it, more than the
+                defaults of the world allow.
         """
         with self.trace.stage(Stage.ADMITTED):
             world = require_world(self.store, self.authority, self.world, self.generation)
@@ -218,8 +207,7 @@ class Pipeline(Struct, frozen=True):
                     "The query has half a character (a lone surrogate).",
                     advice="Send valid Unicode text.",
                 )
-            if follows_contract(world):
-                check_query(query, longest)
+            check_query(query, max_length or world.defaults.values.max_query_length)
             return world
 
     def rerank_stage(
@@ -227,11 +215,8 @@ class Pipeline(Struct, frozen=True):
     ) -> RerankStage | None:
         """Return the stage that reranks the results of a request; None if they are not reranked.
 
-        What a request does not say, the defaults of the world decide: with `recommended`, a
-        reranker that is configured is used.
-
         Raises:
-            InvalidArgument: it is wanted, and no reranker is configured.
+            InvalidArgument: reranking is wanted, and no reranker is configured.
         """
         options = self.deps.rerank
         if wanted and options is None:
@@ -240,34 +225,27 @@ class Pipeline(Struct, frozen=True):
                 advice="Add [rerank] to truespan.toml, or leave out rerank.",
             )
         if wanted is None:
-            wanted = world.defaults is Defaults.RECOMMENDED
+            wanted = world.defaults.values.reranks
         if not wanted or options is None or query is None:
             return None
         from truespan.retrieval.rerank import RerankStage
 
         return RerankStage(options, query.strip(), self.deps.clock, self.trace)
 
-    def run(self, world: World, attempt: Attempt, fill: Callable[[World], None]) -> None:
-        """Fill an attempt from one state of the world, then record what needs repair.
+    def in_stable_world(self, world: World, once: Callable[[World], AttemptT]) -> AttemptT:
+        """Return an attempt on one state of the world, and record what needs repair.
 
-        An answer does not depend on whether the damage it skipped could be recorded. What was found
-        in an index that lost points is returned with a warning.
+        A result does not depend on whether the damage that it skips could be recorded. Chunks found
+        in an index that lost points are returned with a warning.
 
         Raises:
             IndexIncomplete: nothing was found in an index that lost points, which proves nothing.
         """
-
-        def fill_again(latest: World) -> None:
-            attempt.restart()
-            attempt.world = latest
-            fill(latest)
-
-        def is_settled(latest: World) -> bool:
-            return attempt.settled and attempt.fetched.changes == latest.changes
-
-        with_stable_snapshot(self.store, self.authority, world, fill_again, is_settled)
+        attempt = with_stable_snapshot(
+            self.store, self.authority, world, once, lambda made, latest: made.is_settled(latest)
+        )
         lost = attempt.lost = self._find_lost_points(attempt)
-        # Only now: recording damage changes the world that was read.
+        # Recording damage changes the world that was read, so it comes last.
         failures, scope = attempt.fetched.failures, attempt.scope
         if failures and scope is not None:
             try:
@@ -281,6 +259,7 @@ class Pipeline(Struct, frozen=True):
             if attempt.is_empty:
                 raise lost
             attempt.warnings.append(Notice("index_incomplete", f"{lost.message} {lost.advice}"))
+        return attempt
 
     def _find_lost_points(self, attempt: Attempt) -> IndexIncomplete | None:
         """Compare the index with the store if the index returned less than it could have."""
@@ -302,18 +281,16 @@ class Pipeline(Struct, frozen=True):
     def scope(
         self,
         attempt: Attempt,
-        world: World,
         filters: Filters,
         by_default: frozenset[str] = frozenset(),
     ) -> Scope | None:
-        """Return what the filters leave of a world; None, with a warning, if that is nothing.
+        """Return the part of the world that the filters leave; None, with a warning, if empty.
 
-        The filters in `by_default` are not the caller's: they hold only where the world has such
-        defaults.
+        `by_default` names the filters that have the defaults of the world.
         """
-        relaxed = replace(filters, **dict.fromkeys(by_default)) if by_default else filters
-        if world.defaults is Defaults.RECOMMENDED:
-            filters = relaxed
+        world, relaxed = attempt.world, filters
+        if by_default:
+            filters = with_defaults(filters, by_default, world)
         if world.generation is None:
             attempt.warnings.append(NOTHING_EMBEDDED)
             return None
@@ -379,10 +356,7 @@ class Pipeline(Struct, frozen=True):
         return Notice("section_not_found", text)
 
     def query_vector(self, scope: Scope, world: World, query: str) -> Vector:
-        """Return the vector of a query; of a long one, the mean of the vectors of its parts.
-
-        With the defaults `contract`, a query that is longer than the model reads is refused.
-        """
+        """Return the vector of a query; of a long one, the mean of the vectors of its parts."""
         with self.trace.stage(Stage.VECTOR):
             return self._query_vector(scope, world, query)
 
@@ -404,7 +378,7 @@ class Pipeline(Struct, frozen=True):
             return query_vector(self.deps, scope, query)
         except QueryTooLong:
             parts = self.deps.split(query, scope.profile.input_limit)
-            if follows_contract(world) or len(parts) == 1:
+            if not world.defaults.values.splits_queries or len(parts) == 1:
                 raise
         return mean_of([query_vector(self.deps, scope, part) for part in parts])
 
@@ -416,20 +390,23 @@ class Pipeline(Struct, frozen=True):
         *,
         k: int,
         floor: float | None,
-        missing: CountMissing,
-    ) -> Fetched:
-        """Fetch and verify hits, in the mode of the attempt."""
+        select: Select[SelectionT],
+    ) -> SelectionT:
+        """Fetch and verify hits in the mode of the attempt until `select` has enough of them."""
         mode, query = attempt.mode, attempt.query
         if mode is Mode.MEANING or query is None:
-            return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
+            attempt.fetched, selected = fetch_by_similarity(
+                self.deps, scope, vector, k=k, floor=floor, select=select
+            )
+            return selected
         from truespan.retrieval.fused import fetch_fused
 
         words = attempt.world, vector, query
-        fetched = fetch_fused(
-            self.deps, scope, *words, k=k, floor=floor, missing=missing, mode=mode
+        attempt.fetched, selected = fetch_fused(
+            self.deps, scope, *words, k=k, floor=floor, select=select, mode=mode
         )
-        attempt.warnings += fetched.notices
-        return fetched
+        attempt.warnings += attempt.fetched.notices
+        return selected
 
 
 def closest_names(wanted: str, names: Sequence[str]) -> list[str]:
@@ -443,25 +420,16 @@ def closest_names(wanted: str, names: Sequence[str]) -> list[str]:
     return [folded[name] for name in dict.fromkeys(found)][:MAX_NAMES]
 
 
-def follows_contract(world: World) -> bool:
-    """Return whether the requests of a world do as the seeds say unless they say otherwise."""
-    return world.defaults is Defaults.CONTRACT
-
-
-def renders_tables(world: World) -> bool:
-    """Return whether tables are Markdown where passages are shown to models."""
-    return not follows_contract(world)
-
-
-def merges_copies(world: World) -> bool:
-    """Return whether passages with equal text are one result with several places."""
-    return not follows_contract(world)
+def with_defaults(filters: Filters, names: frozenset[str], world: World) -> Filters:
+    """Return filters with the defaults of a world for the named ones."""
+    values = world.defaults.values
+    return replace(filters, **{name: getattr(values, name) for name in names})
 
 
 def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
-    """Return whether licences, lists of chapters and page numbers come after all else."""
+    """Return whether licences, lists of chapters and page numbers rank after all other text."""
     if options.include_boilerplate is None:
-        return not follows_contract(world)
+        return world.defaults.values.boilerplate_last
     return not options.include_boilerplate
 
 

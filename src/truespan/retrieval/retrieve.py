@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -13,22 +12,20 @@ from truespan.observer import NULL_OBSERVER
 from truespan.retrieval.fetch import HitPager, fetch_by_similarity, read_chunks
 from truespan.retrieval.pack import (
     BundleAttempt,
-    Packer,
+    RankedPacking,
     build_bundle,
     pack_reranked,
     require_candidates,
     why_not_packed,
 )
-from truespan.retrieval.passages import PassageFitter, fit_packed, packing_budget, packing_count
+from truespan.retrieval.passages import PassageFitter, fit_packed, packer_for, packing_count
 from truespan.retrieval.pipeline import (
     APPROXIMATE,
     ASK_FOR_ANY,
     METADATA_DAMAGED,
     Pipeline,
-    merges_copies,
     name_defaults,
-    ranks_boilerplate_last,
-    renders_tables,
+    with_defaults,
 )
 from truespan.retrieval.query_vector import (
     LOW_FLOOR,
@@ -38,6 +35,7 @@ from truespan.retrieval.query_vector import (
 from truespan.retrieval.reading.pages import find_passage
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.stages import (
+    Best,
     complete_until,
     keep_in_scope,
     rank_visible,
@@ -54,194 +52,131 @@ from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
 from truespan.types.vectors import Vector, similarity_of
 
-if TYPE_CHECKING:
-    from truespan.retrieval.rerank import RerankStage
-
 MAX_NEAR_MISSES = 5
 MAX_LEFT_OUT = 100
-"""So many chunks that a default filter left out are counted; beyond that it is "or more"."""
+"""Maximum number of counted chunks that a default filter left out."""
 MAX_SEARCHED_FOR_SELECTION = 50
-"""Documents in which a selection is located; those with chosen chunks come first."""
+"""Maximum number of documents searched for a selection; those with chosen chunks come first."""
 
 
-class Retriever(Struct, frozen=True):
-    """Retrieval for one caller."""
+class Retrieval:
+    """One request for context, with its latest attempt."""
 
-    pipeline: Pipeline
-
-    def retrieve(self, request: RetrievalRequest, *, near_misses: bool = False) -> ContextBundle:
-        """Return the bundle for a request; see `World.retrieve`."""
-        world, attempt = self._begin(request)
-        return build_bundle(
-            self.pipeline, attempt, lambda: self._run(world, attempt, request, near_misses)
+    def __init__(
+        self, pipeline: Pipeline, request: RetrievalRequest, *, near_misses: bool = False
+    ) -> None:
+        """Check and admit the request; `near_misses` adds them to a result that is not empty."""
+        self.pipeline = pipeline
+        self._request = request
+        self._wants_near_misses = near_misses
+        self._budget = request.passages.budget(pipeline.deps.most_tokens)
+        self._world = pipeline.admit(
+            "retrieve without a reader", request.query, request.selected_text
         )
+        self._stage = pipeline.rerank_stage(self._world, request.rerank, request.query)
+        self.attempt = self._start(self._world)
 
-    def why_not(self, request: RetrievalRequest, chunk_id: ChunkId) -> Reason:
+    def bundle(self) -> ContextBundle:
+        """Return the bundle for the request; see `World.retrieve`."""
+        return build_bundle(self)
+
+    def why_not(self, chunk_id: ChunkId) -> Reason:
         """Return why a chunk is not among the results; raises also when a service fails."""
-        world, attempt = self._begin(request)
         try:
-            self._run(world, attempt, request, near_misses=False)
-            reason = why_not_packed(attempt.packed, chunk_id)
+            self.run()
+            reason = why_not_packed(self.attempt.packed, chunk_id)
         except ScopeViolation:
             reason = Reason(WhyNot.UNRELATED)
+        attempt, world = self.attempt, self._world
         if reason is None and world.generation is not None:
             whole = Scope(self.pipeline.authority, world.id, world.generation)
-            scopes = whole, attempt.scope or whole
-            reason = self._why_not_found(*scopes, world, request, chunk_id, attempt)
+            reason = self._why_not_found(attempt.scope or whole, chunk_id)
         codes = APPROXIMATE.code, METADATA_DAMAGED
         warnings = tuple(notice for notice in attempt.warnings if notice.code in codes)
         return replace(reason or Reason(WhyNot.ABSENT), warnings=warnings)
 
-    def _begin(self, request: RetrievalRequest) -> tuple[World, BundleAttempt]:
-        texts = request.query, request.selected_text
-        budget = request.passages.budget(self.pipeline.deps.most_tokens)
-        world = self.pipeline.admit("retrieve without a reader", *texts)
-        kind, top_k = request.query_type, request.top_k
-        attempt = BundleAttempt(
+    def run(self) -> BundleAttempt:
+        """Choose the chunks of the bundle from one state of the world."""
+        return self.pipeline.in_stable_world(self._world, self._retrieve_once)
+
+    def _start(self, world: World) -> BundleAttempt:
+        request = self._request
+        return BundleAttempt(
             world,
             request.mode,
             request.query,
-            query_type=kind,
-            top_k=top_k,
+            query_type=request.query_type,
+            top_k=request.top_k,
             floor=RELEVANCE_FLOOR,
-            budget=budget,
+            budget=self._budget,
         )
-        return world, attempt
 
-    def _why_not_found(
-        self,
-        whole: Scope,
-        scope: Scope,
-        world: World,
-        request: RetrievalRequest,
-        chunk_id: ChunkId,
-        attempt: BundleAttempt,
-    ) -> Reason:
-        store = self.pipeline.store
-        record = read_chunks(self.pipeline.deps, scope, [chunk_id]).get(chunk_id)
-        if record is None or not record.live:
-            return Reason(WhyNot.ABSENT)
-        if record.state is not ChunkState.EMBEDDED or record.chunk is None:
-            return Reason(WhyNot.NOT_EMBEDDED)
-        hit = Hit(chunk_id, 0.0, record.chunk.text_hash)
-        verified = verify([hit], {chunk_id: record}).verified
-        if not verified:
-            return Reason(WhyNot.NOT_TRUSTED)
-        parts = reveal(verified[0], scope)
-        if not parts:
-            return Reason(WhyNot.FILTERED)
-        embedded = record.chunk.text_hash
-        stored = store.vectors(whole, [embedded]).get(embedded)
-        if stored is None:
-            return Reason(WhyNot.NOT_EMBEDDED)
-        ranking, selection = self._vectors(scope, world, request)
-        score = similarity_of(ranking, stored, scope.profile.distance)
-        if float32(score) < float32(RELEVANCE_FLOOR):
-            return Reason(WhyNot.BELOW_FLOOR, round_score(score))
-        if attempt.by_words and not self._has_words(attempt, scope, verified[0]):
-            return Reason(WhyNot.NO_WORDS, round_score(score))
-        related = _Related(self.pipeline, scope, selection if request.query is not None else ())
-        code = WhyNot.OUTRANKED if related.keep(parts) else WhyNot.UNRELATED
-        return Reason(code, round_score(score))
-
-    def _has_words(self, attempt: BundleAttempt, scope: Scope, found: Verified) -> bool:
-        """Return whether a chunk has a word of the query, and every phrase of it."""
-        from truespan.retrieval.word_scores import word_scores
-
-        document = found.document
-        words = word_scores(self.pipeline.store, scope, attempt.world, attempt.query or "")
-        known = words.of(document.number, document.revision, found.chunk.index)
-        return bool(known) and words.query.occurs_in(found.text, document.language)
-
-    def _run(
-        self, world: World, attempt: BundleAttempt, request: RetrievalRequest, near_misses: bool
-    ) -> None:
-        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
-
-        def fill(latest: World) -> None:
-            pipeline, trace = self.pipeline, self.pipeline.trace
-            scope = pipeline.scope(attempt, latest, request.filters, request.by_default)
-            if scope is None:
-                return
-            ranking, selection = self._vectors(scope, latest, request)
-            attempt.steps.append("vectorized")
-            attempt.discriminates = floor_discriminates(
-                pipeline.store, scope, latest, attempt.floor
-            )
-            self._choose(attempt, scope, request, ranking, selection, stage)
-            self._warn_of_defaults(attempt, request, ranking)
-            is_simple = attempt.hidden is None and request.selected_text is None
-            attempt.settled = is_simple and not request.passages.reads_sentences
-            if near_misses or not attempt.packed.chosen:
-                attempt.settled = False
-                with trace.stage(Stage.NEAR_MISSES):
-                    attempt.near_misses = self._near_misses(scope, ranking)
-                attempt.warnings += [LOW_FLOOR] if attempt.discriminates is False else []
-            if request.selected_text is not None:
-                with trace.stage(Stage.LOCATED):
-                    attempt.located = self._locate(attempt, scope, request.selected_text)
-
-        self.pipeline.run(world, attempt, fill)
-
-    def _vectors(
-        self, scope: Scope, world: World, request: RetrievalRequest
-    ) -> tuple[Vector, list[Vector]]:
-        """Return the vector to rank by, and the vectors of the parts of the selection."""
-        parts = []
+    def _retrieve_once(self, world: World) -> BundleAttempt:
+        # A failure is reported together with what the latest attempt found.
+        attempt = self.attempt = self._start(world)
+        pipeline, request = self.pipeline, self._request
+        scope = pipeline.scope(attempt, request.filters, request.by_default)
+        if scope is None:
+            return attempt
+        ranking, selection = self._vectors(scope, world)
+        attempt.steps.append("vectorized")
+        attempt.discriminates = floor_discriminates(pipeline.store, scope, world, RELEVANCE_FLOOR)
+        self._choose(attempt, scope, ranking, selection)
+        self._warn_of_defaults(attempt, ranking)
+        is_simple = attempt.hidden is None and request.selected_text is None
+        attempt.settled = is_simple and not request.passages.reads_sentences
+        if self._wants_near_misses or not attempt.packed.chosen:
+            attempt.settled = False
+            with pipeline.trace.stage(Stage.NEAR_MISSES):
+                attempt.near_misses = self._near_misses(scope, ranking)
+            attempt.warnings += [LOW_FLOOR] if attempt.discriminates is False else []
         if request.selected_text is not None:
-            split = self.pipeline.deps.split
-            parts = split(request.selected_text, scope.profile.input_limit)
+            with pipeline.trace.stage(Stage.LOCATED):
+                attempt.located = self._locate(attempt, scope, request.selected_text)
+        return attempt
+
+    def _vectors(self, scope: Scope, world: World) -> tuple[Vector, list[Vector]]:
+        """Return the vector to rank by, and the vectors of the parts of the selection."""
+        parts, request = [], self._request
+        if request.selected_text is not None:
+            parts = self.pipeline.deps.split(request.selected_text, scope.profile.input_limit)
         query = None if request.query is None else request.query.strip()
         return self.pipeline.vectors(scope, world, query, parts)
 
     def _choose(
-        self,
-        attempt: BundleAttempt,
-        scope: Scope,
-        request: RetrievalRequest,
-        ranking: Vector,
-        selection: Sequence[Vector],
-        stage: RerankStage | None,
+        self, attempt: BundleAttempt, scope: Scope, ranking: Vector, selection: Sequence[Vector]
     ) -> None:
         """Search, verify and pack, fetching more while candidates have to be skipped."""
-        options, trace = request.passages, self.pipeline.trace
-        k = packing_count(options, request.top_k, scope, attempt.in_scope)
+        request, stage, trace = self._request, self._stage, self.pipeline.trace
+        k = packing_count(request.passages, request.top_k, scope, attempt.in_scope)
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
-
         candidates = stage.candidates if stage else 0
-        packer = Packer(
-            k=k,
-            budget=packing_budget(options, attempt.budget),
-            boilerplate_last=ranks_boilerplate_last(attempt.world, options),
-            tables=renders_tables(attempt.world),
-            merge=merges_copies(attempt.world),
-        )
-        ranked: list[Visible] = []
+        packer = packer_for(attempt, request.passages, k)
 
-        def missing(verified: list[Verified], _: float) -> int:
-            nonlocal ranked
+        def select(verified: list[Verified], _: float) -> RankedPacking:
             with trace.stage(Stage.VISIBLE):
                 visible = [part for found in verified for part in reveal(found, scope)]
                 kept = related.keep(visible)
             with trace.stage(Stage.RANKED):
                 ranked = rank_visible(kept)
-            return require_candidates(packer.pack(ranked), ranked, candidates).missing
+            packed = require_candidates(packer.pack(ranked), ranked, candidates)
+            return RankedPacking(ranked, packed.missing)
 
-        attempt.fetched = self.pipeline.fetch(
+        selected = self.pipeline.fetch(
             attempt,
             scope,
             ranking,
             k=min(max(k, candidates), attempt.in_scope),
             floor=RELEVANCE_FLOOR,
-            missing=missing,
+            select=select,
         )
         attempt.steps += ["searched", "filtered", "ranked"]
-        attempt.packed = pack_reranked(attempt, stage, ranked, packer, trace)
+        attempt.packed = pack_reranked(attempt, stage, selected.ranked, packer, trace)
         attempt.steps += ["reranked"] if stage else []
         fitter = PassageFitter(
             deps=self.pipeline.deps,
             scope=scope,
-            options=options,
+            options=request.passages,
             vector=ranking,
             query=request.query,
             mode=attempt.mode,
@@ -253,23 +188,21 @@ class Retriever(Struct, frozen=True):
         if related.parts and readable and not any(related.known.values()):
             raise ScopeViolation
 
-    def _warn_of_defaults(
-        self, attempt: BundleAttempt, request: RetrievalRequest, ranking: Vector
-    ) -> None:
+    def _warn_of_defaults(self, attempt: BundleAttempt, ranking: Vector) -> None:
         """Warn of chunks at or above the floor that only a default filter left out.
 
-        Nothing is searched unless there are documents that a default left out.
+        The index is queried only if a default left out documents.
         """
         hidden, catalog = attempt.hidden, attempt.catalog
         if hidden is None or catalog is None or not catalog.embedded(hidden.documents):
             return
-        found = fetch_by_similarity(
+        found, _ = fetch_by_similarity(
             replace(self.pipeline.deps, trace=NULL_OBSERVER),
             hidden,
             ranking,
             k=MAX_LEFT_OUT,
             floor=RELEVANCE_FLOOR,
-            missing=lambda verified, _: MAX_LEFT_OUT - len(verified),
+            select=lambda verified, _: Best(verified, MAX_LEFT_OUT - len(verified), None),
         )
         numbers = [
             chunk.document.number
@@ -279,10 +212,49 @@ class Retriever(Struct, frozen=True):
         if not numbers:
             return
         entries = (entry for number in numbers for entry in catalog.among([number]))
-        reasons = name_defaults(entries, request.filters, request.by_default)
+        names = self._request.by_default
+        filters = with_defaults(self._request.filters, names, attempt.world)
+        reasons = name_defaults(entries, filters, names)
         more = " or more" if len(numbers) == MAX_LEFT_OUT else ""
         text = f"{len(numbers)}{more} passages were left out by {reasons}. {ASK_FOR_ANY}"
         attempt.warnings.append(Notice("default_filter_left_out", text))
+
+    def _why_not_found(self, scope: Scope, chunk_id: ChunkId) -> Reason:
+        """Return why a chunk that was not packed is not among the results."""
+        record = read_chunks(self.pipeline.deps, scope, [chunk_id]).get(chunk_id)
+        if record is None or not record.live:
+            return Reason(WhyNot.ABSENT)
+        if record.state is not ChunkState.EMBEDDED or record.chunk is None:
+            return Reason(WhyNot.NOT_EMBEDDED)
+        embedded = record.chunk.text_hash
+        verified = verify([Hit(chunk_id, 0.0, embedded)], {chunk_id: record}).verified
+        if not verified:
+            return Reason(WhyNot.NOT_TRUSTED)
+        parts = reveal(verified[0], scope)
+        if not parts:
+            return Reason(WhyNot.FILTERED)
+        stored = self.pipeline.store.vectors(scope, [embedded]).get(embedded)
+        if stored is None:
+            return Reason(WhyNot.NOT_EMBEDDED)
+        ranking, selection = self._vectors(scope, self._world)
+        score = similarity_of(ranking, stored, scope.profile.distance)
+        if float32(score) < float32(RELEVANCE_FLOOR):
+            return Reason(WhyNot.BELOW_FLOOR, round_score(score))
+        if self.attempt.by_words and not self._has_words(scope, verified[0]):
+            return Reason(WhyNot.NO_WORDS, round_score(score))
+        has_query = self._request.query is not None
+        related = _Related(self.pipeline, scope, selection if has_query else ())
+        code = WhyNot.OUTRANKED if related.keep(parts) else WhyNot.UNRELATED
+        return Reason(code, round_score(score))
+
+    def _has_words(self, scope: Scope, found: Verified) -> bool:
+        """Return whether a chunk has a word of the query, and every phrase of it."""
+        from truespan.retrieval.word_scores import word_scores
+
+        document, attempt = found.document, self.attempt
+        words = word_scores(self.pipeline.store, scope, attempt.world, attempt.query or "")
+        known = words.of(document.number, document.revision, found.chunk.index)
+        return bool(known) and words.query.occurs_in(found.text, document.language)
 
     def _near_misses(self, scope: Scope, ranking: Vector) -> tuple[NearMiss, ...]:
         """Return the best verified chunks below the floor that the caller may see."""
@@ -342,7 +314,7 @@ class Retriever(Struct, frozen=True):
 
 
 class _Related(Struct, frozen=True):
-    """Which chunks are related to some part of a selection; without parts, all are."""
+    """Test whether chunks are related to some part of a selection; without parts, all are."""
 
     pipeline: Pipeline
     scope: Scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import UNSET
+from msgspec import UNSET, field
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
@@ -25,10 +25,7 @@ from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
     count_funnel,
-    follows_contract,
-    merges_copies,
     ranks_boilerplate_last,
-    renders_tables,
 )
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
 from truespan.retrieval.repeats import add_place, merge_copies
@@ -68,8 +65,17 @@ from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Verified, Visible
 from truespan.types.vectors import Vector
 
+if TYPE_CHECKING:
+    from truespan.retrieval.rerank import RerankStage
+
 Rules: TypeAlias = Callable[[Scope, Defaults], tuple[DecisionSettings, float]]
 """Returns, for a scope, the settings of the decision and the floor to search with."""
+
+
+class SearchAttempt(Attempt):
+    """The outcome of the stages of a search."""
+
+    best: Best = Best([], 0, None)
 
 
 def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
@@ -78,186 +84,200 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     Checks come in the order of their cost: world, k, query, what is in scope, then the provider and
     the index.
     """
-    clock, trace = pipeline.deps.clock, pipeline.trace
-    began, query, options = clock.monotonic(), request.query.strip(), request.passages
+    began, query = pipeline.deps.clock.monotonic(), request.query.strip()
     # Checked before anything is read; without `max_tokens` a search has no budget.
-    budget = inf if options.max_tokens is None else options.budget(pipeline.deps.most_tokens)
+    limit, options = pipeline.deps.most_tokens, request.passages
+    tokens = inf if options.max_tokens is None else options.budget(limit)
     wanted = query if request.top_k else None
-    world = pipeline.admit("search without a reader", wanted, longest=MAX_QUERY_LENGTH)
-    stage, tables = pipeline.rerank_stage(world, request.rerank, query), renders_tables(world)
-    attempt, best = Attempt(world, request.mode, query), Best([], 0, None)
-
-    def fill(latest: World) -> None:
-        nonlocal best
-        best = Best([], 0, None)
-        scope = pipeline.scope(attempt, latest, request.filters)
-        if scope is None:
-            return
-        shown = packing_count(options, request.top_k, scope, attempt.in_scope)
-        # More than are returned if they are reranked.
-        k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
-        last = ranks_boilerplate_last(latest, options)
-        text_of = _text_of(scope) if merges_copies(latest) else None
-        attempt.discriminates = floor_discriminates(pipeline.store, scope, latest, request.floor)
-        vector = pipeline.query_vector(scope, latest, query)
-
-        def missing(verified: list[Verified], _: float) -> int:
-            nonlocal best
-            with trace.stage(Stage.RANKED):
-                best = choose_best(verified, k, boilerplate_last=last, text_of=text_of)
-            return best.missing
-
-        attempt.fetched = pipeline.fetch(
-            attempt, scope, vector, k=k, floor=request.floor, missing=missing
-        )
-        visible = attempt.reorder(stage, _visible(best.found, scope, best.copies))
-        if stage is not None and last:
-            visible = put_boilerplate_last(visible)
-        fitter = PassageFitter(
-            deps=pipeline.deps,
-            scope=scope,
-            options=options,
-            vector=vector,
-            query=query,
-            mode=attempt.mode,
-        )
-        attempt.chunks = tuple(
-            fitter.fit(visible[:shown], request.top_k, Budget(budget, tables=tables))
-        )
-        attempt.warnings += fitter.warnings
-        attempt.settled = not options.reads_sentences
-
+    world = pipeline.admit("search without a reader", wanted, max_length=MAX_QUERY_LENGTH)
+    stage = pipeline.rerank_stage(world, request.rerank, query)
     if request.top_k:
-        pipeline.run(world, attempt, fill)
-    k = min(request.top_k, attempt.in_scope)
-    with trace.stage(Stage.BUNDLE):
-        if not best.found and attempt.discriminates is False:
-            attempt.warnings.append(LOW_FLOOR)
-        counted, scope = attempt.fetched.down_to(best.last), attempt.scope
-        known = {found.chunk.chunk_id: found for found in best.found}
-        contract = follows_contract(attempt.world)
-        passages = tuple(
-            _passage(part, known[part.chunk_id], scope, contract=contract)
-            for part in attempt.chunks
-            if scope
+        attempt = pipeline.in_stable_world(
+            world, lambda latest: search_once(pipeline, request, latest, query, tokens, stage)
         )
-        context = render(
-            (part for part in passages if part.chunk_type is not ChunkKind.FIGURE), tables=tables
-        )
-        result = SearchResult(
-            world=world.id,
-            results=passages,
-            context=context,
-            requested_k=request.top_k,
-            effective_k=k,
-            floor=request.floor,
-            funnel=counted.funnel(attempt.in_scope, len(passages)),
-            skipped=(*counted.skipped(), *_count_copies(passages)),
-            warnings=tuple(attempt.warnings),
-            processing_time_ms=int((clock.monotonic() - began) * 1000),
-            floor_discriminates=attempt.discriminates,
-            rerank=attempt.rerank,
-            mode=attempt.mode,
-            defaults=attempt.world.defaults,
-            chunk_text=context if contract else UNSET,
-        )
-    count_funnel(trace, result.funnel, result.skipped)
+    else:
+        attempt = SearchAttempt(world, request.mode, query)
+    with pipeline.trace.stage(Stage.BUNDLE):
+        seconds = pipeline.deps.clock.monotonic() - began
+        result = to_result(attempt, request, seconds)
+    count_funnel(pipeline.trace, result.funnel, result.skipped)
     return result
 
 
+def search_once(
+    pipeline: Pipeline,
+    request: SearchRequest,
+    world: World,
+    query: str,
+    tokens: float,
+    stage: RerankStage | None,
+) -> SearchAttempt:
+    """Search one state of the world: scope, embed, fetch, rerank and fit the passages."""
+    attempt, options = SearchAttempt(world, request.mode, query), request.passages
+    scope = pipeline.scope(attempt, request.filters)
+    if scope is None:
+        return attempt
+    shown = packing_count(options, request.top_k, scope, attempt.in_scope)
+    # More than are returned if they are reranked.
+    k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
+    boilerplate_last = ranks_boilerplate_last(world, options)
+    text_of = _text_of(scope) if attempt.defaults.merges_copies else None
+    attempt.discriminates = floor_discriminates(pipeline.store, scope, world, request.floor)
+    vector = pipeline.query_vector(scope, world, query)
+
+    def select(verified: list[Verified], _: float) -> Best:
+        with pipeline.trace.stage(Stage.RANKED):
+            return choose_best(verified, k, boilerplate_last=boilerplate_last, text_of=text_of)
+
+    best = attempt.best = pipeline.fetch(
+        attempt, scope, vector, k=k, floor=request.floor, select=select
+    )
+    visible = attempt.reorder(stage, _visible(best.found, scope, best.copies))
+    if stage is not None and boilerplate_last:
+        visible = put_boilerplate_last(visible)
+    fitter = PassageFitter(
+        deps=pipeline.deps,
+        scope=scope,
+        options=options,
+        vector=vector,
+        query=query,
+        mode=attempt.mode,
+    )
+    budget = Budget(tokens, tables=attempt.defaults.renders_tables)
+    attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, budget))
+    attempt.warnings += fitter.warnings
+    attempt.settled = not options.reads_sentences
+    return attempt
+
+
+def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) -> SearchResult:
+    """Build the result of a search."""
+    best, scope = attempt.best, attempt.scope
+    if not best.found and attempt.discriminates is False:
+        attempt.warnings.append(LOW_FLOOR)
+    counted = attempt.fetched.down_to(best.last)
+    known = {found.chunk.chunk_id: found for found in best.found}
+    contract = attempt.defaults.contract_fields
+    passages = tuple(
+        _passage(part, known[part.chunk_id], scope, contract=contract)
+        for part in attempt.chunks
+        if scope
+    )
+    texts = (part for part in passages if part.chunk_type is not ChunkKind.FIGURE)
+    context = render(texts, tables=attempt.defaults.renders_tables)
+    return SearchResult(
+        world=attempt.world.id,
+        results=passages,
+        context=context,
+        requested_k=request.top_k,
+        effective_k=min(request.top_k, attempt.in_scope),
+        floor=request.floor,
+        funnel=counted.funnel(attempt.in_scope, len(passages)),
+        skipped=(*counted.skipped(), *_count_copies(passages)),
+        warnings=tuple(attempt.warnings),
+        processing_time_ms=int(seconds * 1000),
+        floor_discriminates=attempt.discriminates,
+        rerank=attempt.rerank,
+        mode=attempt.mode,
+        defaults=attempt.world.defaults,
+        chunk_text=context if contract else UNSET,
+    )
+
+
 class AnswerAttempt(Attempt):
-    """A pass through the stages that ends in the candidates for an answer."""
+    """The outcome of the stages that choose the candidates for an answer."""
 
     fitter: PassageFitter | None = None
     """Fits the chunks that a model gets to the options of the request."""
     closest: tuple[Visible, ...] = ()
     """The best chunks below the floor, where no chunk reached it."""
+    coverage: dict[ChunkId, float] = field(default_factory=dict)
+    """Share of the query's words in each chunk, if measured."""
 
 
 def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
     """Return the best chunks for an answer at or above the floor, from one state of the world."""
-    query, options = (request.query or "").strip(), request.passages
-    options.budget(pipeline.deps.most_tokens)
+    query = (request.query or "").strip()
+    request.passages.budget(pipeline.deps.most_tokens)
     world = pipeline.admit("answer without a reader", query)
     stage = pipeline.rerank_stage(world, request.rerank, query)
-    attempt = AnswerAttempt(world, request.mode, query)
-
-    def fill(latest: World) -> None:
-        scope = pipeline.scope(attempt, latest, request.filters)
-        if scope is None:
-            return
-        settings, floor = rules(scope, latest.defaults)
-        chosen: Sequence[Visible] = ()
-
-        def select(verified: list[Verified], wanted: int) -> Shortlist:
-            with pipeline.trace.stage(Stage.VISIBLE):
-                visible = [_best_part(parts, query) for parts in _revealed(verified, scope)]
-            with pipeline.trace.stage(Stage.RANKED):
-                excluded = settings.exclude_chunk_types_from_llm
-                ranked = rank_visible(visible)
-                if ranks_boilerplate_last(latest, options):
-                    ranked = drop_boilerplate(ranked)
-                if merges_copies(latest):
-                    ranked = merge_copies(ranked)
-                return shortlist(ranked, wanted, excluded)
-
-        def missing(verified: list[Verified], _: float) -> int:
-            nonlocal chosen
-            selected = select(verified, ANSWER_TOP_K)
-            chosen = selected.chunks
-            return selected.missing
-
-        vector = pipeline.query_vector(scope, latest, query)
-        attempt.fetched = pipeline.fetch(
-            attempt,
-            scope,
-            vector,
-            k=min(ANSWER_TOP_K, attempt.in_scope),
-            floor=floor,
-            missing=missing,
-        )
-        attempt.fitter = PassageFitter(
-            deps=pipeline.deps,
-            scope=scope,
-            options=options,
-            vector=vector,
-            query=query,
-            mode=attempt.mode,
-        )
-        # Only their order changes: what is decided from similarities is decided alike.
-        attempt.chunks = tuple(attempt.reorder(stage, chosen))
-        if not chosen:
-            attempt.closest = find_closest(pipeline, scope, vector, select)
-        if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
-            from truespan.retrieval.word_scores import word_rarity
-
-            with pipeline.trace.stage(Stage.WORDS):
-                rarity = word_rarity(pipeline.store, scope, latest, query)
-                attempt.coverage = rarity.of_each(attempt.chunks)
-
-    pipeline.run(world, attempt, fill)
+    attempt = pipeline.in_stable_world(
+        world, lambda latest: _find_candidates_once(pipeline, request, latest, query, rules, stage)
+    )
     return candidates_of(pipeline, attempt)
 
 
-def find_closest(
+def _find_candidates_once(
+    pipeline: Pipeline,
+    request: RetrievalRequest,
+    world: World,
+    query: str,
+    rules: Rules,
+    stage: RerankStage | None,
+) -> AnswerAttempt:
+    attempt, options = AnswerAttempt(world, request.mode, query), request.passages
+    scope = pipeline.scope(attempt, request.filters)
+    if scope is None:
+        return attempt
+    settings, floor = rules(scope, world.defaults)
+
+    def shortlist_best(verified: list[Verified], count: int) -> Shortlist:
+        with pipeline.trace.stage(Stage.VISIBLE):
+            visible = [_best_part(parts, query) for parts in _revealed(verified, scope)]
+        with pipeline.trace.stage(Stage.RANKED):
+            ranked = rank_visible(visible)
+            if ranks_boilerplate_last(world, options):
+                ranked = drop_boilerplate(ranked)
+            if attempt.defaults.merges_copies:
+                ranked = merge_copies(ranked)
+            return shortlist(ranked, count, settings.exclude_chunk_types_from_llm)
+
+    vector = pipeline.query_vector(scope, world, query)
+    chosen = pipeline.fetch(
+        attempt,
+        scope,
+        vector,
+        k=min(ANSWER_TOP_K, attempt.in_scope),
+        floor=floor,
+        select=lambda verified, _: shortlist_best(verified, ANSWER_TOP_K),
+    ).chunks
+    attempt.fitter = PassageFitter(
+        deps=pipeline.deps,
+        scope=scope,
+        options=options,
+        vector=vector,
+        query=query,
+        mode=attempt.mode,
+    )
+    attempt.chunks = tuple(attempt.reorder(stage, chosen))
+    if not chosen:
+        attempt.closest = _find_closest(pipeline, scope, vector, shortlist_best)
+    if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
+        from truespan.retrieval.word_scores import word_rarity
+
+        with pipeline.trace.stage(Stage.WORDS):
+            rarity = word_rarity(pipeline.store, scope, world, query)
+            attempt.coverage = rarity.of_each(attempt.chunks)
+    return attempt
+
+
+def _find_closest(
     pipeline: Pipeline,
     scope: Scope,
     vector: Vector,
-    select: Callable[[list[Verified], int], Shortlist],
+    shortlist_best: Callable[[list[Verified], int], Shortlist],
 ) -> tuple[Visible, ...]:
     """Return the best chunks by similarity without a floor, to be shown beside a refusal."""
-    wanted, found = MAX_NEAR_MISSES, ()
-
-    def missing(verified: list[Verified], _: float) -> int:
-        nonlocal found
-        selected = select(verified, wanted)
-        found = selected.chunks
-        return selected.missing
-
     with pipeline.trace.stage(Stage.NEAR_MISSES):
-        deps = replace(pipeline.deps, trace=NULL_OBSERVER)
-        fetch_by_similarity(deps, scope, vector, k=wanted, floor=None, missing=missing)
-    return found
+        _, found = fetch_by_similarity(
+            replace(pipeline.deps, trace=NULL_OBSERVER),
+            scope,
+            vector,
+            k=MAX_NEAR_MISSES,
+            floor=None,
+            select=lambda verified, _: shortlist_best(verified, MAX_NEAR_MISSES),
+        )
+    return found.chunks
 
 
 def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
@@ -276,7 +296,7 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     warnings = (*attempt.warnings, *_name_skipped(attempt))
     chunks, fitter = attempt.chunks, attempt.fitter
     tokens = None if fitter is None else fitter.options.max_tokens
-    tables = renders_tables(attempt.world)
+    tables = attempt.defaults.renders_tables
     if tokens is not None:
         left = Budget(tokens, tables=tables)
         chunks = tuple(part for part in chunks if left.take_text(part.tokens, part.text))
@@ -323,45 +343,42 @@ def search_documents(
     order without it is not what was to be graded, and so are metadata that cannot be compared.
     """
     query = query.strip()
-    world = pipeline.admit("evaluate without a reader", query, longest=MAX_QUERY_LENGTH)
+    world = pipeline.admit("evaluate without a reader", query, max_length=MAX_QUERY_LENGTH)
     stage = pipeline.rerank_stage(world, rerank, query)
-    attempt = Attempt(world, mode, query)
+    candidates = stage.candidates if stage else 0
 
-    def missing(verified: list[Verified], _: float) -> int:
+    def select(verified: list[Verified], _: float) -> Best:
         found = {chunk.document.number for chunk in verified}
-        candidates = stage.candidates if stage else 0
-        return max(passages - len(verified), documents - len(found), candidates - len(verified))
+        count = len(verified)
+        missing = max(passages - count, documents - len(found), candidates - count)
+        return Best(verified, missing, None)
 
-    def fill(latest: World) -> None:
-        scope = pipeline.scope(attempt, latest, filters)
+    def search_latest(latest: World) -> Attempt:
+        attempt = Attempt(latest, mode, query)
+        scope = pipeline.scope(attempt, filters)
         if unreadable := next((n for n in attempt.warnings if n.code == METADATA_DAMAGED), None):
             raise StoreDamaged(unreadable.message)
         if scope is None:
-            return
+            return attempt
         vector = pipeline.query_vector(scope, latest, query)
-        attempt.fetched = pipeline.fetch(
-            attempt,
-            scope,
-            vector,
-            k=max(passages, documents, stage.candidates if stage else 0),
-            floor=None,
-            missing=missing,
-        )
+        k = max(passages, documents, candidates)
+        found = pipeline.fetch(attempt, scope, vector, k=k, floor=None, select=select).found
         if stage is not None:
-            ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
+            ranked = rank(found, len(found))
             attempt.chunks = tuple(attempt.reorder(stage, _visible(ranked, scope)))
+        return attempt
 
-    pipeline.run(world, attempt, fill)
+    attempt = pipeline.in_stable_world(world, search_latest)
     if stage is not None and stage.failure is not None:
         raise stage.failure
     if attempt.lost is not None:
-        # What the whole index would have returned cannot be graded.
+        # The results of the whole index are unknown, so they cannot be graded.
         raise attempt.lost
     ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
     ordered, scope = _in_order_of(attempt.chunks, ranked), attempt.scope
     if scope is None or not scope.names_place:
         return ordered
-    # What is graded is what would be shown.
+    # The text that is graded is the text that would be shown.
     shown = ((found, reveal(found, scope)) for found in ordered)
     return [replace(found, text="\n\n".join(part.text for part in parts)) for found, parts in shown]
 

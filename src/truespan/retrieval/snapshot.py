@@ -1,4 +1,4 @@
-"""What a retrieval reads: its collaborators, and one state of the world for one request."""
+"""The collaborators of a retrieval, and one state of the world for one request."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
 
-ATTEMPTS = 40
-"""How often a request is repeated because the world changed meanwhile."""
+MAX_ATTEMPTS = 40
+"""Maximum number of attempts at a request while the world keeps changing."""
 
 T = TypeVar("T")
 
@@ -94,21 +94,21 @@ def with_stable_snapshot(
     authority: Authority,
     world: World,
     attempt: Callable[[World], T],
-    is_settled: Callable[[World], bool] = lambda _: False,
+    is_settled: Callable[[T, World], bool] = lambda _outcome, _world: False,
 ) -> T:
-    """Return what `attempt` makes of a world that did not change meanwhile.
+    """Return the outcome of `attempt` for a world that did not change meanwhile.
 
-    Index and store are read separately. A document that is replaced in between would be seen half
-    or not at all, and one that is deleted would look damaged. The world's change count shows that,
-    and the attempt is repeated. `is_settled` says, after an attempt, whether its last read has
-    shown that count already.
+    Index and store are read separately. A document that is replaced in between would be half
+    visible or invisible, and a deleted one would look damaged. The change count of the world shows
+    that, and the attempt is repeated. `is_settled` tells whether the last read of an attempt showed
+    that count already.
 
     Raises:
         StoreBusy: every attempt ended in `Restart`; trying again may help.
         StoreDamaged: an attempt ended in `Restart` although the world did not change.
     """
     outcomes: list[T] = []
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         try:
             outcomes = [attempt(world)]
         except Restart as error:
@@ -129,7 +129,7 @@ def with_stable_snapshot(
                 raise
             world = latest
             continue
-        if is_settled(world) or store.is_unchanged(world):
+        if is_settled(outcomes[0], world) or store.is_unchanged(world):
             break
         world = require_world(store, authority, world.id, world.selector)
     if not outcomes:

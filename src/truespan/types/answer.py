@@ -14,7 +14,6 @@ from truespan.errors import InvalidConfiguration
 from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.decision import (
-    RECOMMENDED_COVERAGE,
     AnswerMode,
     DecisionSettings,
     RewrittenBy,
@@ -317,7 +316,7 @@ class AnswerRules(Struct, frozen=True):
     def uses_calibration(self, defaults: Defaults) -> bool:
         """Return whether measured thresholds apply in a world with the given defaults."""
         if self.calibrated is None:
-            return defaults is Defaults.RECOMMENDED
+            return defaults.values.calibrated
         return self.calibrated
 
     def for_profile(
@@ -336,8 +335,8 @@ class AnswerRules(Struct, frozen=True):
             )
         calibrated = measured is not None and self.uses_calibration(defaults)
         thresholds = measured.thresholds() if measured and calibrated else {}
-        if thresholds and defaults is Defaults.RECOMMENDED:
-            thresholds["min_coverage"] = RECOMMENDED_COVERAGE
+        if thresholds and defaults.values.min_coverage is not None:
+            thresholds["min_coverage"] = defaults.values.min_coverage
         for name in self.own_thresholds.intersection(thresholds):
             thresholds[name] = max(thresholds[name], getattr(self.decision, name))
         return replace(self.decision, distance=profile.distance, **thresholds)

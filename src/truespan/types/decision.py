@@ -24,10 +24,6 @@ from truespan.types.request import Defaults, Mode
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-RECOMMENDED_COVERAGE = 0.4
-"""Minimum coverage between calibrated thresholds; docs/answers.md explains the choice."""
-
-
 class ScoreMode(StrEnum):
     """Scale of the thresholds: normalized similarities, or raw scores of the distance."""
 

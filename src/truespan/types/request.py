@@ -22,9 +22,6 @@ RETRIEVAL_TOP_K = 5
 MAX_TOP_K = 20
 MAX_QUERY_LENGTH = 10_000
 """Maximum number of characters of a query. A query beyond the input limit is embedded in parts."""
-CONTRACT_QUERY = 1000
-"""Maximum number of characters of a query in a `contract` world, except for a search. There, a
-query beyond the input limit of the model is refused."""
 MAX_NAME_LENGTH = 1000
 """Maximum number of characters of a filter or of the name of a book."""
 MAX_SELECTION_LENGTH = 5000
@@ -65,9 +62,79 @@ class Defaults(StrEnum):
     """Similarity alone, the language "en" and the version "1.0" in `retrieve`, fixed thresholds."""
 
     @property
-    def mode(self) -> Mode:
-        """Default mode of a search."""
-        return Mode.AUTO if self is Defaults.RECOMMENDED else Mode.MEANING
+    def values(self) -> WorldDefaults:
+        """The values of these defaults."""
+        return _VALUES[self]
+
+
+class WorldDefaults(Struct, frozen=True, kw_only=True):
+    """Values for whatever a request, an ingestion or a result leaves to the world."""
+
+    mode: Mode
+    """Search mode."""
+    language: str | None
+    """Language that `retrieve` filters by; None for any."""
+    version: str | None
+    """Version that `retrieve` filters by; None for any."""
+    max_query_length: int
+    """Maximum number of characters of a query, except for a search."""
+    splits_queries: bool
+    """Whether a query beyond the input limit of the model is embedded in parts, not refused."""
+    reranks: bool
+    """Whether a configured reranker is used."""
+    boilerplate_last: bool
+    """Whether licences, lists of chapters and page numbers rank after all other text."""
+    merges_copies: bool
+    """Whether passages with equal text are one result with several places."""
+    renders_tables: bool
+    """Whether tables are rendered as Markdown for models."""
+    calibrated: bool
+    """Whether answers use the thresholds that were measured for the model."""
+    min_coverage: float | None
+    """Minimum share of the words of a question in a source, with measured thresholds;
+    docs/answers.md explains the choice."""
+    divides_tables: bool
+    """Whether ingestion divides long tables into parts that repeat the header."""
+    recognises_novels: bool
+    """Whether a plain text that is a novel becomes a book."""
+    contract_fields: bool
+    """Whether results repeat fields under their names in the contract."""
+
+
+_VALUES = {
+    Defaults.RECOMMENDED: WorldDefaults(
+        mode=Mode.AUTO,
+        language=None,
+        version=None,
+        max_query_length=MAX_QUERY_LENGTH,
+        splits_queries=True,
+        reranks=True,
+        boilerplate_last=True,
+        merges_copies=True,
+        renders_tables=True,
+        calibrated=True,
+        min_coverage=0.4,
+        divides_tables=True,
+        recognises_novels=True,
+        contract_fields=False,
+    ),
+    Defaults.CONTRACT: WorldDefaults(
+        mode=Mode.MEANING,
+        language=DEFAULT_LANGUAGE,
+        version=DEFAULT_VERSION,
+        max_query_length=1000,
+        splits_queries=False,
+        reranks=False,
+        boilerplate_last=False,
+        merges_copies=False,
+        renders_tables=False,
+        calibrated=False,
+        min_coverage=None,
+        divides_tables=False,
+        recognises_novels=False,
+        contract_fields=True,
+    ),
+}
 
 
 def check_defaults(defaults: object) -> Defaults:
@@ -82,7 +149,7 @@ def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None)
 
     Without a query there are no words, so `auto` becomes similarity alone.
     """
-    mode = requested or defaults.mode
+    mode = requested or defaults.values.mode
     return Mode.MEANING if mode is Mode.AUTO and query is None else mode
 
 
@@ -325,10 +392,8 @@ def passage_options(arguments: PassageArguments) -> PassageOptions:
 
 
 NO_FILTERS = Filters()
-RETRIEVAL_FILTERS = Filters(language=DEFAULT_LANGUAGE, version=DEFAULT_VERSION)
-"""Default filters of a request for context; answers have none."""
 DEFAULT_FILTERS = frozenset({"language", "version"})
-"""Fields of `Filters` that have a default in `contract` worlds."""
+"""Fields of `Filters` for which a world may have a default in `retrieve`."""
 
 
 def matches_language(language: str | None, wanted: str | None) -> bool:
@@ -374,12 +439,12 @@ class RetrievalRequest(Struct, frozen=True):
     query: str | None = None
     selected_text: str | None = None
     top_k: int = RETRIEVAL_TOP_K
-    filters: Filters = RETRIEVAL_FILTERS
+    filters: Filters = NO_FILTERS
     mode: Mode | None = None
     rerank: bool | None = None
     passages: PassageOptions = PassageOptions()
     by_default: frozenset[str] = DEFAULT_FILTERS
-    """Filters that the caller did not set. They apply only in `contract` worlds."""
+    """Filters that the caller did not set; the defaults of the world apply to them."""
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:

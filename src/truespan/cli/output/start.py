@@ -15,7 +15,6 @@ from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
 from truespan.types.document import Document, WorldStatus
 from truespan.types.metadata import read_metadata
-from truespan.types.request import Defaults
 from truespan.types.scope import World
 from truespan.wire.serialize import members
 
@@ -149,7 +148,7 @@ def show_world(
         own = [make(entry) for make in shown.values()]
         title, kind = shorten(entry.title, 40), entry.kind.value
         rows.append((entry.number, title, kind, *counts, *own, entry.shown_path))
-    used = "in every request" if world.defaults is Defaults.RECOMMENDED else "on request"
+    used = "in every request" if world.defaults.values.reranks else "on request"
     lines = [] if reranker is None else [f"reranked {used} by {reranker}"]
     return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])
 

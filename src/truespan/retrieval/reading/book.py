@@ -13,8 +13,7 @@ from truespan.retrieval import fused
 from truespan.retrieval.fetch import SLACK, HitPager, fetch_pages, start_hits
 from truespan.retrieval.pack import (
     BundleAttempt,
-    Packed,
-    Packer,
+    RankedPacking,
     build_bundle,
     pack_reranked,
     require_candidates,
@@ -24,15 +23,13 @@ from truespan.retrieval.passages import (
     PassageFitter,
     fit_packed,
     most_packed,
-    packing_budget,
+    packer_for,
     packing_count,
 )
 from truespan.retrieval.pipeline import (
     Attempt,
     Pipeline,
-    merges_copies,
     ranks_boilerplate_last,
-    renders_tables,
 )
 from truespan.retrieval.reading.fused import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading.tail import TailMaker
@@ -82,34 +79,44 @@ def find_position(positions: Sequence[Position], book: str | None) -> Position |
     return titled[0] if found is None and len(titled) == 1 else found
 
 
-class ReaderRetriever(Struct, frozen=True):
-    """Retrieval for one reader of a world."""
+class ReaderRetrieval:
+    """One request of a reader for context, with its latest attempt."""
 
-    pipeline: Pipeline
-    tails: TailMaker
-    positions: Callable[[Scope], list[Position]]
-    """Reads the positions that count for this reader."""
-    reader: str
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        tails: TailMaker,
+        read_positions: Callable[[Scope], list[Position]],
+        reader: str,
+        request: ReadingRequest,
+    ) -> None:
+        """Check and admit the request; `read_positions` reads the positions of the reader."""
+        self.pipeline = pipeline
+        self._tails = tails
+        self._read_positions = read_positions
+        self._request = request
+        self._budget = request.passages.budget(pipeline.deps.most_tokens)
+        self._world = pipeline.admit("read as this reader", request.query, reader=reader)
+        self._stage = pipeline.rerank_stage(self._world, request.rerank, request.query)
+        self.attempt = self._start(self._world)
 
-    def retrieve(self, request: ReadingRequest) -> ContextBundle:
-        """Return context for a query from the read part of a book; see `Reader.retrieve`."""
-        world, attempt = self._begin(request)
-        return build_bundle(self.pipeline, attempt, lambda: self._run(world, attempt, request))
+    def bundle(self) -> ContextBundle:
+        """Return context for the query from the read part of a book; see `Reader.retrieve`."""
+        return build_bundle(self)
 
-    def why_not(self, request: ReadingRequest, chunk_id: ChunkId) -> Reason:
+    def why_not(self, chunk_id: ChunkId) -> Reason:
         """Return why a chunk is not among a reader's results. An unread chunk counts as absent."""
-        world, attempt = self._begin(request)
-        self._run(world, attempt, request)
-        packed, scope, store = attempt.packed, attempt.scope, self.pipeline.store
+        attempt = self.run()
+        packed, scope = attempt.packed, attempt.scope
         reason = why_not_packed(packed, chunk_id)
         if reason is not None or scope is None or scope.position is None:
             return reason or Reason(WhyNot.ABSENT)
-        position = find_position(self.positions(scope), request.book)
+        position = find_position(self._read_positions(scope), self._request.book)
         if position is None or position.sid != scope.position:
             return Reason(WhyNot.ABSENT)
         known = (
             reader_chunk_id(scope.world, scope.generation.number, position.document, *mark)
-            for mark in store.whole_marks(scope, position.ref, position.sid)
+            for mark in self.pipeline.store.whole_marks(scope, position.ref, position.sid)
         )
         if chunk_id not in known:
             return Reason(WhyNot.ABSENT)
@@ -117,52 +124,92 @@ class ReaderRetriever(Struct, frozen=True):
         is_full = packed.last is not None
         return Reason(WhyNot.OUTRANKED if is_full or not attempt.by_words else WhyNot.NO_WORDS)
 
-    def find_candidates(self, request: ReadingRequest, rules: Rules) -> Retrieved:
+    def run(self) -> BundleAttempt:
+        """Choose the chunks of the bundle from one state of the world."""
+        return self.pipeline.in_stable_world(self._world, self._retrieve_once)
+
+    def candidates(self, rules: Rules) -> Retrieved:
         """Return the best chunks of the read part at or above the floor, for an answer."""
-        request.passages.budget(self.pipeline.deps.most_tokens)
-        world = self._admit(request)
-        attempt = AnswerAttempt(world, request.mode, request.query)
-        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
-
-        def fill(latest: World) -> None:
-            position = self._open(attempt, latest, request.book)
-            if attempt.scope is None or position is None:
-                return
-            settings, floor = rules(attempt.scope, latest.defaults)
-            options, most = request.passages, ANSWER_TOP_K
-            search = self._search(attempt, attempt.scope, position, request, most, floor)
-
-            def choose(parts: list[Visible], wanted: int) -> Shortlist:
-                if ranks_boilerplate_last(latest, options):
-                    parts = drop_boilerplate(parts)
-                if merges_copies(latest):
-                    parts = merge_copies(parts)
-                return shortlist(parts, wanted, settings.exclude_chunk_types_from_llm)
-
-            def select(visible: list[Visible]) -> Shortlist:
-                # Stored chunks and the tail are scored alike, so the floor applies only here.
-                above = [part for part in visible if reaches(part.score, floor)]
-                return choose(above, ANSWER_TOP_K)
-
-            found = search.find(min(most, attempt.in_scope), select)
-            attempt.fetched = found.fetched
-            attempt.warnings += attempt.fetched.notices
-            # Only their order changes: what is decided from similarities is decided alike.
-            attempt.chunks = tuple(attempt.reorder(stage, select(found.visible).chunks))
-            if not attempt.chunks:
-                attempt.closest = self._find_closest(attempt, search, choose)
-            attempt.fitter = self._fitter(attempt, attempt.scope, request, search.vector)
-            if settings.min_coverage is not None and isinstance(search, FusedBookSearch):
-                attempt.coverage = search.words.rarity.of_each(attempt.chunks)
-
-        self.pipeline.run(world, attempt, fill)
+        attempt = self.pipeline.in_stable_world(
+            self._world, lambda latest: self._find_candidates_once(latest, rules)
+        )
         return candidates_of(self.pipeline, attempt)
+
+    def _start(self, world: World) -> BundleAttempt:
+        request = self._request
+        return BundleAttempt(
+            world,
+            request.mode,
+            request.query,
+            query_type="standard",
+            top_k=request.top_k,
+            floor=None,
+            budget=self._budget,
+        )
+
+    def _retrieve_once(self, world: World) -> BundleAttempt:
+        # A failure is reported together with what the latest attempt found.
+        attempt = self.attempt = self._start(world)
+        position, options = self._open(attempt), self._request.passages
+        if attempt.scope is None or position is None:
+            return attempt
+        top_k, candidates = self._request.top_k, self._stage.candidates if self._stage else 0
+        most = max(most_packed(options, top_k), candidates)
+        search = self._search(attempt, attempt.scope, position, most, None)
+        attempt.steps.append("vectorized")
+        k = packing_count(options, top_k, attempt.scope, attempt.in_scope)
+        packer = packer_for(attempt, options, k)
+        found = search.find(
+            min(max(k, candidates), attempt.in_scope),
+            lambda visible: require_candidates(packer.pack(visible), visible, candidates),
+        )
+        attempt.fetched = found.fetched
+        attempt.warnings += attempt.fetched.notices
+        attempt.steps += ["searched", "filtered", "ranked"]
+        trace = self.pipeline.trace
+        attempt.packed = pack_reranked(attempt, self._stage, found.visible, packer, trace)
+        attempt.steps += ["reranked"] if self._stage else []
+        attempt.count(*found.down_to(attempt.packed.last))
+        fit_packed(attempt, self._fitter(attempt, attempt.scope, search.vector))
+        attempt.settled = not options.reads_sentences
+        return attempt
+
+    def _find_candidates_once(self, world: World, rules: Rules) -> AnswerAttempt:
+        attempt = AnswerAttempt(world, self._request.mode, self._request.query)
+        position = self._open(attempt)
+        if attempt.scope is None or position is None:
+            return attempt
+        settings, floor = rules(attempt.scope, world.defaults)
+        search = self._search(attempt, attempt.scope, position, ANSWER_TOP_K, floor)
+
+        def shortlist_best(parts: list[Visible], count: int) -> Shortlist:
+            if ranks_boilerplate_last(world, self._request.passages):
+                parts = drop_boilerplate(parts)
+            if attempt.defaults.merges_copies:
+                parts = merge_copies(parts)
+            return shortlist(parts, count, settings.exclude_chunk_types_from_llm)
+
+        def select(visible: list[Visible]) -> Shortlist:
+            # Stored chunks and the tail are scored alike, so the floor applies only here.
+            above = [part for part in visible if reaches(part.score, floor)]
+            return shortlist_best(above, ANSWER_TOP_K)
+
+        found = search.find(min(ANSWER_TOP_K, attempt.in_scope), select)
+        attempt.fetched = found.fetched
+        attempt.warnings += attempt.fetched.notices
+        attempt.chunks = tuple(attempt.reorder(self._stage, select(found.visible).chunks))
+        if not attempt.chunks:
+            attempt.closest = self._find_closest(attempt, search, shortlist_best)
+        attempt.fitter = self._fitter(attempt, attempt.scope, search.vector)
+        if settings.min_coverage is not None and isinstance(search, FusedBookSearch):
+            attempt.coverage = search.words.rarity.of_each(attempt.chunks)
+        return attempt
 
     def _find_closest(
         self,
         attempt: Attempt,
         search: BookSearch | FusedBookSearch,
-        choose: Callable[[list[Visible], int], Shortlist],
+        shortlist_best: Callable[[list[Visible], int], Shortlist],
     ) -> tuple[Visible, ...]:
         """Return the best read chunks by similarity without a floor, shown beside a refusal."""
         count = min(MAX_NEAR_MISSES, attempt.in_scope)
@@ -172,74 +219,22 @@ class ReaderRetriever(Struct, frozen=True):
             index, limit = pipeline.deps.index, count + SLACK
             hits = start_hits(index, search.scope, search.vector, None, limit=limit)
             book = BookSearch(pipeline, search.scope, search.vector, search.tail, hits)
-            found = book.find(count, lambda visible: choose(visible, count))
-        return choose(found.visible, count).chunks
+            found = book.find(count, lambda visible: shortlist_best(visible, count))
+        return shortlist_best(found.visible, count).chunks
 
-    def _admit(self, request: ReadingRequest) -> World:
-        return self.pipeline.admit("read as this reader", request.query, reader=self.reader)
-
-    def _begin(self, request: ReadingRequest) -> tuple[World, BundleAttempt]:
-        budget = request.passages.budget(self.pipeline.deps.most_tokens)
-        world = self._admit(request)
-        attempt = BundleAttempt(
-            world,
-            request.mode,
-            request.query,
-            query_type="standard",
-            top_k=request.top_k,
-            floor=None,
-            budget=budget,
-        )
-        return world, attempt
-
-    def _run(self, world: World, attempt: BundleAttempt, request: ReadingRequest) -> None:
-        stage = self.pipeline.rerank_stage(world, request.rerank, request.query)
-        candidates = stage.candidates if stage else 0
-
-        def fill(latest: World) -> None:
-            position = self._open(attempt, latest, request.book)
-            if attempt.scope is None or position is None:
-                return
-            options = request.passages
-            most = max(most_packed(options, request.top_k), candidates)
-            search = self._search(attempt, attempt.scope, position, request, most, None)
-            attempt.steps.append("vectorized")
-            k = packing_count(options, request.top_k, attempt.scope, attempt.in_scope)
-
-            budget = packing_budget(options, attempt.budget)
-            last, tables = ranks_boilerplate_last(latest, options), renders_tables(latest)
-            merge = merges_copies(latest)
-            packer = Packer(k=k, budget=budget, boilerplate_last=last, tables=tables, merge=merge)
-
-            def select(visible: list[Visible]) -> Packed:
-                return require_candidates(packer.pack(visible), visible, candidates)
-
-            found = search.find(min(max(k, candidates), attempt.in_scope), select)
-            attempt.fetched = found.fetched
-            attempt.warnings += attempt.fetched.notices
-            attempt.steps += ["searched", "filtered", "ranked"]
-            trace = self.pipeline.trace
-            packed = pack_reranked(attempt, stage, found.visible, packer, trace)
-            attempt.packed = packed
-            attempt.steps += ["reranked"] if stage else []
-            attempt.count(*found.down_to(packed.last))
-            fit_packed(attempt, self._fitter(attempt, attempt.scope, request, search.vector))
-            attempt.settled = not options.reads_sentences
-
-        self.pipeline.run(world, attempt, fill)
-
-    def _open(self, attempt: Attempt, world: World, book: str | None) -> Position | None:
+    def _open(self, attempt: Attempt) -> Position | None:
         """Return the position in the named book, or in the current one, and narrow the scope to it.
 
         None, with a warning, if nothing is readable.
         """
         store, authority = self.pipeline.store, self.pipeline.authority
+        world, book = attempt.world, self._request.book
         with self.pipeline.trace.stage(Stage.SCOPED):
             position = scope = None
             if world.generation is not None:
                 scope = Scope(authority, world.id, world.generation)
                 # The position is read here, once, before the index is queried.
-                position = find_position(self.positions(scope), book)
+                position = find_position(self._read_positions(scope), book)
             if scope is not None and position is not None:
                 attempt.scope = scope.for_reader(position.document, position.revision, position.sid)
                 if position.sid != NOTHING_READ:
@@ -255,16 +250,13 @@ class ReaderRetriever(Struct, frozen=True):
             attempt.warnings.append(NO_POSITION)
             return None
 
-    def _fitter(
-        self, attempt: Attempt, scope: Scope, request: ReadingRequest, vector: Vector
-    ) -> PassageFitter:
-        options, query = request.passages, request.query
+    def _fitter(self, attempt: Attempt, scope: Scope, vector: Vector) -> PassageFitter:
         return PassageFitter(
             deps=self.pipeline.deps,
             scope=scope,
-            options=options,
+            options=self._request.passages,
             vector=vector,
-            query=query,
+            query=self._request.query,
             mode=attempt.mode,
         )
 
@@ -273,7 +265,6 @@ class ReaderRetriever(Struct, frozen=True):
         attempt: Attempt,
         scope: Scope,
         position: Position,
-        request: ReadingRequest,
         most: int,
         floor: float | None,
     ) -> BookSearch | FusedBookSearch:
@@ -281,7 +272,8 @@ class ReaderRetriever(Struct, frozen=True):
 
         The index searches for the `most` best chunks while tail and words are read.
         """
-        vector = self.pipeline.query_vector(scope, attempt.world, request.query.strip())
+        query = self._request.query
+        vector = self.pipeline.query_vector(scope, attempt.world, query.strip())
         deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
         wait_for_hits = None
         if not attempt.by_words:
@@ -291,7 +283,7 @@ class ReaderRetriever(Struct, frozen=True):
             wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
         store = deps.store
         with self.pipeline.trace.stage(Stage.TAIL):
-            tail = self.tails.tail(scope, ref, position.sid, position.chunking)
+            tail = self._tails.tail(scope, ref, position.sid, position.chunking)
         attempt.stored = store.whole_chunks(scope, attempt.world, ref, position.sid)
         attempt.in_scope = attempt.stored + len(tail)
         vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}
@@ -305,7 +297,7 @@ class ReaderRetriever(Struct, frozen=True):
         if wait_for_hits is not None and mode is Mode.MEANING:
             return BookSearch(self.pipeline, scope, vector, parts, wait_for_hits)
         with self.pipeline.trace.stage(Stage.WORDS):
-            words = score_read(store, scope, attempt.world, position, parts, request.query)
+            words = score_read(store, scope, attempt.world, position, parts, query)
         weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
         return FusedBookSearch(
             pipeline=self.pipeline,
@@ -335,30 +327,28 @@ class BookSearch(Struct, frozen=True):
 
     def find(self, k: int, select: Select) -> Found:
         """Fetch and verify until nothing is missing that could be among the best `k`."""
-        ranked: list[Visible] = []
 
-        def missing(verified: list[Verified], seen_down_to: float) -> int:
-            nonlocal ranked
+        def rank_read(verified: list[Verified], seen_down_to: float) -> RankedPacking:
             with deps.trace.stage(Stage.VISIBLE):
                 visible = self.reveal(verified)
             with deps.trace.stage(Stage.RANKED):
                 ranked = rank_visible([*visible, *self.tail])
             selected = select(ranked)
             if selected.last is None:
-                return selected.missing
+                return RankedPacking(ranked, selected.missing)
             # Parts of the tail may have taken the places of stored chunks not fetched yet. The
             # index computes in single precision, hence the margin.
-            return int(seen_down_to >= selected.last - ROUNDING)
+            return RankedPacking(ranked, int(seen_down_to >= selected.last - ROUNDING))
 
         deps, scope = self.pipeline.deps, self.scope
         with deps.trace.stage(Stage.HITS):
             pager = self.wait_for_hits()
         # One more than are wanted shows where those end, in nearly every search.
-        fetched = fetch_pages(deps, scope, pager, k=k + 1, missing=missing, records={})
+        fetched, found = fetch_pages(deps, scope, pager, k=k + 1, select=rank_read, records={})
         if failures := _without_vector(fetched.verified):
             failures = [*fetched.failures, *failures]
             fetched = replace(fetched, failures=failures)
-        return Found(ranked, fetched)
+        return Found(found.ranked, fetched)
 
     def reveal(self, verified: Sequence[Verified]) -> list[Visible]:
         """Return what is visible of verified chunks, scored from their stored vectors."""
