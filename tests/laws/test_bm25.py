@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
-from truespan.retrieval.word_scores import word_scores
+from truespan.retrieval.candidates import word_scores
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 

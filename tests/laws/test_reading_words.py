@@ -24,7 +24,7 @@ from truespan.engine.world import World
 from truespan.errors import StorageFull
 from truespan.retrieval import fused
 from truespan.retrieval.reading import book as reading
-from truespan.retrieval.reading import fused as reading_fused
+from truespan.retrieval.reading.candidates import ReadCandidates
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId, TextHash
@@ -241,19 +241,19 @@ def test_no_chunk_is_tried_twice_with_a_wrong_index(
         here.write("book.md", plain_book(600)), kind="book", chunking="sentences", language="en"
     )
     monkeypatch.setattr(fused, "POOL", 6)
-    search, tried = reading_fused.FusedBookSearch, list[list[int]]()
-    reveal_all, verify_best = search._reveal, search._verify_best
+    tried: list[list[int]] = []
+    verify, verify_best = ReadCandidates.verify, fused.FusedSearch._verify_best
 
     def note_candidates(self: Any, candidates: Any) -> Any:
-        tried[-1].extend(part.place for part in candidates)
-        return reveal_all(self, candidates)
+        tried[-1].extend(part.key for part in candidates)
+        return verify(self, candidates)
 
-    def note_call(self: Any, *args: Any) -> bool:
+    def note_call(self: Any, *args: Any) -> Any:
         tried.append([])
         return verify_best(self, *args)
 
-    monkeypatch.setattr(search, "_reveal", note_candidates)
-    monkeypatch.setattr(search, "_verify_best", note_call)
+    monkeypatch.setattr(ReadCandidates, "verify", note_candidates)
+    monkeypatch.setattr(fused.FusedSearch, "_verify_best", note_call)
     for reader in dict(readers_at(world, (300, 590))).values():
         for query in QUERIES:
             for tokens in (60, 300):

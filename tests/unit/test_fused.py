@@ -16,8 +16,8 @@ from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place,
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.retrieval import fused as fused_search
+from truespan.retrieval.candidates import fetch_fused
 from truespan.retrieval.fetch import Fetched
-from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.stages import Best, rank
 from truespan.types.bundle import SearchResult, WhyNot
 from truespan.types.request import Mode
@@ -139,7 +139,7 @@ def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
             "lamp",
             k=k,
             floor=0.0,
-            select=lambda verified, _: Best(verified, k - len(verified), None),
+            select=lambda verified: Best(verified, k - len(verified), None),
         )
         return found.down_to(rank(found.verified, k)[-1].score)
 
@@ -366,7 +366,7 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
     world: World = here.world(**TALES)
     scope = here.scope(world).for_reader(1, 1, 0)
 
-    with pytest.raises(ValueError, match="FusedBookSearch"):
+    with pytest.raises(ValueError, match="ReadCandidates"):
         fetch_fused(
             here.library._components.retrieval_deps(lambda _: None),
             scope,
@@ -375,5 +375,5 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
             "harbour",
             k=1,
             floor=None,
-            select=lambda verified, _: Best(verified, 1 - len(verified), None),
+            select=lambda verified: Best(verified, 1 - len(verified), None),
         )

@@ -12,8 +12,8 @@ from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
 from truespan.engine.world import World
+from truespan.retrieval.candidates import word_scores
 from truespan.retrieval.word_counts import count_revision, count_words
-from truespan.retrieval.word_scores import word_scores
 from truespan.types.document import RevisionRef
 
 

@@ -35,8 +35,8 @@ class Selection(Protocol):
 
 
 SelectionT = TypeVar("SelectionT", bound=Selection)
-Select: TypeAlias = Callable[[list[Verified], float], SelectionT]
-"""Chooses from all chunks verified so far, given the score at or above which all hits were seen."""
+Select: TypeAlias = Callable[[list[Verified]], SelectionT]
+"""Chooses from all chunks that were verified so far."""
 
 
 class Fetched(Struct, frozen=True):
@@ -223,7 +223,7 @@ def fetch_pages(
             if scope.position is None:
                 verified = keep_in_scope(verified, scope)
         with deps.trace.stage(Stage.ENOUGH):
-            selected = select(verified, hits[length - 1].score if length else -1.0)
+            selected = select(verified)
         if selected.missing <= 0 or (pager.exhausted and length == len(hits)):
             # The tail may make up the number of a reader's results.
             few = pager.exhausted and (selected.missing > 0 or scope.position is not None)

@@ -399,7 +399,7 @@ class Pipeline(Struct, frozen=True):
                 self.deps, scope, vector, k=k, floor=floor, select=select
             )
             return selected
-        from truespan.retrieval.fused import fetch_fused
+        from truespan.retrieval.candidates import fetch_fused
 
         words = attempt.world, vector, query
         attempt.fetched, selected = fetch_fused(

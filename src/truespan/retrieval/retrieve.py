@@ -153,7 +153,7 @@ class Retrieval:
         candidates = stage.candidates if stage else 0
         packer = packer_for(attempt, request.passages, k)
 
-        def select(verified: list[Verified], _: float) -> RankedPacking:
+        def select(verified: list[Verified]) -> RankedPacking:
             with trace.stage(Stage.VISIBLE):
                 visible = [part for found in verified for part in reveal(found, scope)]
                 kept = related.keep(visible)
@@ -202,7 +202,7 @@ class Retrieval:
             ranking,
             k=MAX_LEFT_OUT,
             floor=RELEVANCE_FLOOR,
-            select=lambda verified, _: Best(verified, MAX_LEFT_OUT - len(verified), None),
+            select=lambda verified: Best(verified, MAX_LEFT_OUT - len(verified), None),
         )
         numbers = [
             chunk.document.number
@@ -249,7 +249,7 @@ class Retrieval:
 
     def _has_words(self, scope: Scope, found: Verified) -> bool:
         """Return whether a chunk has a word of the query, and every phrase of it."""
-        from truespan.retrieval.word_scores import word_scores
+        from truespan.retrieval.candidates import word_scores
 
         document, attempt = found.document, self.attempt
         words = word_scores(self.pipeline.store, scope, attempt.world, attempt.query or "")

@@ -125,7 +125,7 @@ def search_once(
     attempt.discriminates = floor_discriminates(pipeline.store, scope, world, request.floor)
     vector = pipeline.query_vector(scope, world, query)
 
-    def select(verified: list[Verified], _: float) -> Best:
+    def select(verified: list[Verified]) -> Best:
         with pipeline.trace.stage(Stage.RANKED):
             return choose_best(verified, k, boilerplate_last=boilerplate_last, text_of=text_of)
 
@@ -239,7 +239,7 @@ def _find_candidates_once(
         vector,
         k=min(ANSWER_TOP_K, attempt.in_scope),
         floor=floor,
-        select=lambda verified, _: shortlist_best(verified, ANSWER_TOP_K),
+        select=lambda verified: shortlist_best(verified, ANSWER_TOP_K),
     ).chunks
     attempt.fitter = PassageFitter(
         deps=pipeline.deps,
@@ -253,7 +253,7 @@ def _find_candidates_once(
     if not chosen:
         attempt.closest = _find_closest(pipeline, scope, vector, shortlist_best)
     if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
-        from truespan.retrieval.word_scores import word_rarity
+        from truespan.retrieval.candidates import word_rarity
 
         with pipeline.trace.stage(Stage.WORDS):
             rarity = word_rarity(pipeline.store, scope, world, query)
@@ -275,7 +275,7 @@ def _find_closest(
             vector,
             k=MAX_NEAR_MISSES,
             floor=None,
-            select=lambda verified, _: shortlist_best(verified, MAX_NEAR_MISSES),
+            select=lambda verified: shortlist_best(verified, MAX_NEAR_MISSES),
         )
     return found.chunks
 
@@ -347,7 +347,7 @@ def search_documents(
     stage = pipeline.rerank_stage(world, rerank, query)
     candidates = stage.candidates if stage else 0
 
-    def select(verified: list[Verified], _: float) -> Best:
+    def select(verified: list[Verified]) -> Best:
         found = {chunk.document.number for chunk in verified}
         count = len(verified)
         missing = max(passages - count, documents - len(found), candidates - count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ from truespan.retrieval.pipeline import (
     Pipeline,
     ranks_boilerplate_last,
 )
-from truespan.retrieval.reading.fused import ROUNDING, Found, FusedBookSearch, Select
+from truespan.retrieval.reading.candidates import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.reading.words import score_read
 from truespan.retrieval.repeats import merge_copies
@@ -328,7 +329,7 @@ class BookSearch(Struct, frozen=True):
     def find(self, k: int, select: Select) -> Found:
         """Fetch and verify until nothing is missing that could be among the best `k`."""
 
-        def rank_read(verified: list[Verified], seen_down_to: float) -> RankedPacking:
+        def rank_read(verified: list[Verified]) -> RankedPacking:
             with deps.trace.stage(Stage.VISIBLE):
                 visible = self.reveal(verified)
             with deps.trace.stage(Stage.RANKED):
@@ -338,6 +339,7 @@ class BookSearch(Struct, frozen=True):
                 return RankedPacking(ranked, selected.missing)
             # Parts of the tail may have taken the places of stored chunks not fetched yet. The
             # index computes in single precision, hence the margin.
+            seen_down_to = min((found.score for found in verified), default=inf)
             return RankedPacking(ranked, int(seen_down_to >= selected.last - ROUNDING))
 
         deps, scope = self.pipeline.deps, self.scope

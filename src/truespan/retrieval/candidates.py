@@ -1,0 +1,381 @@
+"""The candidates of a fused search of a world: chunks scored by words and by the index.
+
+Word scores are counted over the chunks in scope and nothing else. Similarities are those of the
+index, whose hits are verified before they are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.retrieval import fused
+from truespan.retrieval.fetch import (
+    SLACK,
+    Fetched,
+    HitPager,
+    Select,
+    SelectionT,
+    changes_in,
+    drop_invalid_hits,
+    read_chunks,
+)
+from truespan.retrieval.fused import Candidate, FusedSearch, by_similarity, round_score
+from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
+from truespan.retrieval.snapshot import Restart, RetrievalDeps
+from truespan.retrieval.stages import complete_until, keep_in_scope, verify
+from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
+from truespan.types.chunk import ChunkRecord
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Calibration
+from truespan.types.request import Mode
+from truespan.types.scope import Scope, World
+from truespan.types.telemetry import Stage
+from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
+from truespan.types.vectors import Vector
+from truespan.words.bm25 import ChunkScores, WordMatches, score_chunks
+from truespan.words.coverage import WordRarity, measure_rarity
+from truespan.words.query import WordQuery, match_words, parse_query
+
+if TYPE_CHECKING:
+    from truespan.store import Store
+
+
+class FusedFetched(Fetched, frozen=True):
+    """Verified candidates and, if they are too few, the chunks that follow by similarity."""
+
+    candidates: frozenset[ChunkId] = frozenset()
+    """Ids of the candidates, and of the hits that failed before they were ranked."""
+    past: bool = False
+    """Whether chunks past the candidates were fetched."""
+
+    def down_to(self, last: float | None) -> Fetched:
+        """Return all candidates, and what follows them down to the score of the last result."""
+        if last is None or not self.past:
+            return self
+        bound = round_score(last)
+
+        def counts(chunk_id: ChunkId, score: float) -> bool:
+            return chunk_id in self.candidates or round_score(score) >= bound
+
+        return Fetched(
+            [found for found in self.verified if counts(found.chunk.chunk_id, found.score)],
+            [failed for failed in self.failures if counts(failed.chunk_id, failed.score)],
+        )
+
+
+def fetch_fused(
+    deps: RetrievalDeps,
+    scope: Scope,
+    world: World,
+    vector: Vector,
+    query: str,
+    *,
+    k: int,
+    floor: float | None,
+    select: Select[SelectionT],
+    mode: Mode = Mode.AUTO,
+) -> tuple[Fetched, SelectionT]:
+    """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
+
+    `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
+    In the mode `words` similarity has no weight, and every chunk has a word of the query.
+    """
+    if scope.position is not None:
+        # Counts of whole revisions would reveal which words are rare in unread text.
+        raise ValueError("A reader is searched for with 'ReadCandidates'.")
+    with deps.trace.stage(Stage.WORDS):
+        words = word_scores(deps.store, scope, world, query)
+    candidates = WorldCandidates(
+        deps=deps, scope=scope, world=world, vector=vector, floor=floor, words=words, count=k
+    )
+    weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
+    search = FusedSearch(candidates, weight, deps.trace)
+    outcome = search.find(k, select, by_words=mode is Mode.WORDS)
+    fetched = FusedFetched(
+        verified=outcome.found,
+        failures=list(candidates.failures.values()),
+        changes=candidates.changes,
+        mismatch=outcome.mismatch,
+        seen=candidates.seen if outcome.selected.missing > 0 else None,
+        unreturned=candidates.unreturned,
+        candidates=outcome.candidates | candidates.failed_early,
+        past=outcome.past,
+    )
+    return fetched, outcome.selected
+
+
+class WorldCandidates:
+    """The chunks of a world as candidates, by their ids."""
+
+    min_step = 0
+
+    def __init__(
+        self,
+        deps: RetrievalDeps,
+        scope: Scope,
+        world: World,
+        vector: Vector,
+        floor: float | None,
+        words: WordScores,
+        count: int,
+    ) -> None:
+        """Prepare a search for `count` results; nothing is queried yet."""
+        self._deps, self._scope, self._world = deps, scope, world
+        self._vector, self._floor, self._words, self._count = vector, floor, words, count
+        self.query, self.words = words.query, words.scores
+        self._pager: HitPager | None = None
+        self._hits: dict[ChunkId, Hit] = {}
+        self._named: dict[ChunkId, Hit] = {}
+        self._requested: set[ChunkId] = set()
+        self._records: dict[ChunkId, ChunkRecord] = {}
+        self.failures: dict[ChunkId, VerificationFailure] = {}
+        self._failed_early: frozenset[ChunkId] | None = None
+        self.changes: int | None = None
+        """Change count of the world, if it came with the last read of the store."""
+
+    @property
+    def seen(self) -> int | None:
+        """Number of points at or above the floor, if the index returned all of them."""
+        return len(self._pager.hits) if self._pager and self._pager.exhausted else None
+
+    @property
+    def unreturned(self) -> int:
+        """Number of chunks with words of the query that the index did not return."""
+        returned = {hit.chunk_id for hit in self._pager.hits} if self._pager else set[ChunkId]()
+        return len(self._requested - self._named.keys() - returned)
+
+    @property
+    def failed_early(self) -> frozenset[ChunkId]:
+        """Ids of the hits that failed before what follows the candidates was looked at."""
+        return frozenset(self.failures) if self._failed_early is None else self._failed_early
+
+    def best_by_words(self, count: int) -> list[ChunkId]:
+        with self._deps.trace.stage(Stage.WORDS):
+            return self._words.top(count, SCORE_DECIMALS)
+
+    def with_phrases(self) -> list[ChunkId]:
+        with self._deps.trace.stage(Stage.WORDS):
+            ids = self._words.with_phrases(self._deps.store).top(fused.MAX_BY_WORDS, SCORE_DECIMALS)
+            self._records.update(read_chunks(self._deps, self._scope, ids))
+            return [id for id in ids if self._has_phrases(self._records.get(id))]
+
+    def _has_phrases(self, record: ChunkRecord | None) -> bool:
+        """Return whether the text of a chunk has every phrase of the query.
+
+        A chunk that cannot be trusted counts as if it had: verifying it then names what is wrong.
+        """
+        if record is None or record.chunk is None or not (record.intact and record.labels_intact):
+            return True
+        return self.query.occurs_in(record.chunk.data.decode(), record.document.language)
+
+    def score_named(self, keys: Sequence[ChunkId]) -> list[Candidate[ChunkId]]:
+        with self._deps.trace.stage(Stage.HITS):
+            self._search(0, [id for id in keys if id not in self._requested])
+        return self._locate([hit for id in keys if (hit := self._named.get(id))])
+
+    def score_closest(self, named: Sequence[ChunkId]) -> list[Candidate[ChunkId]]:
+        deps = self._deps
+        with deps.trace.stage(Stage.HITS):
+            # One request for the closest hits and for those that words contribute.
+            pager = self._pager = HitPager(
+                deps.index,
+                self._scope,
+                self._vector,
+                self._floor,
+                limit=max(fused.POOL, self._count) + SLACK,
+                first=lambda limit: self._search(limit, named),
+            )
+        near = self._page(pager, fused.POOL, frozenset())
+        known = {part.key for part in near}
+        others = self._locate([hit for id, hit in self._named.items() if id not in known])
+        return sorted([*near, *others], key=lambda part: -part.score)
+
+    def score_following(self, chosen: Set[ChunkId], count: int) -> list[Candidate[ChunkId]]:
+        if self._pager is None:
+            return []
+        if self._failed_early is None:
+            self._failed_early = frozenset(self.failures)
+        return by_similarity(self._page(self._pager, count, chosen))
+
+    def _page(self, pager: HitPager, count: int, chosen: Set[ChunkId]) -> list[Candidate[ChunkId]]:
+        """Return the `count` closest candidates that are not chosen, ties included."""
+        wanted = count + len(chosen)
+        while True:
+            length = complete_until(pager.hits, wanted, exhausted=pager.exhausted)
+            if length is None:
+                with self._deps.trace.stage(Stage.HITS):
+                    pager.extend(wanted)
+                continue
+            near = self._locate([hit for hit in pager.hits[:length] if hit.chunk_id not in chosen])
+            if len(near) >= count or (pager.exhausted and length == len(pager.hits)):
+                return near
+            wanted = length + count - len(near)
+
+    def _search(self, limit: int, ids: Sequence[ChunkId]) -> list[Hit]:
+        """Return the closest hits, and keep those among `ids`; an index may add others."""
+        if not limit and not ids:
+            return []
+        hits, found = self._deps.index.search_with(
+            self._scope, self._vector, limit=limit, floor=self._floor, ids=ids
+        )
+        requested = frozenset(ids)
+        self._requested |= requested
+        named = drop_invalid_hits(found, self._floor)
+        self._named.update({hit.chunk_id: hit for hit in named if hit.chunk_id in requested})
+        return hits
+
+    def _locate(self, hits: Sequence[Hit]) -> list[Candidate[ChunkId]]:
+        """Return the hits in scope as candidates, in the same order.
+
+        The store knows where a hit is. One that has no counted words may be out of scope or
+        damaged: it is verified at once, since only its row can tell.
+        """
+        words, layout = self._words, self._words.layout
+        self.changes = None
+        self._hits.update({hit.chunk_id: hit for hit in hits})
+        with self._deps.trace.stage(Stage.VERIFIED):
+            ids = [hit.chunk_id for hit in hits]
+            places = layout.places_of_ids(self._deps.store, self._scope, ids)
+            scores = dict(zip(places, self.words.of_each(list(places.values())), strict=True))
+        uncounted = self._verify([hit for hit in hits if hit.chunk_id not in places])
+        others = {found.chunk.chunk_id: found for found in uncounted}
+        candidates: list[Candidate[ChunkId]] = []
+        for hit in hits:
+            id, score = hit.chunk_id, hit.score
+            place, found = places.get(id), others.get(id)
+            if place is not None and words.extent.inside[place]:
+                ref, index = layout.ref(place)
+                candidates.append(Candidate(id, ref.document, index, score, scores[id]))
+            elif found is not None:
+                number, index = found.document.number, found.chunk.index
+                candidates.append(Candidate(id, number, index, score, 0.0))
+        return candidates
+
+    def verify(self, candidates: Sequence[Candidate[ChunkId]]) -> list[Verified]:
+        known = {part.key: part for part in candidates}
+        hits = [self._hits[part.key] for part in candidates]
+        return [
+            replace(found, fused=FusedScore(round_score(part.bm25), part.blend))
+            for found in self._verify(hits)
+            for part in [known[found.chunk.chunk_id]]
+        ]
+
+    def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
+        """Return the hits whose text is verified and in scope; remember those that fail."""
+        with self._deps.trace.stage(Stage.VERIFIED):
+            unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self._records]
+            if unread:
+                read = read_chunks(self._deps, self._scope, unread)
+                self._records.update(read)
+                self.changes = changes_in(read)
+            outcome = verify(hits, self._records)
+        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
+        return keep_in_scope(outcome.verified, self._scope)
+
+    def calibration(self) -> Calibration | None:
+        self.changes = None
+        return model_calibration(self._deps.store, self._scope, self._world)
+
+
+class WordScores(Struct, frozen=True):
+    """The BM25 scores of the chunks in scope; zero for one that has no word of the query."""
+
+    scope: Scope
+    layout: Layout
+    extent: Extent
+    query: WordQuery
+    scores: ChunkScores
+
+    @property
+    def best(self) -> float:
+        """Return the highest score, which the others are divided by."""
+        return self.scores.best
+
+    def __len__(self) -> int:
+        """Return how many chunks have a word of the query."""
+        return len(self.scores.places)
+
+    def of(self, document: int, revision: int, index: int) -> float:
+        place = self.layout.place(document, revision, index)
+        return 0.0 if place is None else self.scores.of(place)
+
+    def top(self, count: int, decimals: int) -> list[ChunkId]:
+        """Return the ids of the best chunks with a word of the query, best first."""
+        places = self.scores.top(count, decimals)
+        return [self.layout.chunk_id(self.scope, place) for place in places]
+
+    def with_phrases(self, store: Store) -> WordScores:
+        """Keep the chunks that have every term of the query's phrases, in any order.
+
+        Counts have no positions: whether the terms follow one another is for the text to say.
+        """
+        import numpy as np
+
+        kept = np.ones(len(self), bool)
+        for phrase in self.query.phrases:
+            for word in parse_query(phrase, self.extent.stemmers).words:
+                found = _find_word(store, self.scope, self.layout, self.extent, word.forms)
+                kept &= np.isin(self.scores.places, found.places)
+        scores = self.scores
+        kept_scores = replace(scores, places=scores.places[kept], values=scores.values[kept])
+        return replace(self, scores=kept_scores)
+
+
+def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordScores:
+    """Score the chunks in scope by the words of a query; counts them first where necessary."""
+    layout = layout_of(count_words(store, scope, world))
+    extent = layout.extent(store, scope)
+    parsed = parse_query(query, extent.stemmers)
+
+    def find(forms: Mapping[str, str]) -> WordMatches:
+        return _find_word(store, scope, layout, extent, forms)
+
+    matches = match_words(parsed, find)
+    if not matches and (lost := store.lost_words(scope, layout.entries)):
+        # Rows that the catalog counts are gone. They are counted again.
+        store.forget_words(scope, lost)
+        raise Restart
+    scores = score_chunks(matches, layout.lengths, chunks=extent.chunks, total=extent.total)
+    return WordScores(scope, layout, extent, parsed, scores)
+
+
+def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
+    """Return how rare the words of a query are among the chunks in scope."""
+    layout = layout_of(count_words(store, scope, world))
+    extent = layout.extent(store, scope)
+
+    def find(forms: Mapping[str, str]) -> WordMatches:
+        return _find_word(store, scope, layout, extent, forms)
+
+    return measure_rarity(parse_query(query, extent.stemmers), find, extent.chunks)
+
+
+def _find_word(
+    store: Store, scope: Scope, layout: Layout, extent: Extent, forms: Mapping[str, str]
+) -> WordMatches:
+    """Return the places of the chunks in scope that contain a word, and how often.
+
+    A chunk contains it if it has the word's term under the stemmer of its own language. How rare a
+    word is, is counted over all chunks in scope, in every language.
+    """
+    import numpy as np
+
+    parts: list[WordMatches] = []
+    for term in sorted(set(forms.values())):
+        places, counts = layout.places_of(store, scope, term)
+        kept = extent.inside[places]
+        speaking = [name for name, form in forms.items() if form == term]
+        if len(speaking) < len(layout.stemmers):
+            codes = [layout.stemmers.index(name) for name in speaking]
+            kept &= np.isin(layout.codes[places], codes)
+        parts.append(WordMatches(places[kept], counts[kept]))
+    if len(parts) == 1:
+        return parts[0]
+    return WordMatches(
+        np.concatenate([part.places for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+    )

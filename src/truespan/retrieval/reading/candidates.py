@@ -1,0 +1,350 @@
+"""The candidates of a fused search of the read part of a book, from visible chunks alone.
+
+    counts of one revision, and the tail ──BM25──┐
+                                                 ├─> candidates
+    hits of the index ──stored vectors───────────┘
+
+Everything that decides a rank comes from chunks that the reader may see: the index only says which
+of these may be close. Their similarity is computed from the stored vectors: a hit from ahead counts
+for nothing, and a wrong score in the index can hide a chunk, but not move it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from math import inf
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.retrieval import fused
+from truespan.retrieval.fetch import Fetched, HitPager, changes_in
+from truespan.retrieval.fused import (
+    Candidate,
+    FusedSearch,
+    by_similarity,
+    pool_bound,
+    round_score,
+)
+from truespan.retrieval.pack import Packed
+from truespan.retrieval.pipeline import Pipeline
+from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
+from truespan.retrieval.reading.words import ReadScores
+from truespan.retrieval.stages import complete_until, reveal, verify
+from truespan.types.answer import Shortlist
+from truespan.types.bundle import Skipped
+from truespan.types.chunk import ChunkRecord, DocumentLabel
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Calibration, reaches
+from truespan.types.scope import Scope, admits
+from truespan.types.telemetry import Stage
+from truespan.types.trust import FailureKind, FusedScore, Hit, VerificationFailure, Visible
+from truespan.types.vectors import Vector, similarities_of
+
+ROUNDING = 2e-6
+"""Maximum difference between a score of an index in single precision and the exact one."""
+
+Select: TypeAlias = Callable[[list[Visible]], Packed | Shortlist]
+"""Chooses from chunks by rank."""
+
+
+class Found(Struct, frozen=True):
+    """Chunks that a reader may see, by rank, with the tail."""
+
+    visible: list[Visible]
+    fetched: Fetched
+
+    def down_to(self, last: float | None) -> tuple[int, Fetched]:
+        """Return the number of chunks down to the score of the last result, and what failed there.
+
+        In a fused search, everything that was looked at counts.
+        """
+        if isinstance(self.fetched, ReadFetched):
+            return len(self.visible), self.fetched.counted()
+        least = -inf if last is None else round_score(last)
+        seen = sum(round_score(part.score) >= least for part in self.visible)
+        return seen, self.fetched.down_to(last)
+
+
+class FusedBookSearch(Struct, frozen=True):
+    """One query against the read part of a book, by its words and by similarity."""
+
+    pipeline: Pipeline
+    scope: Scope
+    vector: Vector
+    floor: float | None
+    tail: list[Visible]
+    words: ReadScores
+    weight: float
+    wait_for_hits: Callable[[], HitPager] | None
+    """Waits for the closest hits of the index, which was queried already. Without it, only chunks
+    with a word of the query are candidates."""
+
+    def find(self, k: int, select: Select) -> Found:
+        """Rank what may be among the best, and verify it in this order until there is enough."""
+        candidates = ReadCandidates(
+            pipeline=self.pipeline,
+            scope=self.scope,
+            vector=self.vector,
+            floor=self.floor,
+            tail=self.tail,
+            words=self.words,
+            wait_for_hits=self.wait_for_hits,
+        )
+        search = FusedSearch(candidates, self.weight, self.pipeline.trace)
+        outcome = search.find(k, select, by_words=self.wait_for_hits is None)
+        fetched = ReadFetched(
+            failures=[*{**candidates.repairs, **candidates.failures}.values()],
+            changes=candidates.changes,
+            mismatch=outcome.mismatch,
+            seen=candidates.seen,
+            repairs=frozenset(candidates.repairs.keys() - candidates.failures.keys()),
+        )
+        return Found(outcome.found, fetched)
+
+
+class ReadCandidates:
+    """The chunks that a reader may see as candidates: stored chunks and the tail, by their places.
+
+    `wait_for_hits` waits for the closest hits of the index, which was queried already. It is None
+    if words alone name the candidates.
+    """
+
+    min_step = 16
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        scope: Scope,
+        vector: Vector,
+        floor: float | None,
+        tail: list[Visible],
+        words: ReadScores,
+        wait_for_hits: Callable[[], HitPager] | None,
+    ) -> None:
+        self._pipeline, self._scope, self._vector = pipeline, scope, vector
+        self._floor, self._tail, self._read_words = floor, tail, words
+        self.query, self.words = words.query, words.scores
+        self._wait_for_hits = wait_for_hits
+        self._pager: HitPager | None = None
+        self._scores: dict[int, float | None] = {}
+        """Similarity at each place; None where the vector is missing or damaged."""
+        self._records: dict[ChunkId, ChunkRecord] = {}
+        self.failures: dict[ChunkId, VerificationFailure] = {}
+        self.repairs: dict[ChunkId, VerificationFailure] = {}
+        """Points to write again, whose chunks were not left out."""
+        self.changes: int | None = None
+        """Change count of the world, if it came with the last read of the store."""
+        self.seen: int | None = None
+        """Number of points at or above the floor, if the index returned all of them."""
+
+    def best_by_words(self, count: int) -> list[int]:
+        return self.words.top(count, SCORE_DECIMALS)
+
+    def with_phrases(self) -> list[int]:
+        words = self._read_words
+        places = words.with_phrases()[: fused.MAX_BY_WORDS]
+        self._read([words.part.ids[place] for place in places if place < words.tail])
+        return [place for place in places if self._has_phrases(place)]
+
+    def _has_phrases(self, place: int) -> bool:
+        words = self._read_words
+        if place >= words.tail:
+            text = self._tail[place - words.tail].text
+        else:
+            record = self._records.get(words.part.ids[place])
+            if record is None or record.chunk is None or not record.is_intact():
+                # Verifying it names what is wrong.
+                return True
+            text = record.chunk.data.decode()
+        return self.query.occurs_in(text, words.language)
+
+    def score_named(self, keys: Sequence[int]) -> list[Candidate[int]]:
+        scored = self._score(keys)
+        self._note_failures([], keys)
+        return scored
+
+    def score_closest(self, named: Sequence[int]) -> list[Candidate[int]]:
+        """Return the closest visible chunks, the `named` ones and the tail.
+
+        All that are as close as the last of the pool are among them, however many hits of other
+        chunks there are.
+        """
+        if self._wait_for_hits is None:
+            return self.score_named(named)
+        # The stored vectors are compared while the index searches.
+        self._compare(named)
+        with self._pipeline.trace.stage(Stage.HITS):
+            pager = self._pager = self._wait_for_hits()
+        tail = self._read_words.tail
+        places = {tail + number for number in range(len(self._tail))}.union(named)
+        # One more than the pool shows where the pool ends, in nearly every search.
+        wanted = fused.POOL + 1
+        while True:
+            length = complete_until(pager.hits, wanted, exhausted=pager.exhausted)
+            if length is None:
+                with self._pipeline.trace.stage(Stage.HITS):
+                    pager.extend(wanted)
+                continue
+            hits = pager.hits[:length]
+            scored = self._score(self._places_of(hits) | places)
+            lacking = fused.POOL - len(scored)
+            if pager.exhausted and length == len(pager.hits):
+                break
+            # The index computes in single precision, hence the margin.
+            if lacking <= 0 and hits[-1].score < scored[fused.POOL - 1].score - ROUNDING:
+                break
+            wanted = length + max(lacking, 1)
+        self.seen = len(pager.hits) if pager.exhausted else None
+        bound = pool_bound(scored)
+        seen = [hit for hit in hits if round_score(hit.score) >= bound]
+        self._note_failures(seen, self._places_of(seen).union(named))
+        return scored
+
+    def score_following(self, chosen: Set[int], count: int) -> list[Candidate[int]]:
+        """Return the `count` closest of the other places in their order, and maybe more after them.
+
+        Vectors are read only where the index has hits that may be among them, and everywhere once
+        it has no more hits.
+        """
+        pager, part, tail = self._pager, self._read_words.part, self._read_words.tail
+        stored = (chunk.index for chunk in part.chunks.values() if chunk.embedded)
+        places = {*stored, *range(tail, tail + len(self._tail))} - chosen
+        while pager is not None and not pager.exhausted and count < len(places):
+            near = self._places_of(pager.hits)
+            seen = [place for place in places if place in near or place >= tail]
+            lacking = count - len(seen)
+            if lacking <= 0 and pager.hits:
+                scored = by_similarity(self._score(seen))
+                # The index computes in single precision, hence the margin.
+                bound = pager.hits[-1].score + ROUNDING
+                if len(scored) >= count and scored[count - 1].score > bound:
+                    return scored
+            with self._pipeline.trace.stage(Stage.HITS):
+                pager.extend(len(pager.hits) + max(lacking, 1))
+        return by_similarity(self._score(places))
+
+    def _places_of(self, hits: Iterable[Hit]) -> set[int]:
+        """Return the places of the hits that the reader may see."""
+        chunks = self._read_words.part.chunks
+        return {chunks[hit.chunk_id].index for hit in hits if hit.chunk_id in chunks}
+
+    def _score(self, places: Iterable[int]) -> list[Candidate[int]]:
+        """Return what is at these places and reaches the floor, by falling similarity."""
+        tail, places = self._read_words.tail, list(places)
+        self._compare(places)
+        found = [
+            Candidate(
+                place, 0, place if place < tail else self._tail[place - tail].index, score, bm25
+            )
+            for place, bm25 in zip(places, self.words.of_each(places), strict=True)
+            if (score := self._scores[place]) is not None
+            and (self._floor is None or reaches(score, self._floor))
+        ]
+        return sorted(found, key=lambda part: -part.score)
+
+    def _compare(self, places: Iterable[int]) -> None:
+        """Compute the similarity at these places from the stored vectors, each once."""
+        part, tail, known = self._read_words.part, self._read_words.tail, self._scores
+        hashes = {
+            place: part.chunks[part.ids[place]].text_hash
+            for place in places
+            if place < tail and place not in known
+        }
+        self.changes = None
+        vectors = self._pipeline.store.vectors(self._scope, [*hashes.values()]) if hashes else {}
+        ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
+        similarities = similarities_of(
+            self._vector,
+            [vectors[hashes[place]] for place in ranked],
+            self._scope.profile.distance,
+        )
+        known.update(dict.fromkeys(hashes))
+        known.update(zip(ranked, similarities, strict=True))
+        known.update((tail + n, part.score) for n, part in enumerate(self._tail))
+
+    def calibration(self) -> Calibration | None:
+        """Return the calibration of the model: one of the world would reveal unread text."""
+        self.changes = None
+        return model_calibration(self._pipeline.store, self._scope, None)
+
+    def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
+        part, tail = self._read_words.part, self._read_words.tail
+        ids = {one.key: part.ids[one.key] for one in candidates if one.key < tail}
+        hits = [
+            # The hash is that of the text whose stored vector was compared.
+            Hit(chunk, one.score, part.chunks[chunk].text_hash)
+            for one in candidates
+            if (chunk := ids.get(one.key))
+        ]
+        self._read(list(ids.values()))
+        with self._pipeline.trace.stage(Stage.VERIFIED):
+            outcome = verify(hits, self._records)
+        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
+        verified = {found.chunk.chunk_id: found for found in outcome.verified}
+        for one in candidates:
+            score = FusedScore(round_score(one.bm25), one.blend)
+            if one.key >= tail:
+                yield replace(self._tail[one.key - tail], fused=score)
+            elif found := verified.get(ids[one.key]):
+                yield from (replace(seen, fused=score) for seen in reveal(found, self._scope))
+
+    def _read(self, ids: Sequence[ChunkId]) -> None:
+        if unread := [chunk for chunk in ids if chunk not in self._records]:
+            with self._pipeline.trace.stage(Stage.VERIFIED):
+                read = self._pipeline.store.read_chunks(self._scope, unread)
+                self._records.update(read)
+                self.changes = changes_in(read)
+
+    def _note_failures(self, hits: Sequence[Hit], places: Iterable[int]) -> None:
+        """Remember what is wrong with hits and places that were looked at.
+
+        Rows that cannot be trusted or found, and vectors that are missing, are left out of the
+        result. A point in the index with another text is only repaired: the stored vector ranks
+        its chunk.
+        """
+        part = self._read_words.part
+        others = [
+            hit
+            for hit in hits
+            if hit.chunk_id not in part.chunks and hit.chunk_id not in part.unread
+        ]
+        self._read([hit.chunk_id for hit in others])
+        for failed in verify(others, self._records).failures:
+            record = self._records.get(failed.chunk_id)
+            # An index that ignores the scope may return what belongs to other documents.
+            if record is None or self._is_of_book(record.document):
+                self.failures[failed.chunk_id] = failed
+        for hit in hits:
+            known = part.chunks.get(hit.chunk_id)
+            if known is not None and known.text_hash != hit.text_hash:
+                hashes = hit.text_hash, known.text_hash
+                self.repairs[hit.chunk_id] = VerificationFailure(
+                    FailureKind.STALE, hit.chunk_id, *hashes, hit.score
+                )
+        for place in places:
+            if place < part.end and self._scores[place] is None:
+                chunk = part.ids[place]
+                text_hash = part.chunks[chunk].text_hash
+                self.failures[chunk] = VerificationFailure(
+                    FailureKind.STALE, chunk, text_hash, text_hash
+                )
+
+    def _is_of_book(self, document: DocumentLabel) -> bool:
+        scope = self._scope
+        return admits(scope.documents, document.number) and document.revision == scope.revision
+
+
+class ReadFetched(Fetched, frozen=True):
+    """The failures of a fused search of a book."""
+
+    repairs: frozenset[ChunkId] = frozenset()
+    """Ids of the chunks that were not left out, whose points are to be written again."""
+
+    def counted(self) -> Fetched:
+        kept = [failed for failed in self.failures if failed.chunk_id not in self.repairs]
+        return Fetched([], kept)
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        return self.counted().skipped()
