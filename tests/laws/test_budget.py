@@ -17,7 +17,8 @@ from tests.support.reading_worlds import CHUNKINGS, stored
 from tests.support.sample_books import FORMS, book, plain_book
 from tests.support.worlds import WordEmbedder, other_profile, place
 from tests.unit.sources import LABELS
-from truespan.retrieval.pack import pack, render
+from truespan.retrieval.pack import pack
+from truespan.retrieval.repeats import render
 from truespan.retrieval.stages import rank_visible
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import ChunkKind

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from truespan.retrieval.blend import Scale, scale_of
+from truespan.retrieval.fused import Scale, scale_of
 from truespan.types.profile import Calibration
 
 MODEL = Calibration(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from tests.support.rows import each_row
 from tests.unit.sources import source
-from truespan.retrieval.pack import pack, render
-from truespan.retrieval.repeats import MIN_REPEATED, EqualTexts, merge_copies
+from truespan.retrieval.pack import pack
+from truespan.retrieval.repeats import MIN_REPEATED, EqualTexts, merge_copies, render
 from truespan.types.chunk import ChunkKind
 
 WORDS = st.lists(st.sampled_from(["a", "b", "the", "lamp", "-5", "5", " ", "\n"]), max_size=6)

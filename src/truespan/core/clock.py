@@ -33,16 +33,11 @@ def end_process(code: int) -> NoReturn:
 
 
 class SystemClock:
-    """Tells the machine's time."""
+    """The clock of the machine."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
 
 
 _START_FIELD = 19

@@ -23,7 +23,7 @@ from truespan.retrieval.fetch import (
     drop_invalid_hits,
     read_chunks,
 )
-from truespan.retrieval.fused import Candidate, FusedSearch, by_similarity, round_score
+from truespan.retrieval.fused import Candidate, FusedSearch, in_order
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
@@ -56,10 +56,10 @@ class FusedFetched(Fetched, frozen=True):
         """Return all candidates, and what follows them down to the score of the last result."""
         if last is None or not self.past:
             return self
-        bound = round_score(last)
+        bound = round(last, SCORE_DECIMALS)
 
         def counts(chunk_id: ChunkId, score: float) -> bool:
-            return chunk_id in self.candidates or round_score(score) >= bound
+            return chunk_id in self.candidates or round(score, SCORE_DECIMALS) >= bound
 
         return Fetched(
             [found for found in self.verified if counts(found.chunk.chunk_id, found.score)],
@@ -79,7 +79,7 @@ def fetch_fused(
     select: Select[SelectionT],
     mode: Mode = Mode.AUTO,
 ) -> tuple[Fetched, SelectionT]:
-    """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
+    """Fetch as `fetch_in_order` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
     In the mode `words` similarity has no weight, and every chunk has a word of the query.
@@ -199,7 +199,7 @@ class WorldCandidates:
             return []
         if self._failed_early is None:
             self._failed_early = frozenset(self.failures)
-        return by_similarity(self._page(self._pager, count, chosen))
+        return in_order(self._page(self._pager, count, chosen))
 
     def _page(self, pager: HitPager, count: int, chosen: Set[ChunkId]) -> list[Candidate[ChunkId]]:
         """Return the `count` closest candidates that are not chosen, ties included."""
@@ -259,7 +259,7 @@ class WorldCandidates:
         known = {part.key: part for part in candidates}
         hits = [self._hits[part.key] for part in candidates]
         return [
-            replace(found, fused=FusedScore(round_score(part.bm25), part.blend))
+            replace(found, fused=FusedScore(round(part.bm25, SCORE_DECIMALS), part.blend))
             for found in self._verify(hits)
             for part in [known[found.chunk.chunk_id]]
         ]

@@ -13,19 +13,25 @@ One that cannot be verified is skipped; it changes neither the order nor the sca
 Chunks past the candidates follow by similarity, so that requesting more never reorders.
 
 `WorldCandidates` are the chunks of a world, `ReadCandidates` those that a reader may see.
+
+Both scores are measured against values that do not change with the size of a world, so that one
+weight fits a short story and a hundred thousand chunks:
+
+- similarity against the similarities of unrelated and of closely related texts, which are measured
+  once for each embedding model; without that calibration, against those of the closest chunks;
+- words against the best chunk and against a chunk that has every word of the query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
-from math import inf
+from math import inf, sqrt
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.observer import RequestTrace
-from truespan.retrieval.blend import scale_of
 from truespan.retrieval.fetch import SelectionT
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.bundle import Notice
@@ -38,6 +44,11 @@ POOL = 30
 """Number of candidates from words, and from similarity. Callers cannot change it."""
 MAX_BY_WORDS = 2000
 """Maximum number of chunks that are ranked where words alone name the candidates."""
+RELATED = 2.0
+"""Distance of related texts above unrelated ones, in units of the distance between the similarity
+that few unrelated texts have and the one at which an answer is certain."""
+EMPHASIS = 1.5
+"""Exponent of word scores: a chunk with few of the words gains less than its share of them."""
 NO_WORD = Notice(
     "no_word_matches", "No word of the query occurs in the passages that were searched."
 )
@@ -49,6 +60,61 @@ NO_PHRASE = Notice(
 KeyT = TypeVar("KeyT", int, str)
 FoundT = TypeVar("FoundT")
 FoundT_co = TypeVar("FoundT_co", covariant=True)
+
+
+class Scale(Struct, frozen=True):
+    """The scale that the scores of candidates are measured against.
+
+    Its values come from the model, or from chunks that the caller may see: nothing else decides an
+    order.
+    """
+
+    unrelated: float
+    """Similarity that counts 0."""
+    related: float
+    """Similarity that counts 1."""
+    best_words: float
+    """Highest word score."""
+    possible_words: float
+    """Word score that no chunk can exceed."""
+    calibrated: bool = True
+
+    def blend(self, weight: float, bm25: float, similarity: float) -> float:
+        """Return one score for two; words count for `weight` of it."""
+        words = weight * self.by_words(bm25)
+        return round(words + (1 - weight) * self.by_similarity(similarity), SCORE_DECIMALS)
+
+    def by_words(self, bm25: float) -> float:
+        """Return a word score between what the best chunk has and what is possible."""
+        against = sqrt(self.best_words * self.possible_words)
+        return (bm25 / against) ** EMPHASIS if against else 0.0
+
+    def by_similarity(self, similarity: float) -> float:
+        """Return where a similarity lies between unrelated and related texts.
+
+        Without a calibration a candidate that only words contributed may lie below the closest;
+        how far does not matter.
+        """
+        if self.related <= self.unrelated:
+            return 1.0 if similarity >= self.related else 0.0
+        share = (similarity - self.unrelated) / (self.related - self.unrelated)
+        return share if self.calibrated else min(max(share, 0.0), 1.0)
+
+
+def scale_of(
+    closest: Sequence[float],
+    best_words: float,
+    possible_words: float,
+    calibration: Calibration | None,
+) -> Scale:
+    """Return the scale of a search, from the similarities of the closest chunks, falling."""
+    if calibration is not None and calibration.threshold_high > calibration.unrelated_high:
+        unrelated = calibration.unrelated_high
+        related = unrelated + RELATED * (calibration.threshold_high - unrelated)
+        return Scale(unrelated, related, best_words, possible_words)
+    lowest, highest = (closest[-1], closest[0]) if closest else (0.0, 0.0)
+    # What is closest counts 1 here, so the best by words does too.
+    return Scale(lowest, highest, best_words, best_words, calibrated=False)
 
 
 class Candidate(Struct, Generic[KeyT], frozen=True):
@@ -66,7 +132,7 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
     @property
     def order(self) -> tuple[float, int, int]:
         """Sort key of the ranking."""
-        score = round_score(self.score) if self.blend is None else self.blend
+        score = round(self.score, SCORE_DECIMALS) if self.blend is None else self.blend
         return -score, self.document, self.index
 
 
@@ -149,7 +215,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         named = candidates.best_by_words(POOL)
         scored = candidates.score_closest(named)
         bound = pool_bound(scored)
-        close = [part for part in scored if round_score(part.score) >= bound]
+        close = [part for part in scored if round(part.score, SCORE_DECIMALS) >= bound]
         chosen = frozenset([*(part.key for part in close), *named])
         kept = [part for part in scored if part.key in chosen]
         ranked = self._rank(kept, [part.score for part in close[:POOL]], candidates.words.best)
@@ -190,13 +256,12 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
     def _rank(
         self, scored: Iterable[Candidate[KeyT]], closest: Sequence[float], best_words: float
     ) -> list[Candidate[KeyT]]:
-        """Return candidates with their blend, best first; ties by document and place."""
+        """Return candidates with their blend, best first."""
         calibration = self.candidates.calibration()
         scale = scale_of(closest, best_words, self.candidates.words.possible, calibration)
-        blended = [
+        return in_order(
             replace(part, blend=scale.blend(self.weight, part.bm25, part.score)) for part in scored
-        ]
-        return sorted(blended, key=lambda part: part.order)
+        )
 
     def _verify_best(
         self,
@@ -223,14 +288,11 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
 
 def pool_bound(scored: Sequence[Candidate[KeyT]]) -> float:
     """Return the similarity of the last of the pool; minus infinity if the pool is not full."""
-    return round_score(scored[POOL - 1].score) if len(scored) >= POOL else -inf
+    return round(scored[POOL - 1].score, SCORE_DECIMALS) if len(scored) >= POOL else -inf
 
 
-def round_score(score: float) -> float:
-    return round(score, SCORE_DECIMALS)
-
-
-def by_similarity(scored: Iterable[Candidate[KeyT]]) -> list[Candidate[KeyT]]:
+def in_order(scored: Iterable[Candidate[KeyT]]) -> list[Candidate[KeyT]]:
+    """Return candidates by rank; ties by document and place."""
     return sorted(scored, key=lambda part: part.order)
 
 
@@ -258,4 +320,4 @@ def _take(ordered: Sequence[Candidate[KeyT]], count: int) -> Sequence[Candidate[
 
 
 def _scores(part: Candidate[KeyT]) -> tuple[float, float]:
-    return part.bm25, round_score(part.score)
+    return part.bm25, round(part.score, SCORE_DECIMALS)

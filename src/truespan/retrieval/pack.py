@@ -5,7 +5,7 @@ It accepts nothing but `Visible` chunks, so text that was not verified cannot en
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
@@ -20,9 +20,14 @@ from truespan.retrieval.pipeline import (
     count_funnel,
 )
 from truespan.retrieval.query_vector import SCORE_DECIMALS, round_score
-from truespan.retrieval.repeats import CoveredText, EqualTexts, ShownText, add_place
+from truespan.retrieval.repeats import (
+    CoveredText,
+    EqualTexts,
+    add_place,
+    count_rendered,
+    render,
+)
 from truespan.retrieval.stages import MAX_SET_ASIDE, boilerplate_test
-from truespan.text.tables import added_tokens, format_tables
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -31,7 +36,6 @@ from truespan.types.bundle import (
     Funnel,
     Located,
     NearMiss,
-    Passage,
     Problem,
     Reason,
     RetrievedChunk,
@@ -48,28 +52,11 @@ from truespan.types.trust import Visible
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage
 
-SEPARATOR = "\n\n"
 OVER_BUDGET = "over_budget"
 EXCLUDED = "excluded_kind"
 DUPLICATE = "duplicate_passage"
 PATIENCE = 64
 """Candidates that may be too large for the rest of the budget before it counts as full."""
-
-
-def render(parts: Iterable[Passage | Visible], *, tables: bool = False) -> str:
-    """Join texts in their order, leaving out what an earlier one has: the same place or words.
-
-    With `tables`, tables are in Markdown. Each text is formatted by itself: rows of different
-    documents must not become one table.
-    """
-    shown = ShownText()
-    pieces = [part.text[start:end] for part in parts for start, end in shown.show(part)]
-    return SEPARATOR.join(map(format_tables, pieces) if tables else pieces)
-
-
-def count_rendered(part: Visible, *, tables: bool) -> int:
-    """Return how many tokens of the budget a part takes."""
-    return part.tokens + (added_tokens(part.text) if tables else 0)
 
 
 class Packed(Struct):

@@ -307,10 +307,11 @@ class Pipeline(Struct, frozen=True):
                 # A chunk that only touches a chapter may be in it for the store, and not for a
                 # point: only whole documents are compared.
                 attempt.stored = self.store.embedded_count(without_place(scope), world)
-            if unreadable := unreadable_metadata(catalog, filters):
-                attempt.unreadable = len(unreadable)
-                attempt.warnings.append(_name_unreadable(unreadable))
-            attempt.warnings += _name_unknown_keys(catalog, filters)
+            if filters.metadata:
+                if unreadable := unreadable_metadata(catalog, filters):
+                    attempt.unreadable = len(unreadable)
+                    attempt.warnings.append(_name_unreadable(unreadable))
+                attempt.warnings += _name_unknown_keys(catalog, filters)
             if pending := catalog.pending(scope.documents):
                 text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
                 attempt.warnings.append(Notice("chunks_pending", text))

@@ -7,13 +7,13 @@ has neither a place nor a long run of words twice.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.text.tables import BAR
+from truespan.text.tables import BAR, added_tokens, format_tables
 from truespan.types.bundle import Passage
 from truespan.types.chunk import ChunkKind
 from truespan.types.trust import OtherPlace, Visible
@@ -25,6 +25,7 @@ MIN_REPEATED = 100
 earlier passage contains it. Shorter runs of equal words are ordinary: phrases, headings, names."""
 MIN_PIECE = 30
 """Length from which on a sentence that two passages share may be part of a longer run."""
+SEPARATOR = "\n\n"
 _SENTENCE_END = ". "
 _BETWEEN = "\0"
 """Separates passages that are searched as one text; canonical text does not contain it."""
@@ -171,6 +172,24 @@ def trim_span(text: str, start: int = 0, end: int | None = None) -> tuple[int, i
     piece = text[start:end]
     begin = start + len(piece) - len(piece.lstrip())
     return begin, max(begin, start + len(piece.rstrip()))
+
+
+def render(parts: Iterable[Passage | Visible], *, tables: bool = False) -> str:
+    """Join texts in their order, without what an earlier text has: the same place or words.
+
+    With `tables`, tables are in Markdown. Each text is formatted by itself: rows of different
+    documents must not become one table.
+    """
+    shown = ShownText()
+    pieces = [part.text[start:end] for part in parts for start, end in shown.show(part)]
+    if tables:
+        pieces = [format_tables(piece) if "|" in piece else piece for piece in pieces]
+    return SEPARATOR.join(pieces)
+
+
+def count_rendered(part: Visible, *, tables: bool) -> int:
+    """Return the number of tokens of the budget that a part takes."""
+    return part.tokens + (added_tokens(part.text) if tables else 0)
 
 
 def place_of(part: Visible) -> OtherPlace:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval.fetch import fetch_by_similarity
-from truespan.retrieval.pack import count_rendered, render
 from truespan.retrieval.passages import (
     Budget,
     PassageFitter,
@@ -28,7 +27,7 @@ from truespan.retrieval.pipeline import (
     ranks_boilerplate_last,
 )
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
-from truespan.retrieval.repeats import add_place, merge_copies
+from truespan.retrieval.repeats import add_place, count_rendered, merge_copies, render
 from truespan.retrieval.stages import (
     Best,
     choose_best,

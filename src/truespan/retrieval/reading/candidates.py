@@ -23,9 +23,8 @@ from truespan.retrieval.fetch import Fetched, HitPager, changes_in
 from truespan.retrieval.fused import (
     Candidate,
     FusedSearch,
-    by_similarity,
+    in_order,
     pool_bound,
-    round_score,
 )
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
@@ -62,8 +61,8 @@ class Found(Struct, frozen=True):
         """
         if isinstance(self.fetched, ReadFetched):
             return len(self.visible), self.fetched.counted()
-        least = -inf if last is None else round_score(last)
-        seen = sum(round_score(part.score) >= least for part in self.visible)
+        least = -inf if last is None else round(last, SCORE_DECIMALS)
+        seen = sum(round(part.score, SCORE_DECIMALS) >= least for part in self.visible)
         return seen, self.fetched.down_to(last)
 
 
@@ -198,7 +197,7 @@ class ReadCandidates:
             wanted = length + max(lacking, 1)
         self.seen = len(pager.hits) if pager.exhausted else None
         bound = pool_bound(scored)
-        seen = [hit for hit in hits if round_score(hit.score) >= bound]
+        seen = [hit for hit in hits if round(hit.score, SCORE_DECIMALS) >= bound]
         self._note_failures(seen, self._places_of(seen).union(named))
         return scored
 
@@ -216,14 +215,14 @@ class ReadCandidates:
             seen = [place for place in places if place in near or place >= tail]
             lacking = count - len(seen)
             if lacking <= 0 and pager.hits:
-                scored = by_similarity(self._score(seen))
+                scored = in_order(self._score(seen))
                 # The index computes in single precision, hence the margin.
                 bound = pager.hits[-1].score + ROUNDING
                 if len(scored) >= count and scored[count - 1].score > bound:
                     return scored
             with self._pipeline.trace.stage(Stage.HITS):
                 pager.extend(len(pager.hits) + max(lacking, 1))
-        return by_similarity(self._score(places))
+        return in_order(self._score(places))
 
     def _places_of(self, hits: Iterable[Hit]) -> set[int]:
         """Return the places of the hits that the reader may see."""
@@ -284,7 +283,7 @@ class ReadCandidates:
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         verified = {found.chunk.chunk_id: found for found in outcome.verified}
         for one in candidates:
-            score = FusedScore(round_score(one.bm25), one.blend)
+            score = FusedScore(round(one.bm25, SCORE_DECIMALS), one.blend)
             if one.key >= tail:
                 yield replace(self._tail[one.key - tail], fused=score)
             elif found := verified.get(ids[one.key]):
