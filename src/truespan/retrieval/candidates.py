@@ -23,7 +23,7 @@ from truespan.retrieval.fetch import (
     drop_invalid_hits,
     read_chunks,
 )
-from truespan.retrieval.fused import Candidate, FusedSearch, in_order
+from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch, in_order
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
@@ -95,17 +95,7 @@ def fetch_fused(
     weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
     search = FusedSearch(candidates, weight, deps.trace)
     outcome = search.find(k, select, by_words=mode is Mode.WORDS)
-    fetched = FusedFetched(
-        verified=outcome.found,
-        failures=list(candidates.failures.values()),
-        changes=candidates.changes,
-        mismatch=outcome.mismatch,
-        seen=candidates.seen if outcome.selected.missing > 0 else None,
-        unreturned=candidates.unreturned,
-        candidates=outcome.candidates | candidates.failed_early,
-        past=outcome.past,
-    )
-    return fetched, outcome.selected
+    return candidates.fetched(outcome), outcome.selected
 
 
 class WorldCandidates:
@@ -134,24 +124,28 @@ class WorldCandidates:
         self._records: dict[ChunkId, ChunkRecord] = {}
         self.failures: dict[ChunkId, VerificationFailure] = {}
         self._failed_early: frozenset[ChunkId] | None = None
+        """Ids of the hits that failed before what follows the candidates was looked at."""
         self.changes: int | None = None
         """Change count of the world, if it came with the last read of the store."""
 
-    @property
-    def seen(self) -> int | None:
-        """Number of points at or above the floor, if the index returned all of them."""
-        return len(self._pager.hits) if self._pager and self._pager.exhausted else None
-
-    @property
-    def unreturned(self) -> int:
-        """Number of chunks with words of the query that the index did not return."""
-        returned = {hit.chunk_id for hit in self._pager.hits} if self._pager else set[ChunkId]()
-        return len(self._requested - self._named.keys() - returned)
-
-    @property
-    def failed_early(self) -> frozenset[ChunkId]:
-        """Ids of the hits that failed before what follows the candidates was looked at."""
-        return frozenset(self.failures) if self._failed_early is None else self._failed_early
+    def fetched(self, outcome: FusedFound[ChunkId, Verified, SelectionT]) -> Fetched:
+        """Return the outcome of a search as verified chunks and failures."""
+        hits = self._pager.hits if self._pager else []
+        is_short = (
+            self._pager is not None and self._pager.exhausted and outcome.selected.missing > 0
+        )
+        returned = {hit.chunk_id for hit in hits} | self._named.keys()
+        failed = self.failures if self._failed_early is None else self._failed_early
+        return FusedFetched(
+            verified=outcome.found,
+            failures=list(self.failures.values()),
+            changes=self.changes,
+            mismatch=outcome.mismatch,
+            seen=len(hits) if is_short else None,
+            unreturned=len(self._requested - returned),
+            candidates=outcome.candidates.union(failed),
+            past=outcome.past,
+        )
 
     def best_by_words(self, count: int) -> list[ChunkId]:
         with self._deps.trace.stage(Stage.WORDS):

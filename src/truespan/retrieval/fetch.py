@@ -53,11 +53,6 @@ class Fetched(Struct, frozen=True):
     unreturned: int = 0
     """Number of chunks named by the words of the query that the index did not return."""
 
-    @property
-    def notices(self) -> list[Notice]:
-        """Return what the caller should know about the search."""
-        return [self.mismatch] if self.mismatch else []
-
     def is_short_of(self, stored: int) -> bool:
         """Return whether points may be missing from an index that should have `stored`."""
         return self.unreturned > 0 or (self.seen is not None and self.seen < stored)

@@ -57,7 +57,7 @@ NO_PHRASE = Notice(
     "No passage that was searched contains everything that the query has in quotes.",
 )
 
-KeyT = TypeVar("KeyT", int, str)
+KeyT = TypeVar("KeyT")
 FoundT = TypeVar("FoundT")
 FoundT_co = TypeVar("FoundT_co", covariant=True)
 
@@ -276,7 +276,12 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         """
         done, step, last = 0, self.candidates.min_step, None
         while True:
-            following = _take(_after(ordered(done + size), last), size)
+            following = ordered(done + size)
+            if last is not None:
+                # An index that lacks points can name a chunk too late, which then comes before the
+                # last one. It is left out: nothing is tried twice, and the order stays.
+                following = [part for part in following if part.order > last.order]
+            following = _take(following, size)
             found.extend(self.candidates.verify(following))
             with self.trace.stage(Stage.ENOUGH):
                 selected = select(found)
@@ -296,28 +301,15 @@ def in_order(scored: Iterable[Candidate[KeyT]]) -> list[Candidate[KeyT]]:
     return sorted(scored, key=lambda part: part.order)
 
 
-def _after(
-    ordered: Sequence[Candidate[KeyT]], last: Candidate[KeyT] | None
-) -> Sequence[Candidate[KeyT]]:
-    """Return the candidates after the last one that was tried.
-
-    An index that lacks points can name a chunk too late, which then comes before the last one. That
-    chunk is left out: nothing is tried twice, and the order stays.
-    """
-    if last is None:
-        return ordered
-    return [part for part in ordered if part.order > last.order]
-
-
 def _take(ordered: Sequence[Candidate[KeyT]], count: int) -> Sequence[Candidate[KeyT]]:
     """Return the first candidates, and those with the scores of the last.
 
     Copies have the same scores, and are results together.
     """
-    while 0 < count < len(ordered) and _scores(ordered[count]) == _scores(ordered[count - 1]):
+    while 0 < count < len(ordered):
+        last, after = ordered[count - 1], ordered[count]
+        scores = round(last.score, SCORE_DECIMALS), round(after.score, SCORE_DECIMALS)
+        if last.bm25 != after.bm25 or scores[0] != scores[1]:
+            break
         count += 1
     return ordered[:count]
-
-
-def _scores(part: Candidate[KeyT]) -> tuple[float, float]:
-    return part.bm25, round(part.score, SCORE_DECIMALS)

@@ -122,7 +122,8 @@ class PassageFitter(Struct, frozen=True):
         else:
             found = [part for part in chosen if budget.take_text(part.tokens, part.text)]
             dropped = len(chosen) - len(found)
-        self.warnings.extend(name_dropped(dropped, tokens))
+        if dropped:
+            self.warnings.append(name_dropped(dropped, tokens))
         found = self._widen(found, budget) if self.options.neighbours else found
         return self.locate(self._highlight(found) if self.options.highlight else found)
 
@@ -413,13 +414,12 @@ def most_packed(options: PassageOptions, top_k: int) -> int:
     return top_k
 
 
-def name_dropped(count: int, tokens: float) -> Iterator[Notice]:
-    """Give a warning if passages did not fit into the budget of a request."""
-    if count:
-        passages = "1 passage does" if count == 1 else f"{count} passages do"
-        budget = "its budget" if tokens == inf else f"the budget of {tokens:g} tokens"
-        text = f"{passages} not fit into {budget}. Raise max_tokens to get more."
-        yield Notice("over_budget", text)
+def name_dropped(count: int, tokens: float) -> Notice:
+    """Return the warning about passages that did not fit into the budget of a request."""
+    passages = "1 passage does" if count == 1 else f"{count} passages do"
+    budget = "its budget" if tokens == inf else f"the budget of {tokens:g} tokens"
+    text = f"{passages} not fit into {budget}. Raise max_tokens to get more."
+    return Notice("over_budget", text)
 
 
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:

@@ -145,13 +145,11 @@ class Attempt(Struct):
         """Return whether the last read of the store already showed the state of the world."""
         return self.settled and self.fetched.changes == latest.changes
 
-    def reorder(self, stage: RerankStage | None, ranked: Sequence[Visible]) -> Sequence[Visible]:
-        """Return chunks in the order of the reranker and record its report; unchanged without one.
+    def reorder(self, stage: RerankStage, ranked: Sequence[Visible]) -> Sequence[Visible]:
+        """Return chunks in the order of the reranker, and record its report.
 
         Reranking changes the order only; thresholds still apply to similarities.
         """
-        if stage is None:
-            return ranked
         ordered, self.rerank, warnings = stage.order(ranked)
         self.warnings += warnings
         return ordered
@@ -241,12 +239,11 @@ class Pipeline(Struct, frozen=True):
         Raises:
             IndexIncomplete: nothing was found in an index that lost points, which proves nothing.
         """
-        attempt = with_stable_snapshot(
-            self.store, self.authority, world, once, lambda made, latest: made.is_settled(latest)
-        )
-        lost = attempt.lost = self._find_lost_points(attempt)
+        attempt = with_stable_snapshot(self.store, self.authority, world, once, Attempt.is_settled)
+        if attempt.scope is not None and attempt.fetched.is_short_of(attempt.stored):
+            attempt.lost = self._find_lost_points(attempt, attempt.scope)
         # Recording damage changes the world that was read, so it comes last.
-        failures, scope = attempt.fetched.failures, attempt.scope
+        failures, scope, lost = attempt.fetched.failures, attempt.scope, attempt.lost
         if failures and scope is not None:
             try:
                 self.store.record_failures(scope, failures)
@@ -261,18 +258,16 @@ class Pipeline(Struct, frozen=True):
             attempt.warnings.append(Notice("index_incomplete", f"{lost.message} {lost.advice}"))
         return attempt
 
-    def _find_lost_points(self, attempt: Attempt) -> IndexIncomplete | None:
-        """Compare the index with the store if the index returned less than it could have."""
-        deps, scope, stored = self.deps, attempt.scope, attempt.stored
-        if scope is None or not attempt.fetched.is_short_of(stored):
-            return None
+    def _find_lost_points(self, attempt: Attempt, scope: Scope) -> IndexIncomplete | None:
+        """Compare the index, which returned less than it could have, with the store."""
+        deps, stored = self.deps, attempt.stored
         try:
             missing = deps.completeness.missing_points(
                 *(deps.store, deps.index, deps.clock, scope, attempt.world, stored),
                 repeat=attempt.is_empty or attempt.fetched.seen == 0,
             )
         except (IndexUnavailable, IndexRefused):
-            # What was found is true without this count.
+            # The result is true without this count.
             if attempt.is_empty:
                 raise
             return None
@@ -406,7 +401,7 @@ class Pipeline(Struct, frozen=True):
         attempt.fetched, selected = fetch_fused(
             self.deps, scope, *words, k=k, floor=floor, select=select, mode=mode
         )
-        attempt.warnings += attempt.fetched.notices
+        attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
         return selected
 
 

@@ -131,9 +131,10 @@ def search_once(
     best = attempt.best = pipeline.fetch(
         attempt, scope, vector, k=k, floor=request.floor, select=select
     )
-    visible = attempt.reorder(stage, _visible(best.found, scope, best.copies))
-    if stage is not None and boilerplate_last:
-        visible = put_boilerplate_last(visible)
+    visible: Sequence[Visible] = _visible(best.found, scope, best.copies)
+    if stage is not None:
+        visible = attempt.reorder(stage, visible)
+        visible = put_boilerplate_last(visible) if boilerplate_last else visible
     fitter = PassageFitter(
         deps=pipeline.deps,
         scope=scope,
@@ -164,6 +165,9 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
     )
     texts = (part for part in passages if part.chunk_type is not ChunkKind.FIGURE)
     context = render(texts, tables=attempt.defaults.renders_tables)
+    skipped = counted.skipped()
+    if copies := sum(len(passage.other_places) for passage in passages):
+        skipped = (*skipped, Skipped(WhyNot.DUPLICATE.value, copies))
     return SearchResult(
         world=attempt.world.id,
         results=passages,
@@ -172,7 +176,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
         effective_k=min(request.top_k, attempt.in_scope),
         floor=request.floor,
         funnel=counted.funnel(attempt.in_scope, len(passages)),
-        skipped=(*counted.skipped(), *_count_copies(passages)),
+        skipped=skipped,
         warnings=tuple(attempt.warnings),
         processing_time_ms=int(seconds * 1000),
         floor_discriminates=attempt.discriminates,
@@ -248,7 +252,7 @@ def _find_candidates_once(
         query=query,
         mode=attempt.mode,
     )
-    attempt.chunks = tuple(attempt.reorder(stage, chosen))
+    attempt.chunks = tuple(attempt.reorder(stage, chosen)) if stage else chosen
     if not chosen:
         attempt.closest = _find_closest(pipeline, scope, vector, shortlist_best)
     if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
@@ -299,7 +303,8 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     if tokens is not None:
         left = Budget(tokens, tables=tables)
         chunks = tuple(part for part in chunks if left.take_text(part.tokens, part.text))
-        warnings += tuple(name_dropped(len(attempt.chunks) - len(chunks), tokens))
+        if dropped := len(attempt.chunks) - len(chunks):
+            warnings = (*warnings, name_dropped(dropped, tokens))
 
     def fit(sources: Sequence[Visible], most: int, characters: int) -> Fitted:
         if fitter is None:
@@ -403,12 +408,6 @@ def _text_of(scope: Scope) -> Callable[[Verified], str]:
     if not scope.names_place:
         return lambda found: found.text
     return lambda found: " ".join(part.text for part in reveal(found, scope))
-
-
-def _count_copies(passages: Sequence[Passage]) -> Iterator[Skipped]:
-    """Give how many chunks were left out because a passage has their text."""
-    if count := sum(len(passage.other_places) for passage in passages):
-        yield Skipped(WhyNot.DUPLICATE.value, count)
 
 
 def _revealed(verified: Sequence[Verified], scope: Scope) -> Iterator[list[Visible]]:

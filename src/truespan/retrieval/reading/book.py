@@ -165,7 +165,7 @@ class ReaderRetrieval:
             lambda visible: require_candidates(packer.pack(visible), visible, candidates),
         )
         attempt.fetched = found.fetched
-        attempt.warnings += attempt.fetched.notices
+        attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
         attempt.steps += ["searched", "filtered", "ranked"]
         trace = self.pipeline.trace
         attempt.packed = pack_reranked(attempt, self._stage, found.visible, packer, trace)
@@ -197,8 +197,9 @@ class ReaderRetrieval:
 
         found = search.find(min(ANSWER_TOP_K, attempt.in_scope), select)
         attempt.fetched = found.fetched
-        attempt.warnings += attempt.fetched.notices
-        attempt.chunks = tuple(attempt.reorder(self._stage, select(found.visible).chunks))
+        attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
+        chosen = select(found.visible).chunks
+        attempt.chunks = tuple(attempt.reorder(self._stage, chosen)) if self._stage else chosen
         if not attempt.chunks:
             attempt.closest = self._find_closest(attempt, search, shortlist_best)
         attempt.fitter = self._fitter(attempt, attempt.scope, search.vector)
