@@ -1,8 +1,8 @@
 """The sentence of a passage that matches a query best, by words, and its place.
 
-A passage may lie on several pages. Which of its sentences has the words of the query is read from
-its verified text; where that sentence stands, from its row, which has a checksum. For a reader both
-were read: a passage ends at the position at the latest.
+A passage may span several pages. Its sentences are compared with the query by its verified text;
+the place of a sentence comes from its row, which has a checksum. For a reader, a passage ends at
+the position at the latest.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import fold_bytes, stemmed_bytes, stemmer_of, terms
 
 STEMMED_AS = "en"
-"""Words of queries and sentences are stemmed alike. A detected language would depend on text that a
-reader may not know."""
+"""Language whose stemmer is used for queries and sentences alike. A detected language would depend
+on text that a reader has not read."""
 _STEMMER = stemmer_of(STEMMED_AS)
 
 
@@ -43,7 +43,7 @@ def locate_best(
     parts: Sequence[Visible],
     wanted: Iterable[int],
 ) -> list[Visible]:
-    """Return passages with the place of the sentence of each that has most words of a query.
+    """Return passages with the place of the sentence that has most words of the query.
 
     `wanted` are the numbers of those that are looked at. Raises StoreDamaged.
     """
@@ -81,18 +81,18 @@ def _read_best(
 
 
 def find_best(query: str, text: str, spans: Sequence[tuple[int, int]]) -> int | None:
-    """Return which span of a text has most words of a query; None if none has any."""
+    """Return the index of the span of a text with most words of a query; None if none has any."""
     return _choose(content_words(query), text, spans)
 
 
 def known_spans(part: Visible) -> list[tuple[int, int]]:
-    """Return where the sentences of a passage are in its text; nothing if its row was not whole."""
+    """Return the spans of the sentences of a passage; empty if they are not stored."""
     ends = array("I", part.sentence_ends)
     return list(zip((0, *ends), ends, strict=False))
 
 
 def _choose(words: frozenset[str], text: str, spans: Sequence[tuple[int, int]]) -> int | None:
-    """Return which span of a text has most of some words; of equal ones, the first."""
+    """Return the index of the span with most of the words; the first of equal ones."""
     folded = _fold(text)
     if folded is None:
         found = [words.intersection(_terms_of(text[start:end])) for start, end in spans]
@@ -111,7 +111,7 @@ def _place(part: Visible, sentence: PlacedSentence) -> SentencePlace:
         raise StoreDamaged("A sentence of a passage is elsewhere.")
     page_start = sentence.page_start
     if sentence.start < part.start and page_start and part.page is not None:
-        # It began on an earlier page than the passage.
+        # The sentence began on an earlier page than the passage.
         page_start = PageStart(sentence.start, part.page, page_start.unit)
     names = NamedPlace.of(sentence.place, part.title)
     location = None if page_start is None else name_pages([page_start])
@@ -126,7 +126,7 @@ def content_words(query: str) -> frozenset[str]:
 
 
 def score_words(query: str, texts: Sequence[str]) -> list[float]:
-    """Return how much of a query each text covers: its words, weighted by how few texts have them.
+    """Return the words of a query in each text, weighted by how few texts have them.
 
     Unlike in BM25 the length does not count. Short sentences would win, and seldom answer.
     """
@@ -147,7 +147,7 @@ def _weigh(found: Sequence[frozenset[str]]) -> list[float]:
 
 
 def _terms_of(text: str) -> Iterable[str]:
-    """Return the terms of a text; most texts need no more than two tables."""
+    """Return the terms of a text; for most texts, two table lookups suffice."""
     if (folded := _fold(text)) is not None:
         return map(stemmed_bytes(_STEMMER).__getitem__, folded.split())
     return terms(text, STEMMED_AS)

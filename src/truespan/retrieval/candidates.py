@@ -276,7 +276,7 @@ class WorldCandidates:
 
 
 class WordScores(Struct, frozen=True):
-    """The BM25 scores of the chunks in scope; zero for one that has no word of the query."""
+    """BM25 scores of the chunks in scope; zero for a chunk without a word of the query."""
 
     scope: Scope
     layout: Layout
@@ -286,11 +286,11 @@ class WordScores(Struct, frozen=True):
 
     @property
     def best(self) -> float:
-        """Return the highest score, which the others are divided by."""
+        """Return the highest score."""
         return self.scores.best
 
     def __len__(self) -> int:
-        """Return how many chunks have a word of the query."""
+        """Return the number of chunks with a word of the query."""
         return len(self.scores.places)
 
     def of(self, document: int, revision: int, index: int) -> float:
@@ -305,7 +305,7 @@ class WordScores(Struct, frozen=True):
     def with_phrases(self, store: Store) -> WordScores:
         """Keep the chunks that have every term of the query's phrases, in any order.
 
-        Counts have no positions: whether the terms follow one another is for the text to say.
+        Counts have no positions: only the text shows whether the terms follow one another.
         """
         import numpy as np
 
@@ -338,7 +338,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
 
 
 def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
-    """Return how rare the words of a query are among the chunks in scope."""
+    """Return the rarity of the words of a query among the chunks in scope."""
     layout = layout_of(count_words(store, scope, world))
     extent = layout.extent(store, scope)
 
@@ -351,10 +351,10 @@ def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRar
 def _find_word(
     store: Store, scope: Scope, layout: Layout, extent: Extent, forms: Mapping[str, str]
 ) -> WordMatches:
-    """Return the places of the chunks in scope that contain a word, and how often.
+    """Return the places of the chunks in scope that contain a word, and its count in each.
 
-    A chunk contains it if it has the word's term under the stemmer of its own language. How rare a
-    word is, is counted over all chunks in scope, in every language.
+    A chunk contains a word if it has its term under the stemmer of its own language. The rarity of
+    a word is counted over all chunks in scope, in every language.
     """
     import numpy as np
 

@@ -1,8 +1,8 @@
-"""Whether the index has the points that the store says it has.
+"""Comparison of the number of points in the index with the store.
 
-A search believes the index about closeness. An index that lost points returns less, which looks
-like a question that nothing answers. Where a search returned less than it could have, the points in
-its scope are counted and compared with the store.
+A search relies on the index for similarity. An index that lost points returns less, which looks
+like a query that nothing matches. If a search returned less than it could have, the points in its
+scope are counted and compared with the store.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 TRUSTED_SECONDS = 10.0
-"""Seconds for which a complete index is not counted again if a search found something."""
+"""Time for which a complete index is not counted again, if a search found something."""
 _MAX_TRUSTED = 1024
 
 
 # Shared by threads: its table is changed under a lock, which is not held while the index is asked;
 # two threads may count at once.
 class CompletenessCheck:
-    """Counts points, and remembers for a while where none was missing. Threads may share one."""
+    """Counts points, and caches for a while where none was missing. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -44,10 +44,10 @@ class CompletenessCheck:
         *,
         repeat: bool,
     ) -> int:
-        """Return how many of the `stored` chunks of a scope have no point.
+        """Return the number of the `stored` chunks of a scope that have no point.
 
-        With `repeat`, points are counted even if none was missing a moment ago. The count is of
-        the scope alone, so that a reader learns nothing of what is past the position.
+        With `repeat`, points are counted even if none was missing a moment ago. Only points in the
+        scope are counted, so that a reader learns nothing about text past the position.
         """
         scope = without_place(scope)
         key = scope.tenant, scope.documents, scope.position, stored

@@ -1,4 +1,4 @@
-"""Choosing, sorting and paging the documents of a world; nothing of their text is read."""
+"""Filtering, sorting and paging the documents of a world, without reading their text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SORT_KEYS: dict[DocumentSort, Callable[[Document], Any]] = {
 
 
 class DocumentQuery(Struct, frozen=True):
-    """Which documents are wanted, in which order, and which part of that list."""
+    """Filters, sort order and page of a list of documents."""
 
     words: tuple[str, ...]
     status: DocumentStatus | None
@@ -88,10 +88,10 @@ class DocumentQuery(Struct, frozen=True):
     def page(
         self, documents: Sequence[Document], catalog: DocumentCatalog | None = None
     ) -> DocumentPage:
-        """Return the wanted part of the documents; filters need the catalog."""
+        """Return the page of the documents; filters need the catalog."""
         left = None if catalog is None else matching_documents(catalog, self.filters)
         if catalog is not None and left is None:
-            # All that are complete: others have no labels that a filter could go by.
+            # Only complete documents: others have no labels to filter by.
             left = frozenset(entry.number for entry in catalog)
         found = [
             document
@@ -101,7 +101,7 @@ class DocumentQuery(Struct, frozen=True):
         statuses = Counter(document.status for document in found)
         if self.status is not None:
             found = [document for document in found if document.status is self.status]
-        # Documents alike keep the order of their numbers, in both directions.
+        # Equal documents keep the order of their numbers, in both directions.
         found.sort(key=_SORT_KEYS[self.sort], reverse=self.descending)
         end = None if self.count is None else self.first + self.count
         part = tuple(found[self.first : end])
@@ -113,7 +113,7 @@ class DocumentQuery(Struct, frozen=True):
         names = document.title, document.name, document.shown_path
         labels = *document.tags, document.source_url or "", document.metadata or ""
         text = _fold("\n".join((*names, *labels)))
-        # An id ends in a digest, in which any short number would be found.
+        # An id ends in a digest, which contains almost any short number.
         doc_id = _fold(document.doc_id)
         return all(word in text or word == doc_id for word in self.words)
 

@@ -1,4 +1,4 @@
-"""Counting facets on the catalog of documents; nothing of their text is read."""
+"""Counting facets in the catalog of documents, without reading their text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from truespan.types.metadata import Scalar, Value, ValueKind, show_value, type_v
 from truespan.types.request import Filters, check_whole
 
 MAX_NAMES = 5
-"""So many damaged documents are named."""
+"""Maximum number of damaged documents that a warning names."""
 Key = TypeVar("Key")
 _LABEL_VALUES: dict[str, Callable[[CatalogEntry], str | list[str]]] = {
     "tags": lambda entry: list(entry.tags),
@@ -34,7 +34,7 @@ _LABEL_VALUES: dict[str, Callable[[CatalogEntry], str | list[str]]] = {
 
 
 def check_facets(keys: Sequence[str] | None, limit: object, filters: Filters) -> None:
-    """Raise InvalidArgument unless facets can be counted."""
+    """Raise InvalidArgument if the keys, the limit or the filters are invalid."""
     check_whole("limit", limit, 1, MAX_FACET_VALUES)
     if isinstance(keys, str) or not all(isinstance(key, str) for key in keys or ()):
         raise InvalidArgument("keys must be a list of strings.")
@@ -52,7 +52,7 @@ def count_facets(
     keys: Sequence[str] | None = None,
     limit: int = DEFAULT_FACET_VALUES,
 ) -> Facets:
-    """Return how many of the documents that filters leave have which values.
+    """Return the number of documents with each value, among those that the filters leave.
 
     Labels that do not match their checksum are not counted, and neither are metadata; a warning
     names these documents.
@@ -95,7 +95,7 @@ def _count(
     limit: int,
 ) -> Facet:
     """Return the facet of one key; a document counts once for each of its values."""
-    # Many documents have the same few values, so each is typed once, and lists are rare.
+    # Many documents have the same few values, so each value is typed once, and lists are rare.
     alike: dict[tuple[type, object], list[int]] = {}
     counts: dict[Value, list[int]] = {}
     documents = 0

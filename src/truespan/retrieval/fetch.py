@@ -40,28 +40,28 @@ Select: TypeAlias = Callable[[list[Verified]], SelectionT]
 
 
 class Fetched(Struct, frozen=True):
-    """The hits that were verified, and those that could not be."""
+    """Verified hits, and the hits that failed verification."""
 
     verified: list[Verified] = field(default_factory=list)
     failures: list[VerificationFailure] = field(default_factory=list)
     changes: int | None = None
-    """The change count of the world in the read that was the last one of the store, if known."""
+    """Change count of the world, if it came with the last read of the store."""
     mismatch: Notice | None = None
-    """Set where words alone name the candidates, and no chunk has them."""
+    """Set if words alone name the candidates, and no chunk has them."""
     seen: int | None = None
     """Number of points in the index at or above the floor, if fewer than wanted."""
     unreturned: int = 0
     """Number of chunks named by the words of the query that the index did not return."""
 
     def is_short_of(self, stored: int) -> bool:
-        """Return whether points may be missing from an index that should have `stored`."""
+        """Return whether points may be missing from an index that should have `stored` points."""
         return self.unreturned > 0 or (self.seen is not None and self.seen < stored)
 
     def down_to(self, last: float | None) -> Fetched:
-        """Return what scores at least as much as the last result; everything when None.
+        """Return the hits that score at least as much as the last result; all if it is None.
 
-        How many hits were fetched beyond it depends on what had to be skipped on the way, including
-        hits of revisions that are not active. This caller may not learn about those.
+        The number of hits beyond the last result depends on what was skipped, including hits of
+        inactive revisions. The caller must not learn about those.
         """
         if last is None:
             return self
@@ -83,7 +83,7 @@ class Fetched(Struct, frozen=True):
 
 
 class HitPager:
-    """The best hits of one index query, as many as were needed so far."""
+    """The best hits of one query to the index, extended when more are needed."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class HitPager:
         self._limit = max(self._limit * 2, wanted + SLACK)
         before = len(self.hits)
         self._take(self._query(self._limit))
-        # An index that pads its replies must not keep us querying: no new hit means no more hits.
+        # An index that pads its replies must not cause endless queries: no new hit ends them.
         self.exhausted = self.exhausted or len(self.hits) == before
 
     def _take(self, found: Sequence[Hit]) -> None:
@@ -117,7 +117,7 @@ class HitPager:
 def start_hits(
     index: VectorIndex, scope: Scope, vector: Vector, floor: float | None, *, limit: int
 ) -> Callable[[], HitPager]:
-    """Query the index, and return what waits for its hits: other work is done meanwhile."""
+    """Query the index, and return a function that waits for its hits."""
     wait = index.start_search(scope, vector, limit=limit, floor=floor)
     return lambda: HitPager(index, scope, vector, floor, limit=limit, first=lambda _: wait())
 
@@ -125,7 +125,7 @@ def start_hits(
 def drop_invalid_hits(found: Sequence[Hit], floor: float | None) -> list[Hit]:
     """Drop hits below the floor, with a NaN score or a repeated id; return the others by score.
 
-    The index was asked for exactly this. Asking is not a guarantee.
+    The query asked for exactly this, but the index may be wrong.
     """
     least = -1.0 - 1e-5 if floor is None else float32(floor)
     unique: dict[ChunkId, Hit] = {}
@@ -139,10 +139,10 @@ def drop_invalid_hits(found: Sequence[Hit], floor: float | None) -> list[Hit]:
 def read_chunks(
     deps: RetrievalDeps, scope: Scope, ids: Sequence[ChunkId]
 ) -> dict[ChunkId, ChunkRecord]:
-    """Return what the store knows of chunks.
+    """Return the stored records of chunks.
 
-    If their sentences were read, a sentence that a chunk has only a part of is cut to that part.
-    For a reader, their vectors are read as well: they decide the order.
+    A sentence of which a chunk has only a part is cut to that part. For a reader, vectors are read
+    as well, since they decide the order.
     """
     store, records = deps.store, dict[ChunkId, ChunkRecord]()
     if ids and scope.position is not None:
@@ -157,7 +157,7 @@ def read_chunks(
 
 
 def changes_in(read: Mapping[ChunkId, ChunkRecord]) -> int | None:
-    """Return the change count of the world when rows were read at once; None if there are none."""
+    """Return the change count of the world at the time of a read; None if no row was read."""
     return next((record.changes for record in read.values()), None)
 
 
@@ -165,7 +165,7 @@ def _cut(deps: RetrievalDeps, chunk: StoredChunk, sentence: PlacedSentence) -> P
     start, end = max(sentence.start, chunk.start), min(sentence.end, chunk.end)
     if (start, end) == (sentence.start, sentence.end):
         return sentence
-    # The text is not verified yet. If it is damaged, none of this is used.
+    # The text is not verified yet. If it is damaged, the chunk is dropped later.
     text = chunk.data.decode(errors="replace")[start - chunk.start : end - chunk.start]
     return replace(sentence, start=start, end=end, tokens=deps.count_tokens(text))
 

@@ -1,4 +1,4 @@
-"""Whether a provider still has the model that a world was embedded with.
+"""Confirmation that a provider still has the model that a world was embedded with.
 
 A provider may swap the model behind a name, and another model of the same dimensions gives vectors
 that fit and mean nothing. Every world stores the vectors of a few known texts (`PROBES`). One of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 CONFIRM_SECONDS = 180.0
-"""How long a model is taken to be unchanged."""
+"""Time for which a confirmed model counts as unchanged."""
 
 
 class _World(NamedTuple):
@@ -38,7 +38,7 @@ class _World(NamedTuple):
 # Shared by threads: its tables are changed under a lock, which is not held while a model is asked;
 # two threads may confirm a model at once.
 class ModelCheck:
-    """Confirms the models of remote embedders. Threads may share one."""
+    """Confirms the models of remote embedders. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -60,7 +60,7 @@ class ModelCheck:
             last = self._confirmed.get(world)
             if last is not None and now - last < CONFIRM_SECONDS:
                 return False
-            # Until this is decided, nothing counts as confirmed.
+            # The model counts as unconfirmed until the comparison ends.
             self._confirmed.pop(world, None)
             turn = next(self._turns)
         self._compare(store, clock, scope, embedder, turn)
@@ -69,7 +69,7 @@ class ModelCheck:
         return True
 
     def forget(self, scope: Scope) -> None:
-        """Confirm the model again at the next query: its provider failed, so it may be another."""
+        """Require a new confirmation at the next query, since the provider failed meanwhile."""
         with self._lock:
             self._confirmed.pop(_World(scope.world, scope.generation.number), None)
 
@@ -98,7 +98,7 @@ class _Recent(Struct):
 # Shared by threads: its tables are changed under a lock, which is not held while the store is
 # written; two threads may write the same vectors.
 class RecentQueries:
-    """Query vectors that this process has and the store does not have yet, by world and generation.
+    """Query vectors that are not in the store yet, by world and generation.
 
     That of a remote model waits until the model has been confirmed since, and any of them while
     other writers keep the store busy. Threads may share one.
@@ -122,7 +122,7 @@ class RecentQueries:
             return [*recent.waiting.values()] if recent else []
 
     def add(self, scope: Scope, entries: Iterable[QueryEntry], *, confirmed: bool) -> None:
-        """Keep vectors until they are written; of too many, the oldest are dropped."""
+        """Keep vectors until they are written; beyond the maximum, drop the oldest."""
         with self._lock:
             recent = self._worlds.setdefault((scope.world, scope.generation.number), _Recent())
             chosen = recent.confirmed if confirmed else recent.waiting
@@ -133,13 +133,13 @@ class RecentQueries:
                 del chosen[key]
 
     def discard_waiting(self, scope: Scope) -> None:
-        """Drop the vectors whose model turned out to be another one."""
+        """Drop the vectors of a model that was not confirmed."""
         with self._lock:
             if recent := self._worlds.get((scope.world, scope.generation.number)):
                 recent.waiting.clear()
 
     def write(self, store: Store, scope: Scope, now: float) -> None:
-        """Write confirmed vectors to the store, unless it is full or busy: nothing waits for it."""
+        """Write confirmed vectors to the store, unless the store is full or busy."""
         world = scope.world, scope.generation.number
         with self._lock:
             recent = self._worlds.get(world)

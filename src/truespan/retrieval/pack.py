@@ -1,6 +1,6 @@
-"""Choose visible chunks within the budget and build a bundle from them: the last stage.
+"""The last stage: choose visible chunks within the budget and build a bundle from them.
 
-It accepts nothing but `Visible` chunks, so text that was not verified cannot end up in a bundle.
+It accepts only `Visible` chunks, so unverified text cannot reach a bundle.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OVER_BUDGET = "over_budget"
 EXCLUDED = "excluded_kind"
 DUPLICATE = "duplicate_passage"
 PATIENCE = 64
-"""Candidates that may be too large for the rest of the budget before it counts as full."""
+"""Number of candidates that exceed the rest of the budget before it counts as full."""
 
 
 class Packed(Struct):
@@ -65,23 +65,23 @@ class Packed(Struct):
     chosen: list[Visible] = field(default_factory=list)
     left_out: dict[str, list[Visible]] = field(default_factory=dict)
     missing: int = 0
-    """How many more chunks are needed at least; 0 once choosing has ended."""
+    """Minimum number of further chunks needed; 0 once choosing has ended."""
     last: float | None = None
-    """The score at which choosing ended; None if there was nothing left to choose from."""
+    """Score at which choosing ended; None if there was nothing left to choose from."""
 
     seen: int = 0
-    """How many chunks were looked at."""
+    """Number of chunks that were considered."""
 
 
 class Packer:
-    """Takes the best that fit, at most `k` and `budget` tokens in all.
+    """Takes the best chunks that fit, at most `k` with at most `budget` tokens in all.
 
-    With `boilerplate_last`, licences, lists of chapters and page numbers come after all else. With
-    `tables`, what Markdown adds to tables counts too.
+    With `boilerplate_last`, licences, lists of chapters and page numbers come after all other text.
+    With `tables`, the tokens that Markdown adds to tables count too.
 
     A chunk that is too large is skipped, and the next ones are tried; none is cut to fit. A chunk
-    that lies wholly within earlier ones is a repetition. With `merge`, so is one with the text of a
-    chosen chunk, which gets its place.
+    that lies wholly within earlier chunks is a duplicate. With `merge`, so is a chunk with the text
+    of a chosen one, which gets its place.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Packer:
         self._ranked: Sequence[Visible] | None = None
 
     def pack(self, ranked: Sequence[Visible]) -> Packed:
-        """Choose from chunks by rank; the same list, grown since, is continued where it ended."""
+        """Choose from chunks by rank; continue if the list is the same one, with more chunks."""
         if ranked is not self._ranked:
             self._ranked, self._left = ranked, self._budget
             self._packed, self._covered = Packed(), CoveredText()
@@ -120,7 +120,7 @@ class Packer:
                 packed.missing = 0
                 return self._end(ranked, part.score)
         packed.missing = self._k - len(packed.chosen) if packed.last is None else 0
-        # Only once there is nothing else; they do not count as found, so that the search goes on.
+        # Boilerplate is taken last and does not count as found, so that the search goes on.
         for part in aside:
             self._ranked = None
             if self._take(part):
@@ -141,7 +141,7 @@ class Packer:
         return packed
 
     def _is_copy(self, part: Visible) -> bool:
-        """Return whether a chosen chunk has the same text; if so, give it the place of this one."""
+        """Return whether a chosen chunk has the same text; if so, add the place of `part` to it."""
         if not self._merge or part.kind is ChunkKind.FIGURE:
             return False
         known = self._texts.add(part.text, part)
@@ -192,7 +192,7 @@ def pack(
 
 
 def require_candidates(packed: Packed, ranked: Sequence[Visible], count: int) -> Packed:
-    """Return what is missing for packing in this order and for `count` candidates to rerank."""
+    """Return the packing, with the chunks missing for it and for `count` candidates to rerank."""
     if len(ranked) < count:
         return Packed(missing=max(packed.missing, count - len(ranked)))
     if packed.last is None or count == 0:
@@ -209,8 +209,8 @@ def pack_reranked(
 ) -> Packed:
     """Rerank the first candidates and pack; without a reranker, pack them as they are.
 
-    Only chunks that packing would have looked at before, and the candidates, can be chosen. How
-    many were fetched beyond those depends on what had to be skipped on the way.
+    Only the candidates, and chunks that packing without a reranker considers, can be chosen. The
+    number of chunks beyond those depends on what was skipped.
     """
     with trace.stage(Stage.PACKED):
         packed = packer.pack(ranked)
@@ -225,7 +225,7 @@ def pack_reranked(
 
 
 def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
-    """Return what packing decided about a chunk; None if it never got that far."""
+    """Return the decision of packing about a chunk; None if the chunk was not considered."""
     for code, parts in ((WhyNot.RETURNED, packed.chosen), *packed.left_out.items()):
         for part in parts:
             if part.chunk_id == chunk_id:
@@ -261,7 +261,7 @@ class BundleAttempt(Attempt, kw_only=True):
         return not self.packed.chosen
 
     def count(self, verified: int, counted: Fetched) -> None:
-        """Record how many chunks were verified and readable, and what was skipped beside them."""
+        """Record the number of verified and readable chunks, and the skipped ones."""
         self.verified_count = verified
         self.fetched_count = verified + len(counted.failures)
         self.skipped = counted.skipped()
@@ -330,7 +330,7 @@ def assemble(
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
     contained = sum(len(part.other_places) for part in chosen)
     if scope is not None and scope.names_place:
-        # What overlapping chunks have of one chapter is often the same, and is shown once.
+        # Overlapping chunks often have the same part of a chapter, which is shown once.
         contained = len(packed.left_out.get(DUPLICATE, ()))
     ordered = chosen
     if scope is not None and scope.position is not None:

@@ -1,9 +1,9 @@
-"""Fit what was found to what is wanted: its best sentences, or the sentences around it as well.
+"""Fit chosen chunks to the options of a request: their best sentences, or neighbours as well.
 
     chosen chunks ──sentences──> the best of their sentences ──widen──> with their neighbours
 
-Both read canonical text sentence by sentence, and each is checked against its digest. For a reader
-no sentence past the position is read, and only sentences that were read have a part in a choice.
+Canonical text is read sentence by sentence, and each sentence is checked against its digest. For a
+reader, no sentence past the position is read or takes part in a choice.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from truespan.types.trust import Match, Visible
 from truespan.types.vectors import Vector, similarity_of
 
 MAX_SENTENCES = 32
-"""How many sentences of a request are embedded to be compared with the query. Callers cannot change
-it: each costs the provider's time."""
+"""Maximum number of sentences embedded for one request. Callers cannot change it, since each costs
+the provider time."""
 MAX_WORDS = 200
-"""How many words of a passage are marked."""
+"""Maximum number of words of a passage that are marked."""
 _WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*")
 MIN_PASSAGES = 10
-"""How many passages sentences are chosen from, if fewer sentences than that are wanted."""
+"""Minimum number of passages from which sentences are chosen."""
 WORDS_WEIGHT = 0.7
-"""What words count for in the choice of sentences, of one, where similarity counts as well; chosen
-on questions of `bench/questions`."""
+"""Weight of words against similarity in the choice of sentences; chosen on the questions of
+`bench/questions`."""
 DAMAGED = Notice(
     "sentences_damaged",
     "Sentences of a passage or around it could not be verified and were left out; "
@@ -61,15 +61,15 @@ DAMAGED = Notice(
 
 
 class Budget(Struct):
-    """How many tokens, and how many characters, are left."""
+    """Remaining tokens and characters."""
 
     tokens: float = inf
     characters: float = inf
     tables: bool = False
-    """Whether what Markdown adds to tables counts too."""
+    """Whether the tokens that Markdown adds to tables count too."""
 
     def take_text(self, tokens: int, text: str) -> bool:
-        """Take a text with so many tokens; return False, and take nothing, if it does not fit."""
+        """Take a text; return False, and take nothing, if it does not fit."""
         if self.tables and "|" in text:
             # A row alone becomes a table together with the next one.
             rows = text if "\n" in text else f"{text}\n{text}"
@@ -77,7 +77,7 @@ class Budget(Struct):
         return self.take(tokens, len(text))
 
     def take(self, tokens: int, characters: int) -> bool:
-        """Take from the budget; return False, and take nothing, if there is too little left."""
+        """Take from the budget; return False, and take nothing, if too little is left."""
         if tokens > self.tokens or characters > self.characters:
             return False
         self.tokens -= tokens
@@ -86,7 +86,7 @@ class Budget(Struct):
 
 
 class Stretch(Struct, frozen=True):
-    """Checked sentences in a row, and the text from the first to the last of them."""
+    """Consecutive verified sentences, and the text from the first to the last of them."""
 
     text: str
     sentences: tuple[PlacedSentence, ...]
@@ -99,8 +99,8 @@ class Stretch(Struct, frozen=True):
 class PassageFitter(Struct, frozen=True):
     """Fits the passages of one request, in rank order, to its options.
 
-    `query` has the words to choose sentences by, if there are any; `vector` is what passages were
-    ranked by.
+    Sentences are chosen by the words of `query`, if there is one. `vector` is the vector by which
+    passages were ranked.
     """
 
     deps: RetrievalDeps
@@ -114,7 +114,7 @@ class PassageFitter(Struct, frozen=True):
     def fit(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
         """Return the best sentences, or the passages themselves, with their neighbours.
 
-        What does not fit into the budget is left out, with a warning.
+        Passages that do not fit into the budget are left out, with a warning.
         """
         tokens = budget.tokens
         if self.options.granularity is Granularity.SENTENCE:
@@ -158,8 +158,8 @@ class PassageFitter(Struct, frozen=True):
     def _highlight(self, parts: Sequence[Visible]) -> list[Visible]:
         """Return passages with the sentence of each that matches best, and the words that match.
 
-        The sentence is chosen by words where any of a passage match, otherwise by similarity. What
-        cannot be verified is not marked.
+        The sentence is chosen by words if any match, otherwise by similarity. Text that cannot be
+        verified is not marked.
         """
         from truespan.retrieval.best_sentence import content_words, score_words
 
@@ -178,7 +178,7 @@ class PassageFitter(Struct, frozen=True):
             elif sentences and self.mode is not Mode.WORDS:
                 unmatched.append(place)
         if unmatched:
-            # So many of each that all passages together cost no more than a choice of sentences.
+            # All passages together must not cost more than a choice of sentences.
             most = max(MAX_SENTENCES // len(unmatched), 1)
             vectors = self._vectors([one for place in unmatched for one in inside[place][:most]])
             for place in unmatched:
@@ -213,7 +213,7 @@ class PassageFitter(Struct, frozen=True):
     def _best_sentences(
         self, chosen: Sequence[Visible], k: int, budget: Budget
     ) -> tuple[list[Visible], int]:
-        """Return the `k` best sentences that fit, and how many better ones did not.
+        """Return the `k` best sentences that fit, and the number of better ones that did not.
 
         A passage that cannot be read stays whole.
         """
@@ -229,7 +229,7 @@ class PassageFitter(Struct, frozen=True):
                 if (part.document, sentence.sid) not in seen and self._admits(sentence, part):
                     seen.add((part.document, sentence.sid))
                     candidates.append(_sentence_part(part, stretch, sentence))
-        # A heading is near to many questions and answers none.
+        # A heading is similar to many questions and answers none.
         candidates = [part for part in candidates if not _is_heading(part)] or candidates
         kept: list[Visible] = []
         dropped = 0
@@ -284,7 +284,7 @@ class PassageFitter(Struct, frozen=True):
         return stored | self.deps.embed(self.scope, missing)
 
     def _widen(self, chosen: Sequence[Visible], budget: Budget) -> list[Visible]:
-        """Return passages with their neighbours, as many as fit; the best are served first."""
+        """Return passages with the neighbours that fit; the best passages come first."""
         covered = CoveredText()
         for part in chosen:
             covered.add(part.document, part.start, part.end)
@@ -398,17 +398,16 @@ def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packe
 
 
 def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: int) -> int:
-    """Return how many passages to pack, if there are so many in scope.
+    """Return the number of passages to pack, at most the number in scope.
 
-    Without a chapter or section there are as many passages as chunks; with one, a chunk may have
-    several.
+    Without a chapter or section, each chunk is one passage; with one, a chunk may have several.
     """
     count = most_packed(options, top_k)
     return count if scope.names_place else min(count, in_scope)
 
 
 def most_packed(options: PassageOptions, top_k: int) -> int:
-    """Return how many passages to pack: as many as wanted, or those to choose sentences from."""
+    """Return the number of passages to pack: those wanted, or those to choose sentences from."""
     if options.granularity is Granularity.SENTENCE and top_k:
         return max(top_k, MIN_PASSAGES)
     return top_k
@@ -498,7 +497,7 @@ def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[s
 
 
 def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> Match:
-    """Return what in a passage matches: a sentence of it, and words by their terms."""
+    """Return the match in a passage: a sentence of it, and words by their terms."""
     words = tuple(_find_words(part.text, wanted)) if wanted else ()
     if sentence is None:
         return Match(words=words[:MAX_WORDS])
@@ -507,7 +506,7 @@ def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> M
 
 
 def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """Yield where a text has words with these terms."""
+    """Yield the spans of the words of a text that have these terms."""
     from truespan.retrieval.best_sentence import STEMMED_AS
     from truespan.words.terms import terms
 
@@ -517,7 +516,7 @@ def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
             if found[0] in wanted:
                 yield run.span()
             continue
-        # A script without spaces: its terms are pairs of characters.
+        # The terms of a script without spaces are pairs of characters.
         end = run.start()
         for place in range(run.start(), run.end() - 1):
             if place >= end and not wanted.isdisjoint(terms(text[place : place + 2], STEMMED_AS)):

@@ -68,19 +68,19 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 ASK_FOR_ANY = "Ask for any language and version, or run 'truespan defaults recommended'."
 MAX_NAMES = 5
-"""So many names are listed when none is the one that was asked for."""
+"""Maximum number of similar names that a warning lists."""
 MAX_COMPARED = 2000
-"""So many names are compared letter by letter."""
+"""Maximum number of names that are compared letter by letter."""
 MAX_KEYS = 20
-"""So many keys of metadata are listed when a filter has one that no document has."""
+"""Maximum number of metadata keys that a warning lists."""
 MAX_VALUES = 5
-"""So many languages or versions are listed when a default left documents out."""
+"""Maximum number of languages or versions that a warning lists."""
 NO_DOCUMENT = Notice("no_document_matches", "No document in this world matches the filters.")
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 APPROXIMATE = Notice(
     "approximate_search",
-    "This world is searched approximately, as its operator chose: something close may be missing, "
-    "and what other worlds hold may decide what.",
+    "This world is searched approximately, as its operator chose: close passages may be missing, "
+    "and the content of other worlds may decide which.",
 )
 METADATA_DAMAGED = "metadata_damaged"
 REPAIR_NOT_RECORDED = Notice(
@@ -299,8 +299,8 @@ class Pipeline(Struct, frozen=True):
                 attempt.hidden = replace(scope, documents=hidden) if hidden else None
             attempt.in_scope = attempt.stored = self.store.embedded_count(scope, world)
             if scope.names_place:
-                # A chunk that only touches a chapter may be in it for the store, and not for a
-                # point: only whole documents are compared.
+                # Store and index may disagree about a chunk that only touches a chapter, so whole
+                # documents are compared.
                 attempt.stored = self.store.embedded_count(without_place(scope), world)
             if filters.metadata:
                 if unreadable := unreadable_metadata(catalog, filters):
@@ -327,9 +327,9 @@ class Pipeline(Struct, frozen=True):
     def _name_places(
         self, scope: Scope, catalog: DocumentCatalog, filters: Filters
     ) -> Notice | None:
-        """Return a warning if no text in scope is in the chapter or section that was asked for.
+        """Return a warning if no text in scope is in the chapter or section of the filters.
 
-        It names those with the closest names: the caller may read the whole world.
+        The warning lists similar names, since the caller may read the whole world.
         """
         if not scope.names_place or not catalog.embedded(scope.documents):
             return None
@@ -406,7 +406,7 @@ class Pipeline(Struct, frozen=True):
 
 
 def closest_names(wanted: str, names: Sequence[str]) -> list[str]:
-    """Return the names that are most like `wanted`: those that contain it, then similar ones."""
+    """Return the names closest to `wanted`: names that contain it, then similar ones."""
     from difflib import get_close_matches
 
     folded = {fold_name(name): name for name in reversed(names)}
@@ -430,7 +430,7 @@ def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
 
 
 def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ...]) -> None:
-    """Count the numbers that a result reports about itself, and no others."""
+    """Count the numbers that a result reports about itself."""
     trace.count(CounterName.FETCHED, funnel.fetched)
     trace.count(CounterName.VERIFIED, funnel.verified)
     trace.count(CounterName.RETURNED, funnel.returned)
@@ -441,18 +441,18 @@ def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ..
 def narrow_scope(scope: Scope, catalog: DocumentCatalog, filters: Filters) -> Scope:
     """Return the scope restricted by all filters together.
 
-    Filters by document are looked up in the store, so that a changed label counts at once. They
-    reach the index as document numbers.
+    Filters by document are applied in the store, so that a changed label counts at once. The index
+    gets document numbers.
     """
     numbers = catalog.select(filters, lambda: matching_documents(catalog, filters))
     return scope.narrow(documents=numbers, chapter=filters.chapter, section=filters.section)
 
 
 def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[int] | None:
-    """Return the documents that all filters by document leave; None if they leave all.
+    """Return the documents that match all filters by document; None if all match.
 
-    A document with damaged labels is left, so that its chunks are found damaged. One with damaged
-    metadata is left out by any condition on them, and `unreadable_metadata` names it.
+    A document with damaged labels matches, so that its chunks are found to be damaged. A document
+    with damaged metadata matches no condition, and `unreadable_metadata` names it.
     """
     found = [catalog.labelled(lambda entry: _labels_match(entry, filters))]
     if filters.documents is not None:
@@ -489,7 +489,7 @@ def hidden_documents(scope: Scope, relaxed: Scope, catalog: DocumentCatalog) -> 
 def name_defaults(
     entries: Iterable[CatalogEntry], filters: Filters, by_default: frozenset[str]
 ) -> str:
-    """Say which default filters leave entries out, with the values they have and how often."""
+    """Describe the default filters that leave entries out, with the values of the entries."""
     entries, reasons = list(entries), []
     for member in sorted(by_default):
         own = Filters(**{member: getattr(filters, member)})
@@ -514,7 +514,7 @@ def _name_unreadable(entries: Sequence[CatalogEntry]) -> Notice:
 
 
 def _name_unknown_keys(catalog: DocumentCatalog, filters: Filters) -> list[Notice]:
-    """Return a warning if a value is compared with a key that no document has; it is misspelt."""
+    """Return a warning if a filter has a key that no document has, probably misspelt."""
     keys = {condition.key for condition in filters.metadata if condition.exists}
     unknown = keys.difference(catalog.metadata) if keys else ()
     if not unknown:

@@ -1,4 +1,4 @@
-"""The vector of a query, from the cache or the provider; similarities, and what a floor means."""
+"""The vector of a query, from the cache or the provider; calibration, and the use of a floor."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SCORE_DECIMALS = 6
 
 
 def round_score(score: float) -> float:
-    """Return a score as results show it: within [0, 1], at six decimals.
+    """Return a score as shown in results: within [0, 1], with six decimals.
 
-    Rounding errors can put a cosine slightly outside the range; compare scores before this.
+    Rounding errors can put a cosine slightly outside the range. Compare scores before rounding.
     """
     rounded = round(score, SCORE_DECIMALS)
     return 0.0 if rounded < 0.0 else 1.0 if rounded > 1.0 else rounded
@@ -139,7 +139,7 @@ def calibration_of(store: Store, scope: Scope, world: World | None = None) -> Ca
 def model_calibration(store: Store, scope: Scope, world: World | None) -> Calibration | None:
     """Return the calibration shipped with the profile, or the one measured in this world.
 
-    What is measured in a world changes with it; an order should not, where there is a choice.
+    A calibration measured in a world changes with the world, and the order of results should not.
     """
     return shipped(scope.profile) or calibration_of(store, scope, world)
 

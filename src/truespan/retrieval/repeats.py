@@ -1,7 +1,7 @@
-"""Text that occurs twice: the same place again, or the same words in another place.
+"""Repeated text: the same place again, or the same words in another place.
 
 Passages with equal text are one result with several places. Context that is rendered from passages
-has neither a place nor a long run of words twice.
+repeats neither a place nor a long run of words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MIN_REPEATED = 100
 """Minimum length of the beginning or end of a passage, in characters, that is left out because an
 earlier passage contains it. Shorter runs of equal words are ordinary: phrases, headings, names."""
 MIN_PIECE = 30
-"""Length from which on a sentence that two passages share may be part of a longer run."""
+"""Minimum length of a shared sentence, in characters, that may be part of a longer run."""
 SEPARATOR = "\n\n"
 _SENTENCE_END = ". "
 _BETWEEN = "\0"
@@ -32,13 +32,13 @@ _BETWEEN = "\0"
 
 
 class CoveredText(Struct):
-    """Parts of documents that are covered already, as code-point intervals.
+    """Covered parts of documents, as code-point intervals.
 
     All parts of a document are of one revision, since a response sees one state of a world.
     """
 
     _taken: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
-    """The starts and the ends of the intervals of each document; no two of them touch."""
+    """Starts and ends of the intervals of each document; no two intervals touch."""
 
     def uncovered(self, document: int, start: int, end: int) -> list[tuple[int, int]]:
         """Return the parts of [start, end) that no earlier interval covers, in order."""
@@ -66,15 +66,15 @@ class CoveredText(Struct):
 
 
 class EqualTexts(Generic[T]):
-    """Finds what was added with the same text before; only white space may differ."""
+    """Finds values that were added with the same text before, ignoring white space."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, ...], tuple[str, T]] = {}
         self._known: dict[str, T] = {}
 
     def add(self, text: str, value: T) -> T:
-        """Return the value that an equal text was first added with: `value` itself if it is new."""
-        # Few texts share their first and last word, and only those have to be compared.
+        """Return the value first added with an equal text: `value` itself if the text is new."""
+        # Only texts with the same first and last word have to be compared, and these are few.
         ends = (*text.split(None, 1)[:1], *text.rsplit(None, 1)[-1:])
         first = self._first.get(ends)
         if first is None:
@@ -114,7 +114,7 @@ class ShownText:
         if self._equal.add(text, own) is not own:
             spans = []
         elif not self._pieces.isdisjoint(pieces):
-            # Searching for its beginning and end takes long, and few passages share a sentence.
+            # Searching for the beginning and the end is slow, and few passages share a sentence.
             spans = [self._cut(text, *span) for span in spans]
         self._pieces.update(pieces)
         self._covered.add(part.document, offset, part.end)
@@ -125,7 +125,7 @@ class ShownText:
     def _cut(self, text: str, start: int, end: int) -> tuple[int, int]:
         """Return a span without the beginning and the end that were shown, in whole words."""
         if end - start < MIN_REPEATED or BAR.search(text, start, end):
-            # Parts of a table have the same header, without which their rows say nothing.
+            # Parts of a table repeat its header, without which rows have no meaning.
             return start, end
         shown = _BETWEEN.join(self._texts)
         if (found := shown.find(text[start : start + MIN_REPEATED])) >= 0:
@@ -145,7 +145,7 @@ class ShownText:
 
 
 def _count_equal(most: int, is_equal: Callable[[int], bool]) -> int:
-    """Return the greatest count up to `most` that is equal; all smaller ones are."""
+    """Return the greatest count up to `most` for which `is_equal` holds."""
     low, high = MIN_REPEATED, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -193,7 +193,7 @@ def count_rendered(part: Visible, *, tables: bool) -> int:
 
 
 def place_of(part: Visible) -> OtherPlace:
-    """Return where a passage stands, for another one with the same text."""
+    """Return the place of a passage, to be added to another one with the same text."""
     return OtherPlace(
         chunk_id=part.chunk_id,
         document=part.document,
@@ -218,7 +218,7 @@ def add_place(part: Visible, copy: Visible) -> Visible:
 
 
 def merge_copies(ranked: Sequence[Visible]) -> list[Visible]:
-    """Return ranked passages, those with equal text once, with the places of all of them.
+    """Return ranked passages without copies; the first of equal ones has the places of all.
 
     Figures stay: two with the same description may show different things.
     """

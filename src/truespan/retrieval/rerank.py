@@ -2,9 +2,9 @@
 
     Visible, by rank ──the first `candidates`──> reranker ──scores──> Visible in their new order
 
-It is the last stage before packing and takes only `Visible` chunks, so nothing else is sent to a
-reranker. The order is the only thing it changes: `score` remains the similarity. A reranker that
-fails leaves the order as it was; the result says so and is otherwise complete.
+This is the last stage before packing. It takes only `Visible` chunks, so nothing else is sent to a
+reranker. Reranking changes the order only: `score` remains the similarity. If a reranker fails, the
+order stays; the result says so and is otherwise complete.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from truespan.types.telemetry import RERANKED, CounterName, Stage
 from truespan.types.trust import RerankScore, Visible
 
 CANDIDATES = 30
-"""How many of the first candidates are reranked unless configured otherwise."""
+"""Default number of candidates that are reranked."""
 SECONDS = 10.0
-"""How long a request may spend on reranking unless configured otherwise."""
+"""Default time that a request may spend on reranking."""
 
 
 class RerankOptions(Struct, frozen=True):
-    """The configured reranker, how many candidates it gets, and its time for one request."""
+    """The configured reranker, its number of candidates, and its time for one request."""
 
     reranker: Reranker
     candidates: int = CANDIDATES
@@ -94,16 +94,16 @@ class RerankStage(Struct):
     trace: RequestTrace = NULL_OBSERVER
     _known: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
     failure: TruespanError | None = None
-    """Why the reranker is not asked any more."""
+    """Error that ended reranking for this request."""
     _spent: float = 0.0
 
     @property
     def candidates(self) -> int:
-        """Return how many chunks to fetch at least, so that there is something to choose from."""
+        """Return the minimum number of chunks to fetch for reranking."""
         return self.options.candidates
 
     def order(self, ranked: Sequence[Visible]) -> tuple[list[Visible], RerankReport, list[Notice]]:
-        """Return chunks in their new order, what changed, and a warning if the reranker failed.
+        """Return chunks in their new order, a report, and a warning if the reranker failed.
 
         Raises:
             Interrupted: the request was cancelled.
@@ -135,7 +135,7 @@ class RerankStage(Struct):
         except Interrupted:
             raise
         except Exception as error:
-            # Whatever went wrong, the passages are verified and their order is known.
+            # The passages are verified and have an order, whatever went wrong.
             known = error if isinstance(error, TruespanError) else resource_error(error)
             self.failure = known or InternalError(type(error).__name__)
             self.trace.count(CounterName.RERANKS, 1, self.failure.code)

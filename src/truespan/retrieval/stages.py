@@ -25,11 +25,11 @@ from truespan.types.text import NamedPlace, PageStart, PlacedSentence, locate_se
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
 MAX_SET_ASIDE = 64
-"""Candidates that may be boilerplate before the search for other text ends."""
+"""Maximum number of boilerplate candidates before the search for other text ends."""
 
 
 class Verification(Struct, frozen=True):
-    """What became of a list of hits: verified, broken, or of a revision that is not active."""
+    """Verified hits, failed hits, and the number of hits of inactive revisions."""
 
     verified: list[Verified]
     failures: list[VerificationFailure]
@@ -48,7 +48,7 @@ def verify(hits: Sequence[Hit], records: Mapping[ChunkId, ChunkRecord]) -> Verif
     for hit in hits:
         record = records.get(hit.chunk_id)
         if record is not None and record.labels_intact and not record.live:
-            # Staged, replaced or deleted: the normal life of a document, not damage.
+            # Staged, replaced or deleted: not damage.
             superseded += 1
             continue
         outcome = _verify(hit, record)
@@ -66,7 +66,7 @@ def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | VerificationFail
     if record is None:
         return fail(FailureKind.ORPHAN)
     if not record.labels_intact:
-        # The names that a result shows, or the state that decides whether it may be shown.
+        # Labels are shown in results, or decide whether a chunk may be shown.
         return fail(FailureKind.DOCUMENT, record.recorded_hash)
     if record.state is ChunkState.QUARANTINED:
         return fail(FailureKind.QUARANTINED)
@@ -84,13 +84,13 @@ def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | VerificationFail
 
 
 def reveal(found: Verified, scope: Scope) -> list[Visible]:
-    """Return what the scope allows to be seen of a chunk, in order; nothing if that is nothing.
+    """Return the parts of a chunk that the scope makes visible, in order; empty if there are none.
 
-    The index was asked only for chunks in scope that nothing unread influenced. That is an
+    The index was queried only for chunks in scope that do not depend on unread text. That is an
     optimisation, not the guarantee: the index may be wrong, so document, chapter and section, the
     stored reach and the last sentence are checked again. A chunk that straddles the position is
-    dropped whole; the tail replaces it. Of one that straddles the borders of the chapter or section
-    that was asked for, only the sentences inside are returned: one part, or several if other text
+    dropped whole; the tail replaces it. Of a chunk that straddles the borders of a chapter or
+    section in the scope, only the sentences inside are returned: one part, or several if other text
     lies between them.
     """
     chunk, document, position = found.chunk, found.document, scope.position
@@ -181,7 +181,7 @@ def _locate(whole: Visible, run: Sequence[PlacedSentence]) -> str | None:
 
 
 def keep_in_scope(verified: Sequence[Verified], scope: Scope) -> list[Verified]:
-    """Keep what the scope allows: an index that is wrong must not even influence the order."""
+    """Keep the chunks in scope: a wrong index must not even influence the order."""
     if isinstance(scope.documents, Unlimited) and not scope.names_place:
         return list(verified)
     return [found for found in verified if reveal(found, scope)]
@@ -199,7 +199,7 @@ def parent_id(found: Verified, scope: Scope) -> ChunkId | None:
 def visible_chunk_id(
     scope: Scope, document: int, chunk: StoredChunk | ParentChunk | TailChunk
 ) -> ChunkId:
-    """Return the id of a chunk for a reader, made from what is visible of it and nothing else."""
+    """Return the id of a chunk for a reader, derived only from its visible part."""
     return reader_chunk_id(
         scope.world,
         scope.generation.number,
@@ -220,10 +220,10 @@ def rank(found: Sequence[Verified], k: int) -> list[Verified]:
 
 
 class Best(Struct, frozen=True):
-    """The best of what was found, how many more are needed, and the score where choosing ended.
+    """The best chunks, the number of further chunks needed, and the score where choosing ended.
 
-    `last` is None while there was nothing left to choose from. `copies` are those with the same
-    text as one of the best, by the id of that.
+    `last` is None if there was nothing left to choose from. `copies` are the chunks with the text
+    of one of the best, by the id of that one.
     """
 
     found: list[Verified]
@@ -239,7 +239,7 @@ def choose_best(
     boilerplate_last: bool,
     text_of: Callable[[Verified], str] | None = None,
 ) -> Best:
-    """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if too few are left.
+    """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if others are too few.
 
     The search for other text ends after `MAX_SET_ASIDE` chunks of boilerplate. With `text_of`,
     chunks whose visible text is equal count as one.
@@ -283,14 +283,14 @@ def drop_boilerplate(ranked: Sequence[Visible]) -> list[Visible]:
 
 
 def boilerplate_test() -> Callable[[str], bool]:
-    """Return what recognises boilerplate; importing it compiles many patterns."""
+    """Return the test for boilerplate, imported late since the import compiles many patterns."""
     from truespan.text.boilerplate import is_boilerplate
 
     return is_boilerplate
 
 
 def rank_visible(found: Iterable[Visible]) -> list[Visible]:
-    """Return visible chunks in the same order."""
+    """Return visible chunks in the order of `rank`."""
     return sorted(found, key=lambda part: _order(part, part.document, part.index))
 
 
@@ -302,10 +302,10 @@ def _order(found: Verified | Visible, document: int, index: int) -> tuple[bool, 
 
 
 def complete_until(hits: Sequence[Hit], wanted: int, *, exhausted: bool) -> int | None:
-    """Return how many hits to look at so that the `wanted` best are among them, ties included.
+    """Return the number of hits that contain the `wanted` best, ties included.
 
-    None if the list ends between equal scores and the index has more: which of them it happened to
-    return would decide the result.
+    None if the list ends between equal scores and the index has more: the choice of the index among
+    equal scores must not decide the result.
     """
     if len(hits) <= wanted:
         return len(hits) if exhausted else None

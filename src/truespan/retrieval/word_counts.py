@@ -32,22 +32,19 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 POSTING = [("index", "<u4"), ("count", "<u2")]
-"""How numpy reads packed postings."""
+"""Layout of packed postings for numpy."""
 MAX_COUNTED = 0xFFFF
-"""A word that is in a chunk more often counts as often as this."""
+"""Maximum count of a word in a chunk."""
 OUTSIDE = -1
 """In place of a length: the chunk is not in scope."""
 MAX_RECENT = 1_000_000
-"""Cached places of recent terms, sixteen bytes each."""
+"""Maximum number of cached places of recent terms, sixteen bytes each."""
 MAX_EXTENTS = 16
-"""Cached extents of recent scopes, one byte for each chunk of the world."""
+"""Maximum number of cached extents of scopes, one byte for each chunk of the world."""
 
 
 class Extent(Struct, frozen=True):
-    """The chunks of a layout that a scope covers: which, how many, and their words together.
-
-    `stemmers` are those of their languages.
-    """
+    """The chunks of a layout in a scope, their number, their total words and their stemmers."""
 
     inside: NDArray[np.bool_]
     chunks: int
@@ -58,8 +55,8 @@ class Extent(Struct, frozen=True):
 class Layout(Struct, frozen=True):
     """Revisions by their keys, and their chunks one after another.
 
-    A chunk's place is where its revision starts, plus its index. `rows` says for each place which
-    revision it belongs to, `codes` which of the `stemmers` its language has.
+    The place of a chunk is the start of its revision plus its index. `rows` has the row of the
+    revision for each place, `codes` the number of the stemmer of its language.
     """
 
     due: tuple[WordEntry, ...]
@@ -100,7 +97,7 @@ class Layout(Struct, frozen=True):
         return int(self.starts[row]) + index
 
     def ref(self, place: int) -> tuple[RevisionRef, int]:
-        """Return which chunk is at a place: its revision, and its index there."""
+        """Return the chunk at a place: its revision and its index."""
         row = int(self.rows[place])
         return self.entries[row].ref, place - int(self.starts[row])
 
@@ -124,7 +121,7 @@ class Layout(Struct, frozen=True):
         return {id: self.places[id] for id in ids if id in self.places}
 
     def extent(self, store: Store, scope: Scope) -> Extent:
-        """Return which chunks are in scope. It is cached: most requests share a few scopes."""
+        """Return the chunks in scope, cached since most requests share a few scopes."""
         import numpy as np
 
         key = (scope.documents, scope.chapter, scope.section)
@@ -154,7 +151,7 @@ class Layout(Struct, frozen=True):
     def places_of(
         self, store: Store, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places of the chunks with a term, and how often each contains it."""
+        """Return the places of the chunks with a term, and its count in each."""
         import numpy as np
 
         if found := self.recent.get(term):
@@ -171,7 +168,7 @@ class Layout(Struct, frozen=True):
             row = np.searchsorted(self.keys, keys)
             row[row == len(self.keys)] = 0
             known = (self.keys[row] == keys) & (self.segments[row] == keys)
-            # Of a row that several share, those are believed that say so themselves.
+            # Revisions that share a row must refer to that row themselves.
             shared = np.flatnonzero(refs[:, 0])
             rows = [self.by_document.get(document, 0) for document in refs[shared, 0].tolist()]
             row[shared] = rows
@@ -239,7 +236,7 @@ def layout_of(catalog: WordCatalog) -> Layout:
 
 
 REVISIONS_AT_ONCE = 64
-"""Revisions stored in one transaction, so that others can write in between."""
+"""Number of revisions stored in one transaction, so that others can write in between."""
 
 
 def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:

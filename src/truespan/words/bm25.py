@@ -1,8 +1,7 @@
 """Score chunks by the words of a query with BM25, from plain arrays.
 
-A score depends on what is passed and nothing else: how many chunks there are, how long they are,
-and how many of them contain a word. The caller decides which chunks take part; a reader's are
-those that the reader may see.
+A score depends only on the arguments: the number of chunks, their lengths, and the number of chunks
+with each word. The caller decides which chunks take part; for a reader, the visible ones.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 K1, B = 1.2, 0.75
-"""The usual constants of BM25: saturation of repeated words, and the weight of the length."""
+"""Usual constants of BM25: saturation of repeated words, and weight of the length."""
 
 
 class WordMatches(Struct, frozen=True):
-    """Where one word of a query occurs: distinct places of chunks, and how often it is in each.
+    """Distinct places of the chunks with one word of a query, and its count in each.
 
-    A place is any number from zero that the caller gives a chunk. Only chunks that take part are
-    listed, since the number of places is how many chunks contain the word.
+    A place is a number from zero that the caller assigns to a chunk. Only chunks that take part are
+    listed, since the number of places is the number of chunks with the word.
     """
 
     places: NDArray[np.int64]
     counts: NDArray[np.int64]
     weight: int = 1
-    """How often the query has the word."""
+    """Count of the word in the query."""
 
 
 class ChunkScores(Struct, frozen=True):
-    """The scores of the chunks with a word of the query: ascending places, and their scores."""
+    """Scores of the chunks with a word of the query, by ascending places."""
 
     places: NDArray[np.int64]
     values: NDArray[np.float64]
     possible: float = 0.0
-    """What no chunk can exceed: the score of endless repetitions of every word."""
+    """Upper bound of a score, approached by endless repetition of every word."""
 
     @property
     def best(self) -> float:
@@ -64,8 +63,8 @@ class ChunkScores(Struct, frozen=True):
     def top(self, count: int, decimals: int) -> list[int]:
         """Return the best places, best first.
 
-        Scores are compared as shares of the best, so that those which blend alike are all among
-        them or none is.
+        Scores are compared as shares of the best, so that chunks with equal blends are either all
+        included or all left out.
         """
         import numpy as np
 
@@ -82,18 +81,18 @@ class ChunkScores(Struct, frozen=True):
 
 
 def rarity_of(chunks: int, containing: int) -> float:
-    """Return how much a word counts that so many of all chunks contain."""
+    """Return the weight of a word by the number of chunks that contain it."""
     return math.log(1 + (chunks - containing + 0.5) / (containing + 0.5))
 
 
 def score_chunks(
     words: Iterable[WordMatches], lengths: NDArray[np.int64], *, chunks: int, total: int
 ) -> ChunkScores:
-    """Return the BM25 score of every chunk with a word of the query.
+    """Return the BM25 score of each chunk with a word of the query.
 
     `words` has one element for each distinct word of the query. `lengths` is the number of terms
-    of the chunk at each place; only the places that `words` names are read. `chunks` is how many
-    chunks take part, and `total` how many terms they have together.
+    of the chunk at each place; only the places in `words` are read. `chunks` is the number of
+    chunks that take part, `total` the number of their terms.
     """
     import numpy as np
 
@@ -108,6 +107,6 @@ def score_chunks(
         places.append(word.places)
         gains.append(factor * counts / (counts + K1 * (1 - B + B * size)))
     distinct, rows = np.unique(np.concatenate(places), return_inverse=True)
-    # Added in the order of the words, so that equal chunks have equal scores to the last bit.
+    # Gains are added in the order of the words, so that equal chunks have exactly equal scores.
     values = np.bincount(rows, np.concatenate(gains), len(distinct))
     return ChunkScores(distinct, values.astype(np.float64, copy=False), possible)

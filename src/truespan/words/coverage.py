@@ -1,4 +1,4 @@
-"""How much of a query's words a passage contains, weighted by how rare they are.
+"""Coverage: the share of a query's words that a passage contains, weighted by rarity.
 
     coverage = rarity of the words that occur in the passage / rarity of all words of the query
 
@@ -21,7 +21,7 @@ from truespan.words.terms import stem_function, words
 
 
 class WordRarity(Struct, frozen=True):
-    """The words of a query that count, by their term under each stemmer, and how rare each is."""
+    """Rarity of the content words of a query, by their terms under each stemmer."""
 
     words: tuple[tuple[Mapping[str, str], float], ...]
 
@@ -51,7 +51,7 @@ class WordRarity(Struct, frozen=True):
 def measure_rarity(
     query: WordQuery, find: Callable[[Mapping[str, str]], WordMatches], chunks: int
 ) -> WordRarity:
-    """Return how rare the words of a query are, stop words left out.
+    """Return the rarity of the words of a query, without stop words.
 
     `find` returns where a word occurs among the `chunks` that take part, given its term under each
     stemmer.

@@ -1,4 +1,4 @@
-"""Turn a query into the words that chunks are scored by, and the phrases that they must contain.
+"""Parse a query into the words that chunks are scored by, and the phrases that they must contain.
 
     who lit "the old lamp"        words: lit, the, old, lamp    phrase: the old lamp
 
@@ -32,7 +32,7 @@ _QUOTED = re.compile(
 
 
 class QueryWord(Struct, frozen=True):
-    """A word of a query, by the term that it is under each stemmer.
+    """A word of a query, by its term under each stemmer.
 
     `count` is how often the query has it. Under the stemmers of `stops` it is a stop word.
     """
@@ -43,7 +43,7 @@ class QueryWord(Struct, frozen=True):
 
     @property
     def content_forms(self) -> dict[str, str]:
-        """Return its terms under the stemmers where it is no stop word."""
+        """Return the terms under the stemmers for which the word is no stop word."""
         return {name: term for name, term in self.forms.items() if name not in self.stops}
 
 
@@ -98,7 +98,7 @@ def find_phrases(query: str) -> tuple[str, ...]:
 def match_words(
     query: WordQuery, find: Callable[[Mapping[str, str]], WordMatches]
 ) -> list[WordMatches]:
-    """Return where the words of a query occur, with how much each counts.
+    """Return the places of the words of a query, with the weight of each.
 
     `find` returns where a word occurs among the chunks that take part, given its term under each
     stemmer; chunks with another stemmer do not contain it. A word that occurs nowhere is left out,
@@ -117,7 +117,7 @@ def match_words(
 
 
 def _contains(text: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Return whether the terms of a phrase follow one another in those of a text."""
+    """Return whether a text contains the terms of a phrase in a row."""
     length = len(phrase)
     first = phrase[0]
     return any(

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 _MIX = 0x9E3779B97F4A7C15
 """An odd number without a pattern, to mix the bits of a word."""
 _SHORT = 8
-"""Bytes of a word that are one number."""
+"""Number of bytes of a word that are read as one number."""
 _MIN_SHORT = 1 << 56
-"""The least number that has a byte in the first place."""
+"""Smallest number with a byte in the first place."""
 _FEW = 2000
-"""Characters of texts for which arrays cost more than they save."""
+"""Number of characters below which arrays cost more than they save."""
 
 
 class TermCounts(Struct, frozen=True):
-    """How often each term is in which text.
+    """Count of each term in each text.
 
     `terms` are in order, `sizes` are the words of each text. The three arrays have one element for
     each term of each text, by term and then by text: the numbers of both, and the count.
@@ -63,7 +63,7 @@ class _Numbered(Struct, frozen=True):
 
 
 def count_terms(texts: Sequence[str], language: str) -> TermCounts:
-    """Return how often each term is in which of the texts, which are all in one language."""
+    """Return the counts of the terms of texts in one language."""
     import numpy as np
 
     stemmer, total = stemmer_of(language), max(len(texts), 1)

@@ -21,15 +21,15 @@ RECIPE = "2"
 Version 1 shared stemmers between threads, so its counts may contain terms that the text does not.
 """
 LONGEST = 64
-"""Longest term, in characters; longer ones are cut."""
+"""Maximum length of a term in characters; longer terms are cut."""
 MAX_STEMS = 1 << 16
-"""Words of each language whose terms are kept."""
+"""Maximum number of cached terms of each language."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 )
-"""Scripts that put no space between words: their runs are read two characters at a time."""
+"""Scripts without spaces between words, whose runs are read two characters at a time."""
 
 _CODEC = "cp1252"
 """The characters of Western European languages with their usual punctuation, one byte each."""
@@ -90,7 +90,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text, however long; most texts need no more than a table."""
+    """Return the words of a text of any length; for most texts, one table suffices."""
     folded = fold_bytes(text.replace("ß", "ss") if "ß" in text else text)
     return _split_any(text) if folded is None else folded.decode(folded.data)
 
@@ -106,7 +106,7 @@ class FoldedBytes(Struct, frozen=True):
 
 
 def fold_bytes(text: str) -> FoldedBytes | None:
-    """Return a text with its words folded; None if that takes more than a table of bytes."""
+    """Return a text with its words folded; None if a table of bytes does not suffice."""
     try:
         # The codec is several times slower.
         data = text.encode() if text.isascii() else text.encode(_CODEC)
@@ -132,7 +132,7 @@ def _split_any(text: str) -> list[str]:
 # Shared by threads: caches of texts, of a compiled pattern and of a table, which never change.
 @cache
 def _byte_table() -> bytes:
-    """Return what each byte of a text in `_CODEC` becomes.
+    """Return the table that folds each byte of a text in `_CODEC`.
 
     A letter becomes its case-folded form, what needs more than that is marked, anything else
     becomes a space. All are found with `_split_any`, one character at a time: none of these

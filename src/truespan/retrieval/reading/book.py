@@ -1,4 +1,4 @@
-"""Retrieval for a reader: the read part of one book, up to the recorded position."""
+"""Retrieval for a reader, from the part of a book up to the recorded position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find a chapter of a book by what a person calls it: its number, its name or a part of that.
+"""Find a chapter of a book by its number, its name or a part of its name.
 
 A number means the one that the book prints, as "5", "V" or "Five". Only in a book that prints no
 numbers the chapters are counted. In a book with parts, a chapter may be named with its part or
@@ -75,19 +75,19 @@ class Chapter(Struct, frozen=True):
     start: int
     end: int
     own_name: str
-    """The name without those of its parts."""
+    """Name without the names of the parts that contain the chapter."""
     parts: tuple[int, ...] = ()
-    """The first sentences of the parts that it belongs to, the outermost first."""
+    """First sentences of the parts that contain the chapter, the outermost first."""
 
 
 class _Label(Struct, frozen=True):
-    """The number that a name begins with, and what it counts: chapters, or something larger."""
+    """Number at the start of a name, and its unit: chapters, or something larger."""
 
     number: int
     word: str
-    """The word before it, such as "chapter"; "" without one."""
+    """Word before the number, such as "chapter"; "" without one."""
     title: str
-    """The rest of the name as names are compared; "" if there is none."""
+    """Rest of the name, folded for comparison; "" if there is none."""
 
     @property
     def of_chapters(self) -> bool:
@@ -131,7 +131,7 @@ def list_chapters(
 
 
 def _find_parts(names: Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
-    """Return for each chapter the places of the parts it belongs to, and its own name."""
+    """Return the places of the parts that contain each chapter, and its own name."""
     prefixed = list(_split_prefixes(names))
     if any(parts for parts, _ in prefixed):
         return prefixed
@@ -141,7 +141,7 @@ def _find_parts(names: Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
         label = _label_of(name)
         is_part = label is not None and label.of_parts
         if label is not None and is_part:
-            # It ends the open part of the same kind, and those inside it.
+            # A part ends the open part of the same kind, and the parts inside that one.
             words = [word for _, word in open_parts]
             del open_parts[words.index(label.word) if label.word in words else len(words) :]
         elif _AFTER_THE_PARTS.match(_fold(name)):
@@ -206,7 +206,7 @@ def find_chapter(
 
 
 def _by_name(pool: Sequence[Chapter], wanted: str) -> Sequence[Chapter]:
-    """Return what of a pool has this name, this title or this printed number."""
+    """Return the chapters of a pool with this name, this title or this printed number."""
     spoken, label = _fold(wanted), _label_of(wanted)
     known = [_label_of(chapter.own_name) for chapter in pool]
     same = {
@@ -218,7 +218,7 @@ def _by_name(pool: Sequence[Chapter], wanted: str) -> Sequence[Chapter]:
         return [pool[place] for place in sorted(same)]
     printed = {place: own for place, own in enumerate(known) if own is not None}
     if len(printed) == 1 and all(own.number != 1 for own in printed.values()):
-        # One title that happens to begin with a number says nothing of the others.
+        # A single title that begins with a number does not number the others.
         printed = {}
     same.update(_by_number(printed, label))
     if not same and not printed:
@@ -283,7 +283,7 @@ def _by_words(pool: Sequence[Chapter], wanted: str) -> list[Chapter]:
 
 
 def _nearest(found: Sequence[Chapter], pool: Sequence[Chapter], position: int) -> Sequence[Chapter]:
-    """Return which of several chapters a reader at a position means; all if that is not clear.
+    """Return the chapter that a reader at a position means; all if that is not clear.
 
     It is the chapter that the position is in, the next one if that was read to its end, the one in
     the same part, or the first one if none was reached. Otherwise the reader may want to go back.
@@ -306,7 +306,7 @@ def _nearest(found: Sequence[Chapter], pool: Sequence[Chapter], position: int) -
 
 def _refuse_several(wanted: str, found: Sequence[Chapter]) -> InvalidArgument:
     listed = [
-        # The first sentence tells chapters of one name apart.
+        # The first sentence distinguishes chapters with the same name.
         f"{chapter.name!r} (from sentence {chapter.start})"
         if sum(other.name == chapter.name for other in found) > 1
         else repr(chapter.name)
@@ -339,7 +339,7 @@ def _quote(wanted: str) -> str:
 
 
 def _fold(name: str) -> str:
-    """Return the words of a name as names are compared, without marks between them."""
+    """Return the words of a name, folded for comparison, without punctuation."""
     return " ".join(_WORDS.findall(fold_name(name)))
 
 
@@ -359,7 +359,7 @@ def _label_of(name: str) -> _Label | None:
         return None
     rest = after.strip(" .:)-–—")
     if word is None and rest and not number.isdecimal() and after[0] == " ":
-        # In capitals it is a number even without a mark after it, if it is no word.
+        # A numeral in capitals needs no mark after it, unless it is a word.
         capitals = stripped[: found.end("number")].isupper() and value is None and len(number) > 1
         if not capitals and after[1] not in ":-–—":
             return None

@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 _MEDIA_TYPES = {"jpg": "jpeg", "tif": "tiff"} | {
     kind: kind for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "tiff")
 }
-"""The media type of images by their ending. All others are plain bytes, which no browser opens as
-a page of its own: SVG can contain scripts."""
+"""Media types of images by their ending. All others are served as plain bytes, which no browser
+opens as a page: SVG can contain scripts."""
 
 
 class Pages(Struct, frozen=True):
-    """One revision, read page by page. Nothing past `until` is read, if that is given."""
+    """One revision, read page by page. With `until`, nothing past that sentence is read."""
 
     store: Store
     scope: Scope
@@ -64,11 +64,11 @@ class Pages(Struct, frozen=True):
     head: PageHead
     until: int | None = None
     count: int | None = None
-    """How many sentences the revision has; None for a reader, who must not learn of those."""
+    """Number of sentences of the revision; None for a reader, who must not learn it."""
 
     def page(self, wanted: PageRequest) -> SentencePage:
-        """Return the wanted sentences, as many as there are."""
-        # One more than wanted, if it may be seen: it says whether others follow.
+        """Return the requested sentences, as far as they exist."""
+        # One more than requested, if visible, shows whether others follow.
         first, last = wanted.first, wanted.first + wanted.count
         if self.until is not None:
             last = min(last, self.until)
@@ -102,7 +102,7 @@ class Pages(Struct, frozen=True):
         return StoredImage(found, f"image/{kind}" if kind else "application/octet-stream")
 
     def _sentences(self, shown: Sequence[StoredSentence]) -> Iterator[PageSentence]:
-        # From one character earlier, which tells whether the first sentence begins a line.
+        # The character before the first sentence shows whether it begins a line.
         start = max(shown[0].start - 1, 0)
         passage = self.store.passage(self.scope, self.ref, start, shown[-1].end)
         if passage is None:
@@ -133,7 +133,7 @@ class Pages(Struct, frozen=True):
             )
 
     def _visible_figures(self) -> list[StoredFigure]:
-        """Return the figures that may be seen: for a reader, those independent of unread text.
+        """Return the visible figures: for a reader, those independent of unread text.
 
         A damaged figure counts as read only if that is certain: a row that may lie ahead must not
         matter.
@@ -203,14 +203,14 @@ _QUICK_WORDS = 3
 
 
 def find_passage(passage: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where `passage` occurs in `text`, in order; occurrences may overlap.
+    """Yield the spans of `passage` in `text`, in order; they may overlap.
 
     Any run of white space matches any other, and so do the usual forms of quotes and dashes; "…"
     counts as three dots. The time is linear in both lengths for every text.
     """
     words = passage.split()
     plain = sorted((word for word in words if not _FOLDED.search(word)), key=len)
-    # Nearly all texts without the passage lack one of its longest words, which is quick to see.
+    # Nearly all texts without the passage lack one of its longest words, which is cheap to test.
     if not words or not all(word in text for word in plain[-_QUICK_WORDS:]):
         return
     wanted = " ".join(passage.translate(_FOLD).split())
@@ -218,7 +218,7 @@ def find_passage(passage: str, text: str) -> Iterator[tuple[int, int]]:
     first = next(occurrences, None)
     if first is None:
         return
-    # Where each run without white space begins in the text, and in the folded text.
+    # Start of each run without white space, in the text and in the folded text.
     starts, folded_starts, length, past = [], [], 0, 0
     for run in _RUNS.finditer(text):
         length += bool(starts) and run.start() > past
@@ -240,7 +240,7 @@ def find_passage(passage: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_all(wanted: str, text: str) -> Iterator[int]:
-    """Yield where `wanted` begins in `text`, also within an earlier occurrence, in linear time."""
+    """Yield the starts of `wanted` in `text`, also of overlapping occurrences, in linear time."""
     # After an occurrence the search goes on character by character (Knuth, Morris, Pratt) until no
     # other one can have begun; searching from its second character would be quadratic.
     borders: list[int] = []
@@ -262,7 +262,7 @@ def _find_all(wanted: str, text: str) -> Iterator[int]:
 
 
 def _borders(word: str) -> list[int]:
-    """Return for each prefix of a word how many of its characters both begin and end it."""
+    """Return the length of the longest border of each prefix of a word."""
     borders, matched = [0], 0
     for char in word[1:]:
         while matched and char != word[matched]:
@@ -326,7 +326,7 @@ def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:
 
 
 def describe_position(store: Store, scope: Scope, position: Position) -> ReadingPosition:
-    """Describe a position by what was read: the chapters reached and the last sentence."""
+    """Describe a position by the chapters reached and the last sentence read."""
     ref = RevisionRef(position.document, position.revision)
     last = store.sentences(scope, ref, position.sid, position.sid)
     reached: list[str] = []

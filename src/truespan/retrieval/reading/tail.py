@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TailMaker(Struct, frozen=True):
-    """Builds tails and stores them."""
+    """Builds and stores tails."""
 
     store: Store
     embedders: Embedders
@@ -52,7 +52,7 @@ class TailMaker(Struct, frozen=True):
         tail = self.store.tail(scope, revision, position)
         if tail is None:
             tail = self._build(scope, revision, position, chunking)
-            # Without room to store it, the tail still serves this request.
+            # If the tail cannot be stored, it still serves this request.
             with suppress(StorageFull, StoreBusy):
                 self.store.keep_tail(scope, revision, position, tail)
                 tail = self.store.tail(scope, revision, position) or tail
@@ -63,7 +63,7 @@ class TailMaker(Struct, frozen=True):
             stored = [one for one in sentences if chunk.first_sid <= one.sid <= chunk.last_sid]
             if not stored:
                 raise Restart
-            # A tail is made of read sentences alone; that is checked once more before it is shown.
+            # A tail consists of read sentences alone; this is checked again before it is shown.
             read = stored[-1].sid == chunk.last_sid <= position
             around = chunk.text[: max(stored[0].start - chunk.start, 0)]
             around += chunk.text[stored[-1].end - chunk.start :]
@@ -87,8 +87,8 @@ class TailMaker(Struct, frozen=True):
         if not stored or stored[-1].sid != position:
             raise Restart
         start = anchor.start if anchor else 0
-        # The whole text is not checked against its hash: unread text must not matter, not even if
-        # it is damaged.
+        # The whole text is not checked against its hash: unread text must not matter, even if it
+        # is damaged.
         passage = self.store.passage(scope, revision, start, stored[-1].end)
         if passage is None:
             raise Restart
@@ -117,7 +117,7 @@ class TailMaker(Struct, frozen=True):
         chunks = []
         for number, span in enumerate(spans):
             if span.reach <= sentences[-1].sid:
-                # A stored chunk that depends on nothing unread: the index has it.
+                # The index has stored chunks that do not depend on unread text.
                 continue
             first = next(part.sid for part in sentences if part.end > span.start)
             last = max(part.sid for part in sentences if part.start < span.end)

@@ -1,8 +1,8 @@
 """Score the read part of a book by the words of a query.
 
-How many chunks there are, how long they are and how rare a word is, is counted over the stored
-chunks that the reader may see and the tail. The counts in the store are of whole revisions; those
-of a chunk depend on its own text alone, and unread chunks are left out before anything is added up.
+The number of chunks, their lengths and the rarity of words are counted over the stored chunks that
+the reader may see and the tail. The store has counts of whole revisions. The counts of a chunk
+depend on its own text alone, and unread chunks are left out before anything is added up.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 NOT_COUNTED = -1
-"""In place of a length: the chunk is no text, was not read, or its words are not counted."""
+"""Length of a chunk that is no text, was not read, or has no counted words."""
 
 Matches: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
-"""Places of chunks, and how often a term is in each."""
+"""Places of chunks, and the count of a term in each."""
 
 
 class ReadPart(Struct, frozen=True):
@@ -56,9 +56,9 @@ class ReadPart(Struct, frozen=True):
     texts: frozenset[int]
     """The places of embedded text, whose words count."""
     uncounted: frozenset[int]
-    """Those of them that the store has no counts of."""
+    """Places of embedded text without counts in the store."""
     lengths: NDArray[np.int64]
-    """The words at each place, as far as the store has counted them."""
+    """Number of words at each place, as far as the store has counted them."""
 
     @property
     def end(self) -> int:
@@ -70,10 +70,10 @@ class ReadPart(Struct, frozen=True):
 # read.
 @lru_cache(maxsize=32)
 def read_part(known: RevisionWords, position: int) -> ReadPart:
-    """Return what was read of a revision at a position."""
+    """Return the read part of a revision at a position."""
     import numpy as np
 
-    # A row says whether its chunk was read, so only those that are intact take part.
+    # A row decides whether its chunk was read, so only intact rows take part.
     trusted = {id: chunk for id, chunk in known.chunks.items() if chunk.trusted}
     chunks = {id: chunk for id, chunk in trusted.items() if chunk.seen_from <= position}
     ids = {chunk.index: id for id, chunk in chunks.items()}
@@ -100,7 +100,7 @@ class ReadScores(Struct, frozen=True):
     scores: ChunkScores
     rarity: WordRarity
     places: Mapping[str, NDArray[np.int64]]
-    """Where each term of the query occurs."""
+    """Places of each term of the query."""
 
     @property
     def tail(self) -> int:
@@ -110,7 +110,7 @@ class ReadScores(Struct, frozen=True):
     def with_phrases(self) -> list[int]:
         """Return the places that have every term of the query's phrases, best first.
 
-        Counts have no positions: whether the terms follow one another is for the text to say.
+        Counts have no positions: only the text shows whether the terms follow one another.
         """
         wanted = {term for phrase in self.query.phrases for term in terms(phrase, self.language)}
         kept = [frozenset(self.places[term].tolist()) for term in wanted]
@@ -162,10 +162,10 @@ def score_read(
 
 
 def language_read(store: Store, scope: Scope, position: Position) -> str:
-    """Return the language of what was read, which decides how its words are stemmed.
+    """Return the language of the read part, which decides the stemmer.
 
-    A detected language is that of the first characters of a book. Where not all of these were read,
-    it is detected in those that were.
+    The language of a book is detected from its first characters. If not all of these were read, it
+    is detected again from those that were.
     """
     if position.language_declared:
         return position.language
@@ -187,9 +187,9 @@ def _read_counts(
     part: ReadPart,
     wanted: Sequence[str],
 ) -> tuple[NDArray[np.int64], dict[str, Matches]]:
-    """Return the words at each place of what was read, and where the wanted terms occur.
+    """Return the number of words at each place of the read part, and the places of the terms.
 
-    What is missing, damaged or of another recipe is counted again, for this revision alone.
+    Counts that are missing, damaged or of another recipe are made again, for this revision alone.
     """
     import numpy as np
 
@@ -207,7 +207,7 @@ def _read_counts(
                 store.keep_words(scope, [counted], brief=True)
         lengths, held = np.full(part.end, NOT_COUNTED, np.int64), {}
     elif part.uncounted:
-        # They were damaged, or set aside, when the others were counted.
+        # These chunks were damaged or quarantined when the others were counted.
         counted = count_revision(store, scope, position.ref, language, only=part.uncounted)
     if counted is not None:
         lengths = lengths.copy()
