@@ -72,7 +72,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 @proves("embedding.own-model")
 def test_the_bundled_model_given_as_a_folder_gives_the_same_bits() -> None:
     bundled = LocalEmbedder(LocalModel())
-    own: Embedder = embed(LocalModel().location, pooling="cls")
+    own: Embedder = embed(LocalModel().location, pooling="cls", max_length=512)
     texts = [*TEXTS, "The same sentence again. " * 90]
 
     assert own.embed_documents(texts) == bundled.embed_documents(texts)
@@ -394,9 +394,9 @@ def test_a_larger_file_than_allowed_is_refused_unread(
 def test_a_quantised_network_gets_one_text_in_a_run() -> None:
     location = LocalModel().location
 
-    assert embed(location, pooling="cls")._model.batch == 1
+    assert embed(location, pooling="cls", max_length=512)._model.batch == 1
     with pytest.raises(InvalidConfiguration, match="quantised"):
-        assert embed(location, pooling="cls", batch=2).profile
+        assert embed(location, pooling="cls", max_length=512, batch=2).profile
     assert not read_contents(attention_network(table())).is_quantised
 
 

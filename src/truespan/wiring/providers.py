@@ -44,10 +44,7 @@ CONFIGURED_DISTANCE = Distance.COSINE
 
 def local_model(settings: Settings) -> LocalModel:
     """Return the configured local model; its files are read when it is first used."""
-    return LocalModel(
-        folder=Path(settings.model_folder) if settings.model_folder else None,
-        cache=model_cache() / "bge-small-en-v1.5",
-    )
+    return LocalModel(Path(settings.model_folder) if settings.model_folder else None)
 
 
 def make_embedder(
