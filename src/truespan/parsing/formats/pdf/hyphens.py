@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Self
 
 _HYPHENS = "\u2010-"
@@ -115,4 +115,4 @@ def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
 @cache
 def common_words() -> frozenset[str]:
     """Return frequent English words in lower case."""
-    return frozenset(Path(__file__).with_name("english_words.txt").read_text("utf-8").split())
+    return frozenset(files(__package__).joinpath("english_words.txt").read_text("utf-8").split())
