@@ -39,7 +39,7 @@ def check_environment(
     rerank: RerankOptions | None = None,
 ) -> list[Check]:
     """Return every check of a library's environment. None contains a key or a text of it."""
-    provider, keyless = settings.embedding_provider, settings.openai_keyless
+    provider, keyless = settings.embedding.provider, settings.openai.keyless
     return [
         Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
         *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=clock.now()),
@@ -54,7 +54,7 @@ def check_environment(
 
 
 def _check_index(settings: Settings, index: VectorIndex) -> Check:
-    if not settings.index_url:
+    if not settings.index.url:
         return check_index("index process", index)
     from truespan.index.server.index import QdrantServerIndex
 
@@ -73,7 +73,7 @@ def _check_index(settings: Settings, index: VectorIndex) -> Check:
 
 
 def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
-    name, provider = "embedding model", settings.embedding_provider
+    name, provider = "embedding model", settings.embedding.provider
     try:
         if provider == "local":
             for file in (NETWORK_FILE, TOKENIZER_FILE):
@@ -100,12 +100,12 @@ def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) 
 
 
 def _check_chat(settings: Settings) -> Check:
-    if not settings.chat_provider:
+    if not settings.chat.provider:
         return Check("chat model", Verdict.OK, "none: an answer consists of the passages")
-    keys = _check_keys(settings, settings.chat_provider, "chat", settings.chat_openai_keyless)
+    keys = _check_keys(settings, settings.chat.provider, "chat", settings.chat.openai.keyless)
     if keys.verdict is not Verdict.OK:
         return keys
-    return Check("chat model", Verdict.OK, f"{settings.chat_provider}/{settings.chat_model}")
+    return Check("chat model", Verdict.OK, f"{settings.chat.provider}/{settings.chat.model}")
 
 
 def _check_reranker(rerank: RerankOptions | None) -> Check:
