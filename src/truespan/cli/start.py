@@ -95,7 +95,7 @@ def ingest(
         Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be done and what it would cost.")
+        bool, Option("--dry-run", help="Show what would be done, and write nothing.")
     ] = False,
     prune: Annotated[
         bool, Option("--prune", help="Remove documents that are no longer there.")

@@ -164,8 +164,6 @@ class EmbeddingSettings(Struct, frozen=True):
     """Maximum number of texts in a request to an embedding provider."""
     requests_per_minute: Count = 0
     """Maximum number of requests started per minute; 0 for no limit."""
-    price_per_million: float = -1.0
-    """US dollars per million tokens for dry runs; below 0 for the built-in prices."""
 
 
 class OnnxSettings(Struct, frozen=True):

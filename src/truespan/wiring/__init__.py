@@ -110,7 +110,6 @@ def open_library(
     assets = defer(partial(_assets, folder, settings))
     usage_key = defer(partial(_usage_key, folder))
     max_bytes = settings.source_max_mib * MEBIBYTE
-    price = settings.embedding.price_per_million
     paces = store if on_server else None
     make_embedder = partial(
         providers.make_embedder,
@@ -146,7 +145,6 @@ def open_library(
                 in_flight=settings.embedding.api_concurrency,
             ),
             preparation=_preparation(folder, settings),
-            price=price if price >= 0 else None,
             world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
             most_tokens=settings.retrieval_max_tokens,
