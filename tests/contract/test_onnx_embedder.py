@@ -318,7 +318,7 @@ def test_a_bad_folder_is_an_error_that_says_what_to_do(
         (make(b""), {}, ModelUnavailable, "no ONNX network"),
         (make(b"no network at all"), {}, ModelUnavailable, "no ONNX network"),
         (make(attention_network(table())[:-40]), {}, ModelUnavailable, "no ONNX network"),
-        (holding("tokenizer.json", b"{}"), {}, ModelUnavailable, "is no tokenizer"),
+        (holding("tokenizer.json", b"{}"), {}, ModelUnavailable, "is not a valid tokenizer"),
         (holding("config.json", b"{"), {}, ModelUnavailable, "not valid JSON"),
         (holding("config.json", b"3"), {}, ModelUnavailable, "not valid JSON"),
         (

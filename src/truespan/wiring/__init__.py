@@ -173,7 +173,7 @@ def open_library(
 
 
 def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | None:
-    """Return what fetches web pages; None if no host is allowed."""
+    """Return the client for web pages; None if no host is allowed."""
     hosts = split_list(settings.ingest.hosts)
     if not hosts:
         return None
@@ -203,7 +203,7 @@ def _other_embedders(
     make_embedder: Callable[[Settings, LocalModel], Embedder],
     given: Mapping[str, Embedder] | None,
 ) -> dict[str, OtherEmbedder]:
-    """Return further embedders: those given, or the configured ones, created when first used."""
+    """Return further embedders: `given`, or the configured ones, created when first used."""
 
     def ready(embedder: Embedder) -> OtherEmbedder:
         return OtherEmbedder(embedder.profile.provider, lambda: embedder)
@@ -218,7 +218,7 @@ def _other_embedders(
 
 
 def _check_ocr(settings: Settings) -> None:
-    """Raise InvalidConfiguration if text is to be recognised and cannot be."""
+    """Raise InvalidConfiguration if text recognition is on but not installed."""
     if settings.ocr != "auto":
         return
     from truespan.parsing import can_recognise
@@ -296,7 +296,7 @@ def _usage_key(folder: Path) -> UsageKey:
 
 
 def _preparation(folder: Path, settings: Settings) -> Preparation:
-    """Return how sources are processed; what is wrong with the sanitizer's files is found here."""
+    """Return the processing of sources; raise errors of the sanitizer's files."""
 
     def prepare() -> Preparation:
         from truespan.ingest.draft import Preparation
@@ -325,7 +325,7 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
 
 
 def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
-    """Return the sanitizer. Its key is in the configured file, else in one generated here."""
+    """Return the sanitizer with its key from the configured file, or from a generated one."""
     from truespan.sanitize.findings import Mode, Style
     from truespan.sanitize.profile import Profile, parse_profile
     from truespan.sanitize.sanitizer import Sanitizer
@@ -356,7 +356,7 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
 
 
 def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:
-    """Return the embedded index, or the one on the configured server."""
+    """Return the embedded index, or the index on the configured server."""
     if settings.index.url:
         from truespan.index.server.index import QdrantServerIndex
 

@@ -38,7 +38,7 @@ def check_environment(
     clock: Clock,
     rerank: RerankOptions | None = None,
 ) -> list[Check]:
-    """Return every check of a library's environment. None contains a key or a text of it."""
+    """Return every check of a library's environment. No check contains a key or a text."""
     provider, keyless = settings.embedding.provider, settings.openai.keyless
     return [
         Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
@@ -109,7 +109,7 @@ def _check_chat(settings: Settings) -> Check:
 
 
 def _check_reranker(rerank: RerankOptions | None) -> Check:
-    """Check that the reranker scores a text of our own."""
+    """Check that the reranker scores a text."""
     if rerank is None:
         return Check("reranker", Verdict.OK, "none: results are in the order of retrieval")
     name, reranker = f"reranker {rerank.reranker.name}", rerank.reranker
@@ -118,7 +118,7 @@ def _check_reranker(rerank: RerankOptions | None) -> Check:
     except TruespanError as error:
         return Check("reranker", Verdict.PROBLEM, f"{name}: {error.message}", error.advice)
     except Exception as error:
-        # One that a program gave to the library may raise anything.
+        # A reranker that a program passed to the library may raise anything.
         return Check("reranker", Verdict.PROBLEM, f"{name} raised {type(error).__name__}")
     return Check("reranker", Verdict.OK, f"{name} answers")
 

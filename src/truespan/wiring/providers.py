@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ANSWER_PREFIX = "answer_"
 CONFIGURED_DISTANCE = Distance.COSINE
-"""The distance of every embedder that settings can name."""
+"""Distance of every configurable embedder."""
 
 
 def local_model(settings: Settings) -> LocalModel:
@@ -172,7 +172,7 @@ class DeferredChat(Struct):
     _made: ChatModel | None = None
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        """Give the reply piece by piece; see `ChatModel`."""
+        """Yield the reply piece by piece; see `ChatModel`."""
         with self._making:
             if self._made is None:
                 self._made = self.make()
@@ -250,7 +250,7 @@ _RERANK_MEMBERS = {
     "fastembed": ("model", "folder"),
     "onnx": ("folder",),
 }
-"""The settings that each kind of reranker has a use for, besides its limits."""
+"""Settings that each kind of reranker uses, besides its limits."""
 _RERANK_NEEDS = {"http": "url", "onnx": "folder"}
 
 
@@ -311,7 +311,7 @@ def _reranker(
             clock=clock,
             seconds=seconds,
         )
-    # A server of one's own seldom needs a key, so it gets one only if one is configured for it.
+    # A local server seldom needs a key, so it gets one only if one is configured for it.
     keyless = not any(key.provider == "rerank" for key in settings.keys)
     return rerank.HttpReranker(
         rerank.find_server(settings.rerank.url, settings.rerank.shape or None, model),
@@ -323,7 +323,7 @@ def _reranker(
 
 
 def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:
-    """Return the rules of answers; `known` is the distance of every profile, if it is certain.
+    """Return the rules of answers; `known` is the distance of every profile, if known.
 
     Raises:
         InvalidConfiguration: settings contradict each other.
@@ -363,7 +363,7 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
 
 
 def conversation_rules(settings: Settings) -> ConversationRules:
-    """Return whether conversations are kept, for how long, and how much of them a model gets."""
+    """Return the rules of conversations."""
     return ConversationRules(
         enabled=settings.conversations,
         days=settings.conversation.days,
@@ -373,9 +373,9 @@ def conversation_rules(settings: Settings) -> ConversationRules:
 
 
 def _calibrated(settings: Settings) -> bool | None:
-    """Return whether measured thresholds count in every world, in none, or as each world does.
+    """Return whether measured thresholds apply in every world; None if each world decides.
 
-    Thresholds that the operator wrote down count in every world.
+    Thresholds in the settings apply in every world.
     """
     if settings.answer.thresholds:
         return settings.answer.thresholds == "calibrated"
@@ -399,13 +399,13 @@ def _decision_settings(settings: Settings, distance: Distance | None) -> Decisio
             "every chunk would be excluded.",
             advice="Remove 'text' from it.",
         )
-    # The gate on covered words is no setting: it is part of what a world recommends.
+    # The check of covered words is not a setting: it is one of the recommended defaults.
     others = ("exclude_chunk_types_from_llm", "score_mode", "distance", "min_coverage")
     names = set(DecisionSettings.__struct_fields__).difference(others)
     values = {name: getattr(settings.answer, name) for name in names}
     mode = ScoreMode(settings.answer.score_mode)
     if distance is None:
-        # Raw thresholds may be set for only one of the distances; cosine if that is unclear.
+        # Raw thresholds may be set for only one distance; the default is cosine.
         has_dot = None not in (values["raw_dot_low"], values["raw_dot_high"])
         has_cosine = None not in (values["raw_cosine_low"], values["raw_cosine_high"])
         only_dot = mode is ScoreMode.RAW and has_dot and not has_cosine

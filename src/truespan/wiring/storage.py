@@ -1,4 +1,4 @@
-"""Where a library keeps its rows, points, jobs and files: in its folder or on servers; backups."""
+"""The storage of a library, in its folder or on servers: store, index, jobs, files, backups."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
 
 
 def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
-    """Return a URL from a setting, or from the file it names; no message contains any of it."""
+    """Return a URL from a setting, or from the file it names. No message contains the URL."""
     if any(find_spec(package) is None for package in ("psycopg", "psycopg_pool", "procrastinate")):
         raise InvalidConfiguration(
             "A store in PostgreSQL needs packages that are not installed.",
@@ -126,7 +126,7 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
 
 
 def server_options(folder: Path, settings: Settings) -> ServerOptions:
-    """Return the options of the Qdrant server, if settings do not contradict each other."""
+    """Return the options of the Qdrant server; raise if settings contradict each other."""
     from truespan.index.server import ServerOptions, server_targets
 
     if not _PREFIX.fullmatch(settings.qdrant.prefix):
@@ -157,7 +157,7 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
 
 
 def approximate_worlds(settings: Settings) -> frozenset[WorldId]:
-    """Return the worlds that are searched approximately, if the setting is a list of ids."""
+    """Return the worlds that are searched approximately; raise unless all are ids."""
     worlds = split_list(settings.index.approximate_worlds)
     try:
         return frozenset(WorldId(str(UUID(world))) for world in worlds)
@@ -200,10 +200,9 @@ def verify_backup(path: Path) -> Manifest:
 
 
 def restore_library(path: Path, folder: Path) -> Manifest:
-    """Make a library from a backup, completely or not at all; its index is yet to be written.
+    """Create a library from a backup, completely or not at all, without its index.
 
-    It goes into a new folder, unless the settings of the folder or the environment name a store on
-    a server.
+    The folder must be new, unless its settings or the environment name a store on a server.
     """
     from truespan.files.backup import restore_to_folder, restore_to_server
 
@@ -224,7 +223,7 @@ def restore_library(path: Path, folder: Path) -> Manifest:
 
 
 def find_settings_aside(folder: Path) -> Path | None:
-    """Return the settings of a restored backup that did not take effect; None without any."""
+    """Return the settings of a restored backup that did not take effect; None if there are none."""
     from truespan.files.backup import SETTINGS_ASIDE
 
     return folder / SETTINGS_ASIDE if (folder / SETTINGS_ASIDE).exists() else None
