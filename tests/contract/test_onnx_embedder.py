@@ -269,7 +269,7 @@ def test_a_file_that_changes_after_the_profile_was_told_is_refused(
         own = embed(here)
         assert own.profile.revision
         (here / name).write_bytes(content)
-        with pytest.raises(ModelUnavailable, match="SHA-256 differs") as refusal:
+        with pytest.raises(ModelUnavailable, match="The SHA-256 of") as refusal:
             own.embed_query("sea")
         assert "Start again" in refusal.value.advice
 
@@ -325,7 +325,7 @@ def test_a_bad_folder_is_an_error_that_says_what_to_do(
             make(**{"1_Pooling__config": {}}),
             {},
             InvalidConfiguration,
-            "how a text's vector is made",
+            "does not state the pooling",
         ),
         (make(modules=dense), {}, InvalidConfiguration, "'Dense'"),
         (make(modules=["x"]), {}, InvalidConfiguration, "modules.json"),
