@@ -1,10 +1,11 @@
-"""The numbers that ship with the local model; `truespan/types/profile.py` holds them.
+"""Measure the calibration of the local model; `truespan/types/profile.py` contains the result.
 
-Two libraries that have nothing to do with each other: SciFact (abstracts, and claims about them)
-and the novella of the examples, with its golden questions. Each is asked its own questions, and
-those of the other, which it cannot answer. Of the numbers that follow from each library the lower
-one ships, so that it suits text of either kind: whoever has golden queries does better with
-`truespan calibrate`. Run it with `python -m bench.calibration --full`.
+There are two unrelated libraries: SciFact (abstracts, and claims about them) and the novella of the
+examples, with its golden questions. Each is asked its own questions, and those of the other, which
+it cannot answer. Of the numbers that follow from each library the lower one is used, so that it
+suits text of either kind. The high threshold is at least the median score of right results, and
+above the best score of every question that a library cannot answer. Golden queries of a world give
+better numbers: `truespan calibrate`. Run it with `python -m bench.calibration --full`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import truespan
 from bench.free import end_index_process
@@ -41,7 +43,7 @@ from truespan.types.profile import Calibration
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SPREAD = 50
-"""So many of a library's questions are asked of the other."""
+"""Number of questions of a library that the other one is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,8 @@ def novella(world: World) -> Library:
 
 
 def both(claims: Library, questions: Library) -> Calibration:
-    """Return the lower of what follows from each library."""
-    measured = [told(claims, questions), told(questions, claims)]
+    """Return the calibration that suits both libraries."""
+    measured = [measure_library(claims, questions), measure_library(questions, claims)]
     scores = [
         passage.score
         for query in spread(claims.golden)
@@ -99,14 +101,15 @@ def both(claims: Library, questions: Library) -> Calibration:
         ).results
     ]
     say(f"{len(scores)} pairs of a claim and a passage of the novella")
-    floors, lows, highs = zip(*measured, strict=True)
+    floors, lows, highs, unanswerable = zip(*measured, strict=True)
+    high = max(min(highs), *unanswerable)
     return round_calibration(
-        min(floors), min(lows), min(highs), unrelated(scores), f"{claims.name} and the novella"
+        min(floors), min(lows), high, unrelated(scores), f"{claims.name} and the novella"
     )
 
 
-def told(own: Library, other: Library) -> tuple[float, float, float]:
-    """Return floor, low and high that follow from one library."""
+def measure_library(own: Library, other: Library) -> tuple[float, float, float, float]:
+    """Return floor, low and high of a library, and the best score of a question of the other."""
     evaluation = own.world.evaluate(own.golden)
     passages = calibrate(scored_hits(evaluation))
     foreign = [
@@ -120,7 +123,8 @@ def told(own: Library, other: Library) -> tuple[float, float, float]:
     say(f"{own.name}, best of foreign questions: {min(foreign):.3f} to {max(foreign):.3f}")
     chosen = proposal(queries.proposal)
     assert chosen.high is not None
-    return proposal(passages.proposal).floor, chosen.low, chosen.high
+    high = max(chosen.high, median(hit.score for hit in answered if hit.relevant))
+    return proposal(passages.proposal).floor, chosen.low, high, max(foreign)
 
 
 def proposal(found: Proposal | None) -> Proposal:

@@ -38,13 +38,13 @@ docx_figure_chunks = true
 """
 QUESTIONS = (
     "Which hook at the inn holds the spare key to the tide gauge hut?",
-    "What name is painted on the stern of the ferry?",
+    "What did the stern of the ferry say?",
 )
 REASONS = {
     "stale_vector": "its vector belongs to other text (stale_vector)",
     "damaged_text": "its text does not match its hash (damaged_text)",
 }
-LAST_QUESTION = "Who killed the man with the blue collar, and who lit his lamp?"
+LAST_QUESTION = "Who killed him and gave him a dry collar?"
 
 console = Console(highlight=False)
 say = console.print

@@ -38,7 +38,6 @@ from truespan.http.routes import OPERATIONS
 from truespan.protocols import EmbeddingLimits
 from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
-from truespan.settings import model_cache
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import UNLIMITED, Verb
 from truespan.types.vectors import Vector
@@ -461,7 +460,7 @@ def document_rows(library: Library, folder: Path) -> Iterator[Row]:
 @contextmanager
 def opened(folder: Path) -> Iterator[Library]:
     """Give a library with a world that has a large document, and a reader."""
-    counter = WordPieceCounter(LocalModel(folder=None, cache=model_cache() / "bge-small-en-v1.5"))
+    counter = WordPieceCounter(LocalModel())
     with truespan.open(
         folder / "library", create=True, embedder=CheapEmbedder(counter), counter=counter
     ) as library:

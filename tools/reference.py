@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import fields
-
 import truespan
 from tools.threads import read_markers
 from truespan import errors
@@ -35,14 +33,12 @@ from truespan.engine.world import World
 from truespan.http.openapi import document_operation, make_document
 from truespan.http.operation import EVENTS, Operation
 from truespan.http.routes import OPERATIONS, ROUTES
-from truespan.settings.catalogue import LARGEST, Settings, choices, constraints, descriptions
+from truespan.settings.catalogue import LARGEST, TYPES, Settings, choices, constraints, descriptions
 from truespan.types.request import FILTER_NAMES, PassageArguments
 from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
 from truespan.wire.serialize import status_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-TABLES = {"keys", "chunkings", "embeddings", "written"}
-"""Members of the settings that are tables of the file, or no setting."""
 FAMILIES = {
     "Caller": errors.CallerError,
     "Operator": errors.OperatorError,
@@ -165,12 +161,11 @@ def argument_word(argument: Any) -> str:
 def render_settings() -> Iterator[str]:
     meanings, defaults = descriptions(), Settings()
     rows = []
-    for entry in fields(Settings):
-        if entry.name not in TABLES:
-            value = getattr(defaults, entry.name)
-            text = str(value).lower() if isinstance(value, bool) else value
-            shown = "" if text in ("", None) else code(text)
-            rows.append([code(entry.name), shown, allowed(entry.name), meanings[entry.name]])
+    for name in TYPES:
+        value = defaults.value_of(name)
+        text = str(value).lower() if isinstance(value, bool) else value
+        shown = "" if text in ("", None) else code(text)
+        rows.append([code(name), shown, allowed(name), meanings[name]])
     yield from table(("setting", "default", "values", "meaning"), rows)
 
 

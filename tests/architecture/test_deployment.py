@@ -157,8 +157,8 @@ def test_ollama_keeps_models_in_a_volume_before_first_use() -> None:
     asked = environment("api")["TRUESPAN_OLLAMA_MODEL"]
     for given in ({}, {"OLLAMA_MODEL": "embeddinggemma"}):
         assert resolved(pull["command"][0], **given) == to_pull(resolved(asked, **given))
-    assert resolved(asked) == Settings().ollama_model
-    port = Settings().ollama_base_url.rpartition(":")[2]
+    assert resolved(asked) == Settings().ollama.model
+    port = Settings().ollama.base_url.rpartition(":")[2]
     assert environment("ollama-model")["OLLAMA_HOST"] == f"http://ollama:{port}"
 
 
@@ -291,11 +291,11 @@ def said_to_psql(folder: Path, mounted: Path) -> list[str]:
 def test_every_variable_is_a_setting_and_the_settings_are_valid(name: str, tmp_path: Path) -> None:
     settings = as_run(name, tmp_path)
 
-    assert settings.store_url_file.endswith("/store_url")
-    assert settings.index_url == "http://qdrant:6333"
+    assert settings.store.url_file.endswith("/store_url")
+    assert settings.index.url == "http://qdrant:6333"
     assert [key.provider for key in settings.keys] == ["qdrant"]
-    assert settings.embedding_provider == "ollama"
-    assert bool(settings.store_owner_url_file) == (name == "prepare")
+    assert settings.embedding.provider == "ollama"
+    assert bool(settings.store.owner_url_file) == (name == "prepare")
 
 
 @each(OURS)

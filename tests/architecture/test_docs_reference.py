@@ -10,6 +10,7 @@ from tools.reference import PARTS, fill
 
 import truespan
 from tests.support.docs_reader import DOCS, sections_of, table_rows
+from truespan.ingest.embed import OnTokenLimit
 from truespan.maintenance.delete import Receipt
 from truespan.settings.tables import EMBEDDING_FIELDS
 
@@ -53,3 +54,9 @@ def test_the_deletion_page_lists_every_field_of_the_receipt() -> None:
 
     listed = [name for row in rows for name in re.findall(r"\w+", row[0])]
     assert listed == [entry.name for entry in fields(Receipt)]
+
+
+def test_provider_page_lists_choices_for_long_texts() -> None:
+    rows = table_rows(sections_of(DOCS / "providers.md")["Long texts"])
+
+    assert [row[0] for row in rows] == [choice.value for choice in OnTokenLimit]

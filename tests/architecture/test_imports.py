@@ -66,7 +66,7 @@ THIRD_PARTY = {
     "cv2": "parsing/formats/ocr.py",
     "PIL": "parsing/formats/ocr.py",
     "py3langid": "text/language.py",
-    "snowballstemmer": "words/terms.py",
+    "Stemmer": "words/terms.py",
     "watchfiles": "files/watch.py",
     "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",

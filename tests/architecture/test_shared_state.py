@@ -50,7 +50,6 @@ from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
 from truespan.providers.rerank import FastembedReranker, OnnxReranker
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.providers.web import WebPages
-from truespan.settings import model_cache
 from truespan.wiring import open_library
 from truespan.wiring.providers import DeferredChat
 
@@ -251,7 +250,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         GoogleEmbedder(options, keys=keys),
         OpenAiChat(options.base_url, "chat", keys=keys, clock=clock, dialect=ChatDialect()),
         DeferredChat("chat", lambda: None),  # type: ignore[arg-type]
-        LocalEmbedder(model := LocalModel(folder=None, cache=model_cache() / "none")),
+        LocalEmbedder(model := LocalModel()),
         WordPieceCounter(model),
         FolderEmbedder(folder / "model"),
         OnnxReranker(folder / "model", clock=clock, seconds=1),

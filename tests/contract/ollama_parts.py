@@ -15,7 +15,7 @@ from truespan.errors import TruespanError
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.settings.catalogue import Settings
 
-CONFIGURED = Settings().ollama_model
+CONFIGURED = Settings().ollama.model
 INSTRUCTION = "Represent this sentence for searching relevant passages: "
 SECRET = "butlersecret"
 

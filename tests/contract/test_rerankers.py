@@ -386,8 +386,8 @@ def test_a_folder_without_a_usable_model_is_named(tmp_path: Path) -> None:
     for folder, said in (
         (missing, "There is no model folder"),
         (empty, "does not hold model.onnx"),
-        (broken, "is no ONNX network"),
-        (wordless, "is no tokenizer"),
+        (broken, "is not an ONNX network"),
+        (wordless, "is not a valid tokenizer"),
         (several, "does not give one score"),
     ):
         with pytest.raises(ModelUnavailable, match=said):

@@ -13,7 +13,8 @@ from tests.promises import proves
 from truespan.cli import run
 from truespan.settings import explain_settings, read_settings
 from truespan.settings.catalogue import SHARED_NAMES, TYPES, descriptions
-from truespan.settings.tables import USUAL_VARIABLES, mask_password
+from truespan.settings.tables import USUAL_VARIABLES
+from truespan.settings.values import mask_password
 
 
 @pytest.fixture
@@ -102,8 +103,8 @@ def test_mistakes_are_named_with_file_line_and_what_was_meant(
             "Did you mean 'usage_records'?"
         ),
         "\nusage_days = 0": "The setting usage_days (in truespan.toml, line 2) must be",
-        '[rerank]\nkidn = "http"': "unknown field 'kidn' (in truespan.toml, line 2). "
-        "Did you mean 'kind'?",
+        '[rerank]\nkidn = "http"': "There is no setting 'rerank_kidn' (in truespan.toml, line 2). "
+        "Did you mean 'rerank_kind'?",
         "[chunking.mine]\nsize = 5\noverlp = 2": "'overlp' (in truespan.toml, line 3). "
         "Did you mean 'overlap'?",
         '[embedding.home]\nprovider = "ollama"\nmodle = "x"': "line 3). Did you mean 'model'?",
@@ -142,11 +143,11 @@ def test_the_written_file_explains_every_setting_and_changes_none(
 
 def test_own_variables_win_over_the_other_names(folder: Path) -> None:
     for alias, name in SHARED_NAMES.items():
-        value = read_settings(folder, {}).__getattribute__(name)
+        value = read_settings(folder, {}).value_of(name)
         other, own = {bool: ("0", "1"), int: ("5", "6")}.get(type(value), ("", ""))
         if other:
             found = read_settings(folder, {f"TRUESPAN_{alias}": own, alias: other})
-            assert getattr(found, name) == type(value)(int(own)), alias
+            assert found.value_of(name) == type(value)(int(own)), alias
     for provider, names in USUAL_VARIABLES.items():
         for name in names:
             keys = read_settings(folder, {name: "other", f"TRUESPAN_{name}": "own"}).keys

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.interfaces.http_client import Client, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form, timeless
@@ -16,7 +15,7 @@ from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.server import check_names
 from truespan.ingest.requests import IngestRequest
-from truespan.settings.catalogue import Settings
+from truespan.settings.catalogue import HttpSettings, Settings
 
 TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."
 
@@ -270,11 +269,11 @@ def test_names_that_would_never_match_are_refused_at_the_start(
     here: Place, setting: str, value: str
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=setting):
-        check_names(replace(Settings(), **{setting: value}))
+        check_names(Settings().with_values({setting: value}))
 
 
 def test_names_that_can_match_are_taken() -> None:
     hosts = "lib.example.org, 10.0.0.7, [::1], localhost"
     origins = "https://reader.example.org, http://localhost:5173, http://10.0.0.7:80"
 
-    check_names(Settings(http_hosts=hosts, http_origins=origins))
+    check_names(Settings(http=HttpSettings(hosts=hosts, origins=origins)))

@@ -178,7 +178,7 @@ def test_a_password_stands_in_no_settings_file_and_in_no_repr(tmp_path: Path) ->
             settings = read_settings(tmp_path, {f"TRUESPAN_{name.upper()}": url})
             assert PASSWORD not in repr(settings)
     (tmp_path / "truespan.toml").write_text('store_url = "postgresql://a@h/d"\n')
-    assert read_settings(tmp_path, {}).store_url == "postgresql://a@h/d"
+    assert read_settings(tmp_path, {}).store.url == "postgresql://a@h/d"
 
 
 def test_preparing_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:

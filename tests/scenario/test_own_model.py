@@ -67,19 +67,16 @@ def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> 
     """
     library = configured(tmp_path, table)
     settings = read_settings(library, {})
-    assert (settings.embedding_provider, settings.onnx_folder) == ("onnx", "mine")
-    assert (settings.onnx_query_prefix, settings.onnx_document_prefix) == ("", None)
-    assert settings.embeddings == {
-        "other": {
-            "embedding_provider": "onnx",
-            "onnx_folder": "other",
-            "onnx_pooling": "cls",
-        },
-        "home": {"embedding_provider": "ollama", "ollama_model": "m"},
-    }
+    assert (settings.embedding.provider, settings.onnx.folder) == ("onnx", "mine")
+    assert (settings.onnx.query_prefix, settings.onnx.document_prefix) == ("", None)
+    other, home = settings.embeddings["other"], settings.embeddings["home"]
+    assert (other.embedding.provider, other.onnx.folder) == ("onnx", "other")
+    assert other.onnx.pooling == "cls"
+    assert (home.embedding.provider, home.ollama.model) == ("ollama", "m")
+    assert set(settings.embeddings) == {"other", "home"}
     # A variable wins over the file, as for every setting.
     changed = read_settings(library, {"TRUESPAN_ONNX_FOLDER": "there"})
-    assert changed.onnx_folder == "there"
+    assert changed.onnx.folder == "there"
 
 
 @proves("embedding.own-model")
@@ -87,7 +84,7 @@ def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     rows = {
         '[embedding]\nkind = "onnx"\nprovider = "onnx"': "both kind and provider",
         'onnx_folder = "a"\n[embedding]\nkind = "onnx"\nfolder = "b"': "twice",
-        '[embedding]\nfolder = "b"': "provider must be one of",
+        '[embedding]\nfolder = "b"': "unknown field 'folder'",
         '[embedding]\nkind = "onnx"\nbase_url = "http://x"': "unknown field",
         '[embedding]\nkind = "onnx"\npooling = "sum"': "onnx_pooling",
         '[embedding]\nkind = "onnx"\nbatch = -1': "onnx_batch",

@@ -9,7 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, SourceEmpty
-from truespan.ingest.plan import DocumentOutcome, DryRun, Estimate, documents_to_remove, plan_run
+from truespan.ingest.plan import (
+    DocumentOutcome,
+    DryRun,
+    count_requests,
+    documents_to_remove,
+    plan_run,
+)
+from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import NewChunk
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash, hash_text
@@ -234,7 +241,7 @@ def planned(
         known,
         make_draft=make_draft,
         have_vectors=have_vectors,
-        estimate=lambda texts, tokens: Estimate(texts, tokens, 0.5),
+        count_requests=lambda tokens, texts: 10 * tokens + texts,
         removed=[document("/x.txt")],
     )
 
@@ -255,7 +262,7 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
     assert (plan.documents, plan.chunks, plan.tokens) == (4, 3, 6)
     assert [plan.count(fate) for fate in DocumentOutcome] == [1, 1, 0, 1, 1]
     assert (plan.to_embed, plan.tokens_to_embed) == (3, 6)
-    assert plan.estimate == Estimate(3, 6, 0.5)
+    assert plan.requests == 63
     assert (plan.passed_over, plan.unmatched) == (5, ("line 2: gone.txt",))
     assert [gone.path for gone in plan.removed] == ["/x.txt"]
 
@@ -280,3 +287,11 @@ def test_what_an_earlier_run_left_pending_is_counted() -> None:
 
     assert [(row.fate, row.to_embed) for row in plan.rows] == [(DocumentOutcome.RESUMED, 2)]
     assert plan.to_embed == 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "texts", "requests"),
+    [(0, 0, 0), (10, 1, 1), (100, 98, 1), (100, 99, 2), (10_001, 5, 2), (50_000, 99, 5)],
+)
+def test_requests_follow_from_texts_and_tokens(tokens: int, texts: int, requests: int) -> None:
+    assert count_requests(tokens, texts, EmbeddingLimits(items=100, tokens=10_000)) == requests

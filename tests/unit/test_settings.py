@@ -11,7 +11,7 @@ from tests.support.rows import each_row
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.settings import default_library, read_settings
 from truespan.settings.catalogue import TYPES, Settings, base_type
-from truespan.settings.tables import convert_setting
+from truespan.settings.values import convert_setting
 from truespan.wiring import open_library
 
 
@@ -28,9 +28,8 @@ from truespan.wiring import open_library
         {"EMBEDDING_MAX_TOKENS_PER_BATCH": "-1"},
         {"EMBEDDING_MAX_TOKENS_PER_BATCH": "many"},
         {"TRUESPAN_DISK_RESERVE_MIB": "-1"},
-        {"TRUESPAN_EMBEDDING_PRICE_PER_MILLION": "nan"},
-        {"TRUESPAN_EMBEDDING_PRICE_PER_MILLION": "inf"},
         {"TRUESPAN_CHAT_TEMPERATURE": "nan"},
+        {"TRUESPAN_CHAT_TEMPERATURE": "inf"},
         {"TRUESPAN_INDEX_IDLE_SECONDS": "0"},
         {"TRUESPAN_NO_SUCH_THING": "1"},
         {"TRUESPAN_EMBEDDING_PROVIDER": "oracle"},
@@ -87,19 +86,19 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_pa
 
     settings = read_settings(tmp_path, {"TRUESPAN_DISK_RESERVE_MIB": "8"})
 
-    assert (settings.disk_reserve_mib, settings.index_idle_seconds) == (8, 9)
-    assert settings.embedding_api_concurrency == Settings().embedding_api_concurrency == 2
-    assert settings.embedding_max_tokens_per_batch == 100_000
+    assert (settings.disk_reserve_mib, settings.index.idle_seconds) == (8, 9)
+    assert settings.embedding.api_concurrency == Settings().embedding.api_concurrency == 2
+    assert settings.embedding.max_tokens_per_batch == 100_000
 
 
 @proves("ollama.configurable")
 def test_a_library_embeds_on_this_machine_unless_told_otherwise(tmp_path: Path) -> None:
     settings = read_settings(tmp_path, {})
 
-    assert settings.embedding_provider == "local"
-    assert settings.ollama_base_url == "http://127.0.0.1:11434"
-    assert settings.ollama_model == "BAAI/bge-base-en-v1.5"
-    assert settings.ollama_dimensions == 0
+    assert settings.embedding.provider == "local"
+    assert settings.ollama.base_url == "http://127.0.0.1:11434"
+    assert settings.ollama.model == "BAAI/bge-base-en-v1.5"
+    assert settings.ollama.dimensions == 0
 
 
 @proves("ollama.configurable")
@@ -109,9 +108,32 @@ def test_ollama_is_configured_by_file_or_environment(tmp_path: Path) -> None:
 
     settings = read_settings(tmp_path, {"OLLAMA_BASE_URL": "https://models.example/ollama"})
 
-    assert (settings.embedding_provider, settings.ollama_model) == ("ollama", "bge-m3")
-    assert settings.ollama_base_url == "https://models.example/ollama"
-    assert settings.ollama_dimensions == 256
+    assert (settings.embedding.provider, settings.ollama.model) == ("ollama", "bge-m3")
+    assert settings.ollama.base_url == "https://models.example/ollama"
+    assert settings.ollama.dimensions == 256
+
+
+def test_tables_give_the_settings_of_a_section(tmp_path: Path) -> None:
+    (tmp_path / "truespan.toml").write_text(
+        "[http]\nbody_max_kib = 32\n[chat]\nmodel = 'a'\n[chat.fallback]\nmodel = 'b'\n"
+        "[embedding]\nthreads = 3\n"
+    )
+
+    settings = read_settings(tmp_path, {"TRUESPAN_CHAT_FALLBACK_MODEL": "c"})
+
+    assert settings.http.body_max_kib == settings.value_of("http_body_max_kib") == 32
+    assert (settings.chat.model, settings.chat.fallback.model) == ("a", "c")
+    assert (settings.embedding.provider, settings.embedding.threads) == ("local", 3)
+    assert "http_body_max_kib" in settings.written
+
+
+def test_password_in_a_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "truespan.toml").write_text("[store]\nurl = 'postgresql://ann:unseen@db/x'\n")
+
+    with pytest.raises(InvalidConfiguration, match="contains a password") as refusal:
+        read_settings(tmp_path, {})
+
+    assert "unseen" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -120,7 +142,7 @@ def test_our_own_spelling_of_a_variable_wins_over_the_shared_one(
 ) -> None:
     both = [("OLLAMA_BASE_URL", "http://shared"), ("TRUESPAN_OLLAMA_BASE_URL", "http://own")]
 
-    assert read_settings(tmp_path, dict(both[::order])).ollama_base_url == "http://own"
+    assert read_settings(tmp_path, dict(both[::order])).ollama.base_url == "http://own"
 
 
 def test_a_wrong_address_is_not_repeated_in_the_refusal(tmp_path: Path) -> None:

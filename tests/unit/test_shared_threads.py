@@ -22,7 +22,6 @@ from truespan.providers.token_counter import WordPieceCounter
 from truespan.retrieval.reading.pages import find_passage
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
-from truespan.settings import model_cache
 from truespan.text.language import detect_language
 from truespan.text.sentences import split_sentences
 from truespan.types.text import Block, BlockKind, CanonicalText, Loaded
@@ -84,7 +83,7 @@ def assert_alike(make: Callable[[], Work]) -> None:
 
 
 def local_model() -> LocalModel:
-    return LocalModel(folder=None, cache=model_cache() / "bge-small-en-v1.5")
+    return LocalModel()
 
 
 @proves("threads.shared-state")

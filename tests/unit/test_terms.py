@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from pathlib import Path
 from threading import Barrier
 
 import pytest
 
-from tests.laws.examples import in_test_or_prove
 from truespan.words import term_counts
 from truespan.words.term_counts import count_terms
 from truespan.words.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
@@ -78,34 +76,6 @@ def test_the_table_of_bytes_splits_as_the_general_way_does() -> None:
     assert wrong == []
     assert fold_bytes("“Déjà” – vu…") is not None
     assert split_words("Straße ½ ŁÓDŹ") == ["strasse", "1", "2", "łódź"]
-
-
-SUFFIXES = (
-    *("s", "es", "ies", "ied", "sses", "us", "ss", "ed", "eed", "ing", "edly", "eedly", "ingly"),
-    *("at", "bl", "iz", "tt", "ogi", "li", "bli", "abli", "alli", "fulli", "lessli", "ousli"),
-    *("entli", "aliti", "biliti", "iviti", "tional", "ational", "alism", "ation", "ization"),
-    *("izer", "ator", "iveness", "fulness", "ousness", "ogist", "icate", "ative", "alize"),
-    *("iciti", "ical", "ful", "ness", "ic", "ance", "able", "ate", "ive", "ism", "ion", "sion"),
-    *("er", "ous", "ant", "ent", "ment", "ement", "e", "l", "ll", "y", "ly", "enci", "anci", ""),
-)
-PREFIXES = (
-    *("a", "by", "say", "yell", "skat", "past", "gener", "commun", "arsen", "succ", "proc", "out"),
-    *("inn", "herr", "cann", "ad", "hop", "hopp", "fall", "di", "dy", "ey", "flurr", "sensib"),
-    *("relat", "1st", "café", "sky", "new", "earl", "rhythm", "queue", "xylo", "agre", "x", "be"),
-)
-
-
-def test_english_is_stemmed_as_snowball_does() -> None:
-    from snowballstemmer.english_stemmer import EnglishStemmer
-
-    text = "\n".join(path.read_text() for path in Path(__file__).parents[2].glob("docs/*.md"))
-    vocabulary = {*words(text), "skies", "idly", "gently", "ugly", "only", "singly", "news", "howe"}
-    pairs, step = list(product(SUFFIXES, SUFFIXES)), in_test_or_prove(8, 1)
-    for number, first in enumerate(PREFIXES):
-        vocabulary |= {first + one + two for one, two in pairs[number % step :: step]}
-    snowball, stem = EnglishStemmer(), stem_function("english")
-    wrong = [word for word in vocabulary if stem(word) != snowball.stemWord(word)]
-    assert wrong == []
 
 
 @pytest.mark.parametrize("mix", [None, 0, 1, 0xC634036B9BF9D03])

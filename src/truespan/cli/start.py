@@ -95,7 +95,7 @@ def ingest(
         Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be done and what it would cost.")
+        bool, Option("--dry-run", help="Show what would be done, and write nothing.")
     ] = False,
     prune: Annotated[
         bool, Option("--prune", help="Remove documents that are no longer there.")
@@ -269,7 +269,7 @@ def config(
     """Show every setting, its value and where it comes from. Passwords and keys are not shown."""
     from truespan.cli.output.start import show_setting, show_settings
     from truespan.settings import FILE_NAME, explain_settings, settings_file
-    from truespan.settings.tables import convert_setting
+    from truespan.settings.values import convert_setting
 
     folder = cli.folder_of(library)
     file = folder / FILE_NAME

@@ -118,8 +118,6 @@ class Components(Struct, frozen=True):
     clock: Clock
     limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)
     preparation: Preparation = field(default_factory=_standard_preparation)
-    price: float | None = None
-    """The provider's price for a million tokens, if configured."""
     others: Mapping[str, OtherEmbedder] = field(default_factory=dict)
     """Further configured embedders, by name."""
     chat: ChatModels = field(default_factory=ChatModels)

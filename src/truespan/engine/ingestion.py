@@ -131,7 +131,7 @@ class IngestJobs:
     def plan(self, request: IngestRequest) -> DryRun:
         """Return what a run would do."""
         beside = tuple(str(other.scope.profile) for other in self._other_generations(self.scope))
-        plan = requests.plan_request(self.deps, self.scope, request, price=self._components.price)
+        plan = requests.plan_request(self.deps, self.scope, request)
         return replace(plan, beside=beside)
 
     def run(

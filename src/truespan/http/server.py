@@ -196,7 +196,7 @@ def _startup(
         workers_running=read(lambda: library.world(worlds[0].id).jobs.has_workers())
         if worlds
         else None,
-        log_format=settings.log_format,
+        log_format=settings.log.format,
         watched=service.watched,
     )
 
@@ -233,37 +233,37 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
         # A name may be given to another world later; the id is fixed.
         options = replace(options, world=library.world(options.world).id)
     on_all_addresses = service.host.strip("[]") in _ALL_ADDRESSES
-    hosts = {*split_list(settings.http_hosts), *(() if on_all_addresses else (service.host,))}
+    hosts = {*split_list(settings.http.hosts), *(() if on_all_addresses else (service.host,))}
     return replace(
         options,
         sessions=service.workers == 1,
         auth=AuthPolicy(
             hosts=LOOPBACK | frozenset(_bracket_ipv6(host) for host in hosts),
             any_address=on_all_addresses,
-            origins=frozenset(split_list(settings.http_origins)),
+            origins=frozenset(split_list(settings.http.origins)),
             needs_token=service.require_token or not is_local,
-            per_minute=settings.http_requests_per_minute
-            if settings.http_share_limits
-            else -(-settings.http_requests_per_minute // service.workers),
-            shared=settings.http_share_limits,
+            per_minute=settings.http.requests_per_minute
+            if settings.http.share_limits
+            else -(-settings.http.requests_per_minute // service.workers),
+            shared=settings.http.share_limits,
         ),
         limits=Limits(
-            body=settings.http_body_max_kib * 1024,
+            body=settings.http.body_max_kib * 1024,
             upload=settings.source_max_mib * MEBIBYTE,
-            seconds=float(settings.http_timeout_seconds),
+            seconds=float(settings.http.timeout_seconds),
         ),
     )
 
 
 def check_names(settings: Settings) -> None:
     """Refuse hosts and origins that no request could match."""
-    for host in split_list(settings.http_hosts):
+    for host in split_list(settings.http.hosts):
         if not _HOST.fullmatch(host):
             raise errors.InvalidConfiguration(
                 f"http_hosts contains {host!r}, which is not a host name.",
                 advice="Give names or addresses without scheme, port or '*'.",
             )
-    for origin in split_list(settings.http_origins):
+    for origin in split_list(settings.http.origins):
         scheme, _, rest = origin.partition("://")
         host, colon, port = rest.rpartition(":") if rest[-1:].isdigit() else (rest, "", "")
         is_host = _HOST.fullmatch(host if colon else rest) is not None

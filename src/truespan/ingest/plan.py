@@ -1,4 +1,4 @@
-"""Planning: what a run would do and cost, and what pruning would remove."""
+"""Plans of ingestion: the effects of a run, and the documents that pruning would remove."""
 
 from __future__ import annotations
 
@@ -16,68 +16,17 @@ from truespan.ingest.report import Moved
 from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash
-from truespan.types.profile import EmbeddingProfile
 from truespan.types.source import FoundSources, Root, Source, display_path, is_page, to_utf8
 
-PRICES_AS_OF = "2026-11"
-PRICES: dict[str, dict[str, float]] = {
-    "openai": {
-        "text-embedding-3-small": 0.02,
-        "text-embedding-3-large": 0.13,
-        "text-embedding-ada-002": 0.10,
-    },
-    "google": {"gemini-embedding-001": 0.15, "gemini-embedding-2": 0.20},
-}
-"""US dollars for a million tokens, by provider and model."""
-FREE = frozenset({"local", "onnx", "fastembed", "ollama"})
-"""Providers that run on the operator's own machines."""
-_MILLION = 1_000_000
 
+def count_requests(tokens: int, texts: int, limits: EmbeddingLimits) -> int:
+    """Return the number of requests that embed `texts` texts of `tokens` tokens in all.
 
-class Estimate(Struct, frozen=True):
-    """The provider's part of a run. `cost` is in US dollars; None if the price is unknown."""
-
-    requests: int
-    tokens: int
-    cost: float | None
-
-
-def price_of(profile: EmbeddingProfile) -> float | None:
-    """Return the price of a million tokens in US dollars; None if it is unknown."""
-    if profile.provider in FREE:
-        return 0.0
-    return PRICES.get(profile.provider, {}).get(profile.model)
-
-
-def estimate(
-    profile: EmbeddingProfile,
-    tokens: int,
-    items: int,
-    limits: EmbeddingLimits,
-    *,
-    price: float | None = None,
-) -> Estimate:
-    """Return the requests and the cost of embedding `items` texts of `tokens` tokens in all."""
-    # `limits` are the embedder's own, reduced by the operator's, and `price` is the configured one
-    # of a million tokens. The few requests that check the provider are not counted.
-    return _estimate(tokens, items, limits, price_of(profile) if price is None else price)
-
-
-def compare_prices(tokens: int, items: int) -> dict[str, Estimate]:
-    """Return the estimate of the same work for every model in the table, at the default limits."""
-    limits = EmbeddingLimits()
-    return {
-        f"{provider}/{model}": _estimate(tokens, items, limits, price)
-        for provider, models in PRICES.items()
-        for model, price in models.items()
-    }
-
-
-def _estimate(tokens: int, items: int, limits: EmbeddingLimits, price: float | None) -> Estimate:
-    by_items = -(-items // max(room_for_texts(limits), 1))
+    The few requests that check the provider are not counted.
+    """
+    by_texts = -(-texts // max(room_for_texts(limits), 1))
     by_tokens = -(-tokens // limits.tokens)
-    cost = None if price is None else tokens / _MILLION * price
-    return Estimate(max(by_items, by_tokens) if items else 0, tokens, cost)
+    return max(by_texts, by_tokens) if texts else 0
 
 
 def documents_to_remove(
@@ -186,7 +135,8 @@ class DryRun(Struct, frozen=True):
     rows: tuple[PlannedDocument, ...]
     to_embed: int
     tokens_to_embed: int
-    estimate: Estimate
+    requests: int
+    """Requests to the embedding provider."""
     removed: tuple[Document, ...] = ()
     moved: tuple[Moved, ...] = ()
     passed_over: int = 0
@@ -220,14 +170,14 @@ def plan_run(
     *,
     make_draft: Callable[[Source, Document | None], Draft | None],
     have_vectors: Callable[[Sequence[TextHash]], Collection[TextHash]],
-    estimate: Callable[[int, int], Estimate],
+    count_requests: Callable[[int, int], int],
     removed: Sequence[Document] = (),
 ) -> DryRun:
     """Return what a run over `found` would do. Nothing is written, and no provider is called.
 
     `documents` are those of the world, and `make_draft` makes none of what would not change.
-    `have_vectors` returns the texts whose vectors are stored, `estimate` receives the number of
-    texts to embed and of their tokens. A source that is refused is a row like any other.
+    `have_vectors` returns the texts whose vectors are stored, `count_requests` receives the number
+    of tokens and of texts to embed. A source that is refused is a row like any other.
     """
     by_id = {document.doc_id: document for document in documents}
     rows: list[PlannedDocument] = []
@@ -273,7 +223,7 @@ def plan_run(
         rows=tuple(rows),
         to_embed=texts,
         tokens_to_embed=tokens,
-        estimate=estimate(texts, tokens),
+        requests=count_requests(tokens, texts),
         removed=tuple(removed),
         passed_over=found.passed_over,
         unmatched=found.unmatched,

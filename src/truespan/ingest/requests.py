@@ -24,7 +24,7 @@ from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, expand_members
 from truespan.ingest.pages import find_pages_of_sitemap, split_paths, with_pages
 from truespan.ingest.pipeline import ingest_sources, remove_documents
-from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
+from truespan.ingest.plan import DryRun, count_requests, documents_to_remove, plan_run
 from truespan.ingest.report import IngestDeps, IngestReport, Moved, RunLog
 from truespan.ingest.source_drafts import DraftMaker
 from truespan.types.document import Document
@@ -165,10 +165,8 @@ def _require_single(declared: DocumentOptions, found: FoundSources) -> FoundSour
     return found
 
 
-def plan_request(
-    deps: IngestDeps, scope: Scope, request: IngestRequest, *, price: float | None
-) -> DryRun:
-    """Return the effects of a request without running it; `price` is for a million tokens."""
+def plan_request(deps: IngestDeps, scope: Scope, request: IngestRequest) -> DryRun:
+    """Return the effects of a request without running it."""
     found = find_sources(deps, scope, request)
     limits = deps.embedder.limits.within(deps.limits)
     removed = find_removed(deps, scope, request, found)
@@ -184,7 +182,7 @@ def plan_request(
         documents,
         make_draft=lambda source, known: drafts.make(source, known).draft,
         have_vectors=lambda hashes: deps.store.vectors(scope, hashes),
-        estimate=lambda texts, tokens: estimate(scope.profile, tokens, texts, limits, price=price),
+        count_requests=lambda tokens, texts: count_requests(tokens, texts, limits),
         removed=[document for document in removed if document.number not in new_ids],
     )
     return replace(plan, moved=tuple(_to_moved(moves)))

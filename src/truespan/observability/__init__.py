@@ -1,6 +1,6 @@
 """Observers of the engine: traces, metrics and logs.
 
-Owns: how requests, stages and counts reach OpenTelemetry, Prometheus and the log.
-Does not own: what is observed and under which names; see `observer` and `types.telemetry`.
-Must hold: only names and numbers leave here, never a text, an id or the message of an exception.
+Owns: the export of requests, stages and counts to OpenTelemetry, Prometheus and the log.
+Does not own: the events and their names; see `observer` and `types.telemetry`.
+Must hold: only names and numbers are exported, never a text, an id or an exception's message.
 """

@@ -1,7 +1,7 @@
-"""The log: one line for each request, with fixed names and numbers, for people or for machines.
+"""The log: one line for each request, with fixed names and numbers, as text or JSON.
 
-Lines of other libraries come out in the same form, but only their fixed words: the values filled
-into a line and the message of an exception may quote a document or a key.
+Lines of other libraries have the same form, but only with their template: the values of a line and
+the message of an exception may quote a document or a key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log.addHandler(logging.NullHandler())
 
 
 class LogObserver:
-    """Writes a line at the end of a request; at level debug also one for each stage."""
+    """An observer that writes a line for each request; at level debug also for each stage."""
 
     def request(self, name: Request, /) -> _LoggedRequest:
         return _LoggedRequest(name)
@@ -105,14 +105,14 @@ def _log_stage(request: Request, stage: Stage) -> Iterator[None]:
 
 
 class Lines(logging.Formatter):
-    """Formats a record as one line: a JSON object, or text for people."""
+    """A formatter with one line for each record: a JSON object, or text for people."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the fixed words of a record and our own fields, and nothing else."""
+        """Return the template of a record and our own fields, and nothing else."""
         event, fields = _safe_parts(record)
         time = format_time(record.created)
         level = record.levelname.lower()
@@ -123,7 +123,7 @@ class Lines(logging.Formatter):
 
 
 def _quote(field: str, value: Any) -> Any:
-    """Return a value for a line of text; one with spaces is quoted, and a missing one is `-`."""
+    """Return a value for a line of text: quoted if it has spaces, `-` if it is missing."""
     if value is None:
         return "-"
     is_plain = not isinstance(value, str) or field in ("line", "template")
@@ -131,7 +131,7 @@ def _quote(field: str, value: Any) -> Any:
 
 
 def _safe_parts(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
-    """Return the parts of a record that contain no text; of a foreign one its template."""
+    """Return the parts of a record without text; the template of a record of other libraries."""
     fields = getattr(record, FIELDS, None)
     if fields is not None:
         return str(record.msg), fields

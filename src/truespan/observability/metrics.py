@@ -45,7 +45,7 @@ MEANINGS = {
 
 
 class MetricsObserver:
-    """Counts and times for Prometheus. `shared` is the folder of all processes that serve."""
+    """An observer with metrics for Prometheus. `shared` is the folder of all server processes."""
 
     def __init__(self, shared: str | None = None) -> None:
         self._shared = shared
@@ -65,7 +65,7 @@ class MetricsObserver:
 
 
 class _OwnMetrics(Collector):
-    """Our metrics in a folder to which other code of the process may write as well."""
+    """A collector of our metrics in a folder that other code of the process may use as well."""
 
     def __init__(self, collector: Any) -> None:
         self._collector = collector
@@ -109,7 +109,7 @@ def _shared_instruments() -> _Instruments:
 
 
 class _TimedRequest:
-    """Times a request and counts its failure."""
+    """A timer of a request that also counts its failure."""
 
     __slots__ = ("_instruments", "_name", "_start")
 
@@ -139,7 +139,7 @@ class _TimedRequest:
 
 
 class _TimedStage:
-    """Times a stage. A class costs less than a generator, and there are many stages."""
+    """A timer of a stage. A class costs less than a generator, and there are many stages."""
 
     __slots__ = ("_histogram", "_start")
 

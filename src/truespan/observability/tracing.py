@@ -21,7 +21,7 @@ from truespan.types.telemetry import ERROR_TYPE, SYSTEM, CounterName, Request, S
 
 
 class TracingObserver:
-    """Creates OpenTelemetry spans for requests and stages."""
+    """An observer that creates OpenTelemetry spans for requests and stages."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer or trace.get_tracer(SYSTEM)

@@ -1,4 +1,4 @@
-"""What the chat models of all providers share: retries, limits and the errors for complaints.
+"""The base of chat models: retries, limits and the errors for complaints of providers.
 
 Owns: retries before the first piece, the length of a reply, and the errors for complaints.
 Does not own: the requests and the lines of a protocol; each provider's module has those.
@@ -41,11 +41,11 @@ Messages: TypeAlias = list[dict[str, str]]
 """Messages in the form that both protocols share."""
 
 RETRY_SECONDS = 20.0
-"""No retry starts later than this after the question: a person waits for the answer."""
+"""Seconds after a question in which retries may start: a person waits for the answer."""
 _PIECE_SECONDS = 60.0
 _MIN_CHARACTERS = 1 << 16
 _CHARACTERS_PER_TOKEN = 32
-"""More than a token ever stands for, except for runs of blanks."""
+"""Maximum number of characters that a token stands for, except for runs of blanks."""
 _COMPLETE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
 _TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
 _FILTERED = frozenset({"content_filter", "safety", "refusal"})
@@ -54,7 +54,7 @@ _CANNOT_CHAT = r"does not support chat|not a chat model"
 
 
 class ChatDialect(Struct, frozen=True):
-    """How long and how freely a chat model may reply."""
+    """Length, temperature and time limit of the replies of a chat model."""
 
     max_tokens: int = 1024
     temperature: float = 0.0
@@ -64,7 +64,7 @@ class ChatDialect(Struct, frozen=True):
 
 
 class HttpChat(ABC):
-    """Chats through a provider, which is first asked when the first piece of a reply is needed."""
+    """A chat model of a provider; it connects when the first piece of a reply is needed."""
 
     provider: ClassVar[str]
     label: ClassVar[str]
@@ -129,7 +129,7 @@ class HttpChat(ABC):
                 yield from pieces
 
     def _pieces(self, messages: Messages, deadline: float) -> Generator[str]:
-        """Yield the pieces of one reply that are not empty, up to the allowed length."""
+        """Yield the non-empty pieces of one reply, up to the maximum length."""
         left = max(_MIN_CHARACTERS, self._dialect.max_tokens * _CHARACTERS_PER_TOKEN)
         with closing(self._send(messages, deadline)) as reply:
             for piece in self._read(reply):
@@ -143,7 +143,7 @@ class HttpChat(ABC):
 
     @abstractmethod
     def _send(self, messages: Messages, deadline: float) -> StreamedReply:
-        """Return a successful reply of which only the head has been read."""
+        """Send the request; return a successful reply of which only the head has been read."""
 
     @abstractmethod
     def _read(self, reply: StreamedReply) -> Iterator[str]:
@@ -203,7 +203,7 @@ class HttpChat(ABC):
         return self._bad_reply("broke off before the end of its reply", "The reply is incomplete.")
 
     def _check_end(self, reason: str) -> None:
-        """Refuse a reply that ended for another reason than that it is complete."""
+        """Raise ProviderBadReply unless the reply ended because it is complete."""
         if reason in _FILTERED:
             raise self._filtered()
         if reason in _TRUNCATED:

@@ -1,4 +1,4 @@
-"""The limit of concurrent requests to a provider, which all of a process's clients share."""
+"""The limit of concurrent requests to a provider, shared by all clients of a process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from weakref import WeakValueDictionary
 from truespan.core.cancel import current_cancel_token
 
 _QUERIES_IN_A_ROW = 8
-"""After so many queries a waiting request for documents is sent, so that ingestion goes on."""
+"""Number of queries after which a waiting request of ingestion is sent, so that it goes on."""
 _FOR_QUERY: ContextVar[bool] = ContextVar("truespan_request_for_query", default=False)
 
 
 @contextmanager
 def sending_query() -> Iterator[None]:
-    """Let the requests within the block go before waiting requests for documents."""
+    """Give the requests within the block precedence over waiting requests of ingestion."""
     previous = _FOR_QUERY.set(True)
     try:
         yield
@@ -28,7 +28,7 @@ def sending_query() -> Iterator[None]:
 
 # Shared by threads: everything is changed under its lock.
 class RequestSlots:
-    """Lets at most `limit` requests be under way. Queries go before documents, in their order."""
+    """A limit of concurrent requests. Queries precede requests of ingestion, each in order."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -40,7 +40,7 @@ class RequestSlots:
 
     @contextmanager
     def hold(self, seconds: float | None = None) -> Iterator[None]:
-        """Wait for a slot, at most so many seconds if given, and hold it within the block.
+        """Wait for a slot, at most `seconds` if given, and hold it within the block.
 
         Raises:
             Interrupted: the request was cancelled while it waited.
@@ -83,7 +83,7 @@ _LOCK = threading.Lock()
 
 
 def slots_for(address: str, limit: int) -> RequestSlots:
-    """Return the slots for requests to an address; of several limits the lowest holds."""
+    """Return the slots for requests to an address; the lowest of several limits applies."""
     with _LOCK:
         slots = _SLOTS.get(address)
         if slots is None:

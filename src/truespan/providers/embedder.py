@@ -1,4 +1,4 @@
-"""What embedders share: the learnt model, and the refusals of HTTP providers.
+"""The base of embedders: the learnt model, and the refusals of HTTP providers.
 
 Owns: learning a model once, and common refusals.
 Does not own: retries, batches and the check of their order; ingestion does that for all.
@@ -30,9 +30,9 @@ PROBE = "A short text from which the number of dimensions is learnt."
 
 
 class LearntModel(Struct, frozen=True):
-    """What is known about a model. `limit` is the tokens it reads, prefix included.
+    """Properties of a model. `limit` is its maximum number of tokens, prefix included.
 
-    `counted` tells whether the local counter counts as the model does.
+    `counted` says whether the local counter counts as the model does.
     """
 
     profile: EmbeddingProfile
@@ -42,7 +42,7 @@ class LearntModel(Struct, frozen=True):
 
 
 class BaseEmbedder(ABC):
-    """Embeds with a model that is learnt about when a text or the profile is first needed."""
+    """An embedder whose model is examined when a text or the profile is first needed."""
 
     provider: ClassVar[str]
 
@@ -59,14 +59,14 @@ class BaseEmbedder(ABC):
         return self._known().profile
 
     def may_have(self, profile: EmbeddingProfile) -> bool:
-        """Return whether the model may be a profile's, as far as that is known already."""
+        """Return whether a profile may be that of the model, as far as the model is known."""
         known = self._learnt
         if known is not None:
             return known.profile.id == profile.id
         return profile.provider == self.provider and self._is_configured_for(profile)
 
     def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
-        """Return whether a profile may come from these settings, before the model is learnt."""
+        """Return whether a profile may come from these settings, before the model is examined."""
         return profile.model == self._model
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
@@ -89,7 +89,7 @@ class BaseEmbedder(ABC):
 
     @abstractmethod
     def _learn(self) -> LearntModel:
-        """Return what can be learnt about the model."""
+        """Return the properties of the model."""
 
     def _known(self) -> LearntModel:
         with self._learning:
@@ -119,7 +119,7 @@ class BaseEmbedder(ABC):
 
 
 class EmbedderOptions(Struct, frozen=True):
-    """Where an embedding provider is, its model, and how it is called."""
+    """Address, model and limits of an embedding provider."""
 
     base_url: str
     model: str
@@ -128,12 +128,12 @@ class EmbedderOptions(Struct, frozen=True):
     in_flight: int = 2
     bounds: Bounds | None = None
     seconds: int = 0
-    """How long a request may take; 0 for what is usual with the provider."""
+    """Maximum time of a request; 0 for the default of the provider."""
     pace: RateLimiter | None = None
 
 
 class HttpEmbedder(BaseEmbedder):
-    """Embeds through a provider.
+    """An embedder of a provider that is reached over HTTP.
 
     Embedding raises:
         ProviderUnavailable: the provider did not answer; trying again may help.
@@ -151,7 +151,7 @@ class HttpEmbedder(BaseEmbedder):
     def __init__(
         self, options: EmbedderOptions, *, items: int, bounds: Bounds | None = None
     ) -> None:
-        """Connect nowhere yet. `bounds` apply unless the options have others."""
+        """Prepare a client, without connecting. `bounds` apply unless the options have others."""
         bounds = options.bounds or bounds or Bounds()
         if seconds := float(options.seconds):
             bounds = replace(bounds, read_seconds=seconds, total_seconds=seconds)
@@ -175,7 +175,7 @@ class HttpEmbedder(BaseEmbedder):
         return same_size and super()._is_configured_for(profile)
 
     def _dimensions_of(self, probe: Vector) -> int:
-        """Return the dimensions of a probe; refuse others than the settings ask for."""
+        """Return the dimensions of a probe; refuse any other number than that of the settings."""
         numbers, wanted = numbers_of(probe), self._dimensions
         if not MIN_NORM < math.hypot(*numbers) < math.inf:
             raise ProviderBadReply(f"{self._client.server} did not return a valid vector.")

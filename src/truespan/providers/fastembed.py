@@ -1,7 +1,7 @@
-"""Embeds with the package `fastembed`, which is an extra and is imported when it is first needed.
+"""An embedder of the package `fastembed`, an extra that is imported when first needed.
 
 Owns: loading and running its models, and the profile of a model.
-Does not own: the package, and where models come from; nothing is downloaded unless allowed.
+Does not own: the package, and the source of models; nothing is downloaded unless allowed.
 Must hold: a vector is a function of its text alone, and no text is cut.
 """
 
@@ -29,14 +29,13 @@ _DECIDING = (".onnx", ".onnx_data", ".safetensors", "tokenizer.json", "tokenizer
 
 
 class FastembedEmbedder(BaseEmbedder):
-    """Embeds on this machine with a model that `fastembed` knows.
+    """An embedder with a model of `fastembed` on this machine.
 
-    The model is looked for in `cache_dir`, or is the one in `folder`. Only with `download` may the
-    package fetch it.
+    The model is in `cache_dir` or in `folder`. Only with `download` may the package fetch it.
 
     Embedding raises:
-        ModelUnavailable: the package or the model is not there.
-        TextTooLong: the model would read less than one of the texts.
+        ModelUnavailable: the package or the model is not installed.
+        TextTooLong: the model would truncate one of the texts.
     """
 
     provider = "fastembed"
@@ -58,7 +57,7 @@ class FastembedEmbedder(BaseEmbedder):
         self._download = download
         self._network: Any = None
         self._tokenizer: Tokenizer
-        """The model's own, without truncation and padding. It is there once the model is known."""
+        """Tokenizer of the model, without truncation and padding; set when the model is loaded."""
 
     def count_query(self, text: str) -> int:
         """Return the exact number of tokens of a query, including its prefix."""

@@ -1,10 +1,10 @@
-"""Embeds with the models of Google AI Studio.
+"""An embedder with the models of Google AI Studio.
 
 Owns: the requests, the exact count of tokens, and the errors for Google's complaints.
 Must hold: no text is sent that the model would truncate, and a key goes into one header only.
 
-AI Studio silently truncates texts that are too long, and has no switch against it. So texts that
-may be too long are counted first, by the model's own count.
+AI Studio silently truncates texts that are too long, and this cannot be switched off. So texts that
+may be too long are counted first, by the model itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from truespan.types.vectors import Vector, unit_vector
 BASE_URL = "https://generativelanguage.googleapis.com"
 MODEL = "gemini-embedding-001"
 ITEMS = 100
-"""Texts per request; Google refuses more."""
+"""Maximum number of texts of a request to Google."""
 DOCUMENT, QUERY = "RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"
 _MARGIN = 4
 """Special tokens at the start and end of a text."""
@@ -62,7 +62,7 @@ class _Counted(msgspec.Struct, rename="camel"):
 
 # Shared by threads: the model is learnt under a lock, which is held during those requests.
 class GoogleEmbedder(HttpEmbedder):
-    """Embeds through AI Studio. `TextTooLong` is raised before anything is sent."""
+    """An embedder of AI Studio. `TextTooLong` is raised before anything is sent."""
 
     provider = "google"
     label = "Google"
@@ -72,7 +72,7 @@ class GoogleEmbedder(HttpEmbedder):
         model = options.model.removeprefix("models/")
         super().__init__(replace(options, model=model), items=ITEMS)
         if not _PLAIN_NAME.fullmatch(model):
-            # It becomes a part of the URL, where a slash or a question mark would change the path.
+            # The name is a part of the URL, where a slash or question mark would change the path.
             raise InvalidConfiguration("google_model is not the name of a model.")
         self._keys = keys
         self._path = f"/v1beta/models/{model}"

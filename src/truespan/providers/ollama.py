@@ -1,8 +1,8 @@
-"""Embeds and chats with models that Ollama serves, on this machine or another.
+"""An embedder and a chat model of Ollama, on this machine or another.
 
 Owns: the requests to Ollama, the lines of its replies, the errors for its complaints, and the build
 behind a model name.
-Does not own: what all embedders and all chat models share; `embedder` and `chat` have that.
+Does not own: the common parts of embedders and chat models; see `embedder` and `chat`.
 Must hold: nothing is truncated silently, one profile stands for one build of one model, and a chat
 reply is complete only with the line that says so.
 """
@@ -60,16 +60,16 @@ def full_name(name: str) -> str:
 
 
 RECHECK_SECONDS = 60.0
-"""How long the build behind a model name is taken to be unchanged."""
+"""Seconds between two checks of the build behind a model name."""
 _ITEMS = 32
 _SPECIAL_TOKENS = 2
 _MIN_CONTEXT = 512
-"""Tokens that a model reads when Ollama does not say."""
+"""Maximum number of tokens of a text, if Ollama does not state it."""
 _USUAL_CONTEXT = 2048
-"""Older releases give a model this much, unless its file says more."""
+"""Context of a model in older releases, unless its file states more."""
 _CHARACTERS_PER_TOKEN = 4
 _BOUNDS = Bounds(read_seconds=300.0, total_seconds=300.0)
-"""Nothing arrives while a model is loaded, or before the last text of a batch is done."""
+"""Seconds to wait for a reply: nothing arrives while a model is loaded or a batch runs."""
 
 _NOT_FINITE = r"\bnan\b|\binf\b|unsupported value"
 
@@ -93,15 +93,15 @@ class _Embedded(msgspec.Struct):
 
 
 class _NotFinite(Exception):
-    """Ollama computed numbers that cannot be sent as JSON."""
+    """A failure of Ollama to send numbers that are not finite."""
 
 
 # Shared by threads: the model is learnt under a lock, which is held during those requests.
 class OllamaEmbedder(HttpEmbedder):
-    """Embeds through Ollama.
+    """An embedder of Ollama.
 
-    Whether the name still stands for the same build is checked again every minute: the vectors of
-    another build mean something else, so embedding then raises `ProfileMismatch`.
+    The build behind the model's name is checked every minute: vectors of another build are not
+    comparable, so embedding then raises `ProfileMismatch`.
     """
 
     provider = "ollama"
@@ -114,7 +114,7 @@ class OllamaEmbedder(HttpEmbedder):
         self._checked = 0.0
 
     def count_query(self, text: str) -> int:
-        """Return how many tokens a query has, as far as that can be known before the call.
+        """Return the number of tokens of a query, exact or as an estimate.
 
         Ollama cannot count. Most embedding models that it serves use the vocabulary of the local
         counter, whose count is then exact, or high where words are unknown; for other models it is
@@ -223,7 +223,7 @@ class OllamaEmbedder(HttpEmbedder):
 
 
 def _context(shown: _Shown) -> int:
-    """Return how many tokens the model reads, including special tokens."""
+    """Return the maximum number of tokens of a text, including special tokens."""
     lengths = [
         value
         for key, value in (shown.model_info or {}).items()
@@ -245,7 +245,7 @@ class _Line(ReplyEvent):
 
 
 class OllamaChat(HttpChat):
-    """Chats through Ollama."""
+    """A chat model of Ollama."""
 
     provider = "ollama"
     label = "Ollama"

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 TOKENIZER_FILE = "tokenizer.json"
 NETWORK_FILES = ("model.onnx", "onnx/model.onnx")
-"""Where exports put the network; the first that is there counts."""
+"""Usual places of the network in an export; the first existing one is used."""
 CPU = "CPUExecutionProvider"
 
 _GIB = 1 << 30
 _NETWORK_LIMIT, _DATA_LIMIT = 2 * _GIB, 64 * _GIB
-"""The format allows no larger network file; weights beyond that are in files beside it."""
+"""Maximum sizes of a network, by its format, and of a file with its weights."""
 _TEXT_LIMIT = 256 << 20
-"""The largest tokenizer or configuration file that is read."""
+"""Maximum size of a tokenizer or configuration file."""
 _CHANGED = "Start again if the folder was changed on purpose."
 
 Result = TypeVar("Result")
@@ -82,15 +82,15 @@ class ModelFiles(ABC):
         return ()
 
     def path(self, name: str) -> Path:
-        """Return where a file is."""
+        """Return the path of a file."""
         return self.location / name
 
     def remedy(self) -> str:
-        """Return what to do when a file is not the one it should be."""
+        """Return the advice for a file with another content than expected."""
         return _CHANGED
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of one file; `ModelUnavailable` if it is not the file it should be."""
+        """Return the bytes of a file; raise ModelUnavailable if their SHA-256 differs."""
         path, expected = self.path(name), self.digests[name]
         try:
             content = path.read_bytes()
@@ -98,13 +98,13 @@ class ModelFiles(ABC):
             raise resource_error(failure) or unreadable(path) from failure
         if sha256(content).hexdigest() != expected:
             raise ModelUnavailable(
-                f"The model file {path} is not the one it should be: its SHA-256 differs.",
+                f"The SHA-256 of the model file {path} differs from the expected one.",
                 advice=self.remedy(),
             )
         return content
 
     def tokenizer(self) -> Tokenizer:
-        """Return the model's tokenizer, loaded once, which neither cuts nor pads.
+        """Return the model's tokenizer, loaded once, without truncation and padding.
 
         Names of special tokens in a text are read as ordinary text: a document cannot end its own
         input by spelling out a separator.
@@ -119,7 +119,8 @@ class ModelFiles(ABC):
                 tokenizer = Tokenizer.from_buffer(content)
             except Exception as failure:  # The library raises nothing narrower.
                 raise ModelUnavailable(
-                    f"The file {self.path(TOKENIZER_FILE)} is no tokenizer.", advice=self.remedy()
+                    f"The file {self.path(TOKENIZER_FILE)} is not a valid tokenizer.",
+                    advice=self.remedy(),
                 ) from failure
             tokenizer.no_truncation()
             tokenizer.no_padding()
@@ -152,7 +153,7 @@ class FolderFiles(ModelFiles):
         return folder
 
     def path(self, name: str) -> Path:
-        """Return where a file is; `ModelUnavailable` if that is outside the folder."""
+        """Return the path of a file; raise ModelUnavailable if it is outside the folder."""
         path = self.location / name
         inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
         if not inside or not path.resolve().is_relative_to(self.location):
@@ -179,7 +180,7 @@ class FolderFiles(ModelFiles):
 
     @property
     def contents(self) -> NetworkContents:
-        """Return what the network consists of; nothing is loaded for it."""
+        """Return operators, external files and outputs of the network, without loading it."""
         return self._network_read[1]
 
     @property
@@ -210,7 +211,7 @@ class FolderFiles(ModelFiles):
             raise resource_error(failure) or unreadable(path) from failure
         except ValueError as failure:
             raise ModelUnavailable(
-                f"The file {path} is no ONNX network.", advice="Export the model again."
+                f"The file {path} is not an ONNX network.", advice="Export the model again."
             ) from failure
 
     def configuration(self, name: str) -> dict[str, Any]:
@@ -235,7 +236,7 @@ class FolderFiles(ModelFiles):
 
     @property
     def positions(self) -> int | None:
-        """Return how many tokens the network has places for, if `config.json` says it."""
+        """Return the number of positions of the network, if `config.json` states it."""
         config = self.configuration("config.json")
         positions = whole_number(config.get("max_position_embeddings"))
         if positions and config.get("model_type") in _SHIFTED_POSITIONS:
@@ -244,7 +245,7 @@ class FolderFiles(ModelFiles):
 
     @property
     def tokenizer_limit(self) -> int | None:
-        """Return how many tokens the tokenizer's settings allow, if they say it."""
+        """Return the maximum number of tokens in the tokenizer's settings, if they state it."""
         return whole_number(self.configuration("tokenizer_config.json").get("model_max_length"))
 
     def _require_size(self, name: str, limit: int) -> None:
@@ -262,9 +263,9 @@ class FolderFiles(ModelFiles):
 
 
 _SHIFTED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "xlm-roberta-xl")
-"""Models that count positions from the padding token's number on."""
+"""Models whose positions start after the number of the padding token."""
 _UNLIMITED = 1_000_000
-"""Tokenizers without a limit state a number far above this."""
+"""Number above which a stated limit means no limit."""
 
 
 def whole_number(value: object) -> int | None:
@@ -275,23 +276,23 @@ def whole_number(value: object) -> int | None:
 
 
 def unreadable(path: Path) -> ModelUnavailable:
-    """Return the error for a model file that the system does not let us read."""
+    """Return the error for a model file that cannot be read."""
     return ModelUnavailable(
-        f"The model file {path} cannot be read.", advice="See that it is there and may be read."
+        f"The model file {path} cannot be read.", advice="Check that it exists and is readable."
     )
 
 
 class NetworkContents(Struct, frozen=True):
-    """What a network file names: operators, files beside it with its weights, and outputs."""
+    """Names in a network file: operators, files with its weights, and outputs."""
 
     operators: frozenset[str]
     external: tuple[str, ...]
     outputs: Mapping[str, int | None]
-    """The last dimension of each output, if it is fixed."""
+    """Last dimension of each output, if it is fixed."""
 
     @property
     def is_quantised(self) -> bool:
-        """Return whether scales may be taken over all that is in a run."""
+        """Return whether the network may derive scales from all inputs of a run."""
         parts = ("quantize", "integer", "qlinear", "qattention", "qgemm")
         return any(part in name.lower() for name in self.operators for part in parts)
 
@@ -317,9 +318,9 @@ _PARTS = {
 
 
 def read_contents(network: bytes) -> NetworkContents:
-    """Return what a network file names; `ValueError` if it is no ONNX network.
+    """Return the names in a network file; raise ValueError if it is not an ONNX network.
 
-    The weights in it are skipped, so this takes no time to speak of.
+    Weights are skipped, so this takes hardly any time.
     """
     view = memoryview(network)
     operators: set[str] = set()
@@ -349,7 +350,7 @@ def read_contents(network: bytes) -> NetworkContents:
 
 def _last_dimension(view: memoryview, start: int, end: int) -> int | None:
     """Return the last dimension of a value, if it is fixed."""
-    for step in (2, 1, 2):  # Its type, that of a tensor, its shape.
+    for step in (2, 1, 2):  # The type of the value, the type of the tensor, its shape.
         parts = [(a, b) for number, a, b in _fields(view, start, end) if number == step]
         if not parts:
             return None
@@ -402,7 +403,7 @@ _LOADING = Lock()
 _IN_USE: MutableMapping[tuple[str, ...], InferenceSession] = WeakValueDictionary()
 """Sessions by the digests of their files: libraries open at once in a process share one."""
 _REMOTE = "AzureExecutionProvider"
-"""It would send inputs to a server."""
+"""An execution provider that would send inputs to a server."""
 
 
 def disable_telemetry() -> None:
@@ -479,7 +480,7 @@ def _load(
     cause: Exception | None = None
     try:
         if weights:
-            # Given from memory: the runtime would look for the files in the current folder.
+            # Passed from memory: the runtime would look for the files in the current folder.
             names = list(files.external)
             if list(read_contents(content).external) != names:
                 raise ValueError("The network names other files than it did.")
@@ -489,7 +490,7 @@ def _load(
         session = onnxruntime.InferenceSession(
             content, options, providers=list(dict.fromkeys([provider, CPU]))
         )
-        # The runtime would go on without the device, and without a word.
+        # The runtime would fall back to the CPU without a warning.
         if session.get_providers()[0] == provider:
             session.disable_fallback()
             return session
@@ -510,7 +511,7 @@ _KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids"
 
 
 def require_known_inputs(session: InferenceSession, files: ModelFiles) -> None:
-    """Refuse a network that needs more than the tokens of texts."""
+    """Raise ModelUnavailable if a network needs other inputs than the tokens of texts."""
     names = [entry.name for entry in session.get_inputs()]
     unknown = [name for name in names if name not in _KNOWN_INPUTS]
     if unknown or "input_ids" not in names:
@@ -556,7 +557,7 @@ def run_tokens(
 
 
 class Workers:
-    """Threads that run a network on one input each, side by side."""
+    """Threads that run a network on one input each, in parallel."""
 
     def __init__(self, count: int) -> None:
         from concurrent.futures import ThreadPoolExecutor
@@ -564,12 +565,12 @@ class Workers:
         self._pool: ThreadPoolExecutor = ThreadPoolExecutor(count, "truespan-embed")
 
     def map(self, run: Callable[[int], Result], order: Sequence[int]) -> list[Result]:
-        """Return the results of `run` for 0, 1, ..., which are begun in the given order."""
+        """Return the results of `run` for 0, 1, ..., started in the given order."""
         return gather({i: self._pool.submit(run, i) for i in order})
 
 
 def gather(futures: Mapping[int, Future[Result]]) -> list[Result]:
-    """Return the results of futures that are numbered from 0; after a failure none is begun."""
+    """Return the results of futures numbered from 0; after a failure, cancel the others."""
     try:
         return [futures[i].result() for i in range(len(futures))]
     except BaseException:

@@ -1,9 +1,9 @@
-"""Embeds with a network in the ONNX format that runs on this machine, from a folder of its own.
+"""Embedders with a network in the ONNX format on this machine.
 
-A vector is a function of the text alone, bit for bit. A quantised network takes its scales over all
-it is given at once, so texts that share a run would affect each other: each text gets a run of its
-own, on one core, and the cores work side by side. Other networks may run several texts at once on a
-device that needs it; all such runs have the same shape for texts of about the same length.
+A vector is a function of the text alone, bit for bit. A quantised network derives its scales from
+all inputs of a run, so texts in one run would affect each other: each text gets its own run, on one
+core, and the cores work in parallel. Other networks may run several texts at once on a device that
+needs it; all such runs have the same shape for texts of about the same length.
 """
 
 from __future__ import annotations
@@ -46,40 +46,40 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 _MAX_THREADS = 8
-"""Each thread may need 40 MB for the longest text, so a machine with many cores is not filled."""
+"""Default maximum of threads: each may need 40 MB for the longest text."""
 _DEVICE_BATCH = 16
 _SENTENCE_OUTPUTS = ("sentence_embedding",)
 _TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
-"""Outputs by the names that exports give them: a vector for each text, or for each token."""
+"""Usual names of outputs with a vector for each text, and for each token."""
 _LENGTH_STEP = 32
-"""Texts of one run are padded to a multiple of so many tokens."""
+"""Number of tokens to a multiple of which the texts of a run are padded."""
 
 
 class Pooling(StrEnum):
-    """How the states of a text's tokens become one vector."""
+    """Pooling of the states of a text's tokens into one vector."""
 
     CLS = "cls"
     MEAN = "mean"
     MAX = "max"
     LAST = "last"
     NONE = "none"
-    """The network gives one vector for each text."""
+    """The network itself returns one vector for each text."""
 
 
 class OnnxModel(Struct, frozen=True):
-    """All that must be known to embed with a network."""
+    """Everything needed to embed with a network."""
 
     profile: EmbeddingProfile
     prefixes: ModelPrefixes
     pooling: Pooling
     limit: int
-    """Tokens that the network reads of a text: its prefix included, special tokens not."""
+    """Maximum number of tokens of a text, including its prefix, without special tokens."""
     output: str = ""
-    """The output to use; blank for the usual one."""
+    """Output to use; blank for the usual one."""
     lowercase: bool = False
     padding: int = 0
     batch: int = 1
-    """Texts in a run."""
+    """Number of texts in a run."""
     execution_provider: str = CPU
 
 
@@ -90,12 +90,12 @@ class _Loaded(Struct, frozen=True):
 
 
 class OnnxEmbedder(ABC):
-    """Embeds with a network on this machine, which is loaded when the first text comes.
+    """An embedder with a network on this machine, loaded with the first text.
 
     Embedding raises:
-        TextTooLong: a text is longer than the model reads; none is embedded then.
+        TextTooLong: a text is longer than the maximum; no text is embedded.
         ModelUnavailable: the model's files are missing or changed, or cannot be used.
-        ProviderBadReply: the network gave no valid vector.
+        ProviderBadReply: the network returned no valid vector.
     """
 
     endpoint = "local"
@@ -110,7 +110,7 @@ class OnnxEmbedder(ABC):
 
     @property
     def profile(self) -> EmbeddingProfile:
-        """Return the model's profile; the network is not loaded for it."""
+        """Return the model's profile, without loading the network."""
         return self._model.profile
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
@@ -133,13 +133,13 @@ class OnnxEmbedder(ABC):
         return vector
 
     def count_query(self, text: str) -> int:
-        """Return how many tokens the model reads of a query, its prefix included."""
+        """Return the number of tokens of a query, including its prefix."""
         [encoding] = self._encode([self._model.prefixes.query + text])
         return len(encoding.ids) - self._special_tokens
 
     @abstractmethod
     def _describe(self) -> OnnxModel:
-        """Return what is known about the model; the network is not loaded for it."""
+        """Return the properties of the model, without loading the network."""
 
     @cached_property
     def _model(self) -> OnnxModel:
@@ -150,7 +150,7 @@ class OnnxEmbedder(ABC):
         return self._files.tokenizer().num_special_tokens_to_add(False)
 
     def _encode(self, texts: Sequence[str], limit: int | None = None) -> list[Encoding]:
-        # Half a surrogate pair has no UTF-8; the tokenizer drops what is put in its place.
+        # A lone surrogate has no UTF-8; the tokenizer drops the character that replaces it.
         clean = [text.encode(errors="surrogatepass").decode(errors="replace") for text in texts]
         if self._model.lowercase:
             clean = [text.lower() for text in clean]
@@ -159,24 +159,24 @@ class OnnxEmbedder(ABC):
         if limit is not None and longest > limit:
             raise TextTooLong(
                 f"A text has {longest} tokens; the model reads {limit}.",
-                advice="Cut it into smaller pieces.",
+                advice="Split it into smaller texts.",
             )
         return inputs
 
     def _run_batches(
         self, loaded: _Loaded, inputs: list[Encoding], order: list[int]
     ) -> list[Vector]:
-        """Run texts of about the same length together, always as many in a run."""
+        """Run texts of about the same length together, in runs of equal size."""
         size, groups = self._model.batch, defaultdict[int, list[int]](list)
         for i in order:
             groups[-(-len(inputs[i].ids) // _LENGTH_STEP) * _LENGTH_STEP].append(i)
         vectors: dict[int, Vector] = {}
         for width, members in groups.items():
-            most = self._model.limit + self._special_tokens
+            longest = self._model.limit + self._special_tokens
             for start in range(0, len(members), size):
                 batch = members[start : start + size]
                 filled = [inputs[i] for i in [*batch, *batch[:1] * (size - len(batch))]]
-                found = self._run(loaded, filled, length=min(width, most))
+                found = self._run(loaded, filled, length=min(width, longest))
                 vectors.update(zip(batch, found, strict=False))
         return [vectors[i] for i in range(len(inputs))]
 
@@ -219,7 +219,7 @@ class OnnxEmbedder(ABC):
             return self._loaded
 
     def _choose_output(self, session: InferenceSession) -> str:
-        """Return the name of the output to use; `ModelUnavailable` if there is none that fits."""
+        """Return the name of the output to use; raise ModelUnavailable if none fits."""
         model, rank = self._model, 2 if self._model.pooling is Pooling.NONE else 3
         shapes = {entry.name: entry.shape for entry in session.get_outputs()}
         fitting = [name for name, shape in shapes.items() if len(shape or ()) == rank]
@@ -242,7 +242,7 @@ class OnnxEmbedder(ABC):
 
 
 def _pool(states: numpy.ndarray, pooling: Pooling) -> Vector | None:
-    """Return the normalised vector of one text from its tokens' states; None if it has none."""
+    """Return the normalised vector of a text from its tokens' states; None if it has none."""
     import numpy
 
     match pooling:
@@ -256,8 +256,7 @@ def _pool(states: numpy.ndarray, pooling: Pooling) -> Vector | None:
             pooled = states.astype(numpy.float64).mean(axis=0)
         case Pooling.NONE:
             pooled = states.astype(numpy.float64)
-    # The length is taken in double precision, so that the rounding to single precision is the only
-    # one.
+    # Computed in double precision, so that the vector is rounded only once.
     length = numpy.sqrt(numpy.sum(pooled * pooled))
     if not 0 < length < numpy.inf:
         return None
@@ -268,7 +267,7 @@ def _pool(states: numpy.ndarray, pooling: Pooling) -> Vector | None:
 
 
 class OnnxOptions(Struct, frozen=True):
-    """What settings say about a model in a folder; blank or None where the folder says it."""
+    """Options of a model in a folder; blank or None for the values in the folder's files."""
 
     file: str = ""
     model: str = ""
@@ -278,7 +277,7 @@ class OnnxOptions(Struct, frozen=True):
     document_prefix: str | None = None
     dimensions: int = 0
     max_length: int = 0
-    """Tokens that the network reads of a text, special tokens included."""
+    """Maximum number of tokens of a text, including special tokens."""
     batch: int = 0
     device: str = "cpu"
     threads: int | None = None
@@ -287,10 +286,10 @@ class OnnxOptions(Struct, frozen=True):
 # Shared by threads: the network is loaded under a lock; its threads work on one text each; what is
 # known of a model is computed from its files, the same for every thread.
 class FolderEmbedder(OnnxEmbedder):
-    """Embeds with a model that was exported into a folder, as for sentence-transformers.
+    """An embedder with a model that was exported into a folder, as for sentence-transformers.
 
-    Besides the network and `tokenizer.json`, the folder may hold the files of configuration that
-    such an export has. What neither they nor the options say is refused, never guessed.
+    Besides the network and `tokenizer.json`, the folder may contain the configuration files of such
+    an export. A property that neither these files nor the options state is an error, not a guess.
     """
 
     provider: ClassVar[str] = "onnx"
@@ -341,7 +340,7 @@ class FolderEmbedder(OnnxEmbedder):
         return self._folder.location.name
 
     def _revision(self, pooling: Pooling, lowercase: bool) -> str:
-        """Return a digest of all that decides a vector and that the profile does not state."""
+        """Return a digest of everything that affects a vector and is not in the profile."""
         digests = self._folder.digests
         others = {name: digests[name] for name in digests if name != self._folder.network}
         tokenizer = others.pop(TOKENIZER_FILE)
@@ -388,7 +387,7 @@ class FolderEmbedder(OnnxEmbedder):
                 )
             }
         if len(chosen) != 1 or stated.get("include_prompt") is False:
-            raise self._undecided("The folder does not say how a text's vector is made")
+            raise self._undecided("The folder does not state the pooling of the model")
         return names[chosen.pop()]
 
     def _undecided(self, reason: str) -> InvalidConfiguration:
@@ -422,7 +421,7 @@ class FolderEmbedder(OnnxEmbedder):
         )
 
     def _max_length(self, encoder: dict[str, Any]) -> int:
-        """Return how many tokens the network reads, special tokens included."""
+        """Return the maximum number of tokens of a text, including special tokens."""
         positions = self._folder.positions
         stated = whole_number(encoder.get("max_seq_length"))
         known = [limit for limit in (stated, self._folder.tokenizer_limit, positions) if limit]
@@ -435,13 +434,13 @@ class FolderEmbedder(OnnxEmbedder):
             )
         if not declared and not known:
             raise InvalidConfiguration(
-                f"The folder {self._folder.location} does not say how many tokens the model reads.",
+                f"The folder {self._folder.location} does not state the maximum length of a text.",
                 advice="Set the maximum length, as the model's description says.",
             )
         return declared or min(known)
 
     def _dimensions(self, pooling: Pooling) -> int:
-        """Return the dimensions; they are checked when the network is loaded and run."""
+        """Return the dimensions, which are checked when the network is loaded and run."""
         outputs, config = self._folder.contents.outputs, self._folder.configuration("config.json")
         names = _SENTENCE_OUTPUTS if pooling is Pooling.NONE else _TOKEN_OUTPUTS
         stated = [outputs.get(name) for name in (self._options.output, *names)]
@@ -450,8 +449,7 @@ class FolderEmbedder(OnnxEmbedder):
         found = next((value for value in known if value), None)
         if found is None:
             raise InvalidConfiguration(
-                f"The folder {self._folder.location} does not say how many dimensions a vector "
-                "has.",
+                f"The folder {self._folder.location} does not state the dimensions of a vector.",
                 advice="Set the dimensions, as the model's description says.",
             )
         return found

@@ -1,8 +1,8 @@
-"""Embeds and chats through any server with OpenAI's `/v1/embeddings` and `/v1/chat/completions`.
+"""An embedder and a chat model of servers with OpenAI's protocol.
 
-Owns: the requests, the events of a chat reply, which parameters a chat model accepts, the errors
+Owns: the requests, the events of a chat reply, the parameters that a chat model accepts, the errors
 for the complaints of such servers, and the profile of an embedding model.
-Does not own: what all embedders and all chat models share; `embedder` and `chat` have that.
+Does not own: the common parts of embedders and chat models; see `embedder` and `chat`.
 Must hold: a vector belongs to the text with its index, a chat reply is complete only with a finish
 reason and the end mark, and a key goes into one header only.
 """
@@ -37,9 +37,9 @@ INPUT_LIMITS = {
     "text-embedding-3-large": 8191,
     "text-embedding-ada-002": 8191,
 }
-"""The tokens that a model reads of one text. OpenAI's own server refuses longer ones."""
+"""Maximum number of tokens of a text. OpenAI's own server refuses longer texts."""
 _MIN_CONTEXT = 512
-"""The assumed limit of other models, including special tokens."""
+"""Assumed limit of other models, including special tokens."""
 _SPECIAL_TOKENS = 2
 _ITEMS = 32
 """Texts per request to an unknown server, which may run on a small machine."""
@@ -61,10 +61,10 @@ class _Embedded(msgspec.Struct):
 
 # Shared by threads: the model is learnt under a lock, which is held during those requests.
 class OpenAiEmbedder(HttpEmbedder):
-    """Embeds through a server. `input_limit` is for models that read more than 512 tokens.
+    """An embedder of a server. `input_limit` is for models that read more than 512 tokens.
 
-    The revision of the profile is the name under which the server itself reports the model. It says
-    little; a change of the model is noticed by the probes that a world stores.
+    The revision of the profile is the name under which the server reports the model. A change of
+    the model under the same name is detected by the probes that a world stores.
     """
 
     provider = "openai"
@@ -89,7 +89,7 @@ class OpenAiEmbedder(HttpEmbedder):
         self._input_limit = input_limit
 
     def count_query(self, text: str) -> int:
-        """Return how many tokens a query has, by the local counter.
+        """Return the number of tokens of a query by the local counter.
 
         The protocol has no request for it. A server that does not truncate silently refuses what
         is still too long.
@@ -131,7 +131,7 @@ class OpenAiEmbedder(HttpEmbedder):
         return super()._is_configured_for(profile) and profile.input_limit == self._text_limit()
 
     def _text_limit(self) -> int:
-        """Return how many tokens of a text the model reads, beside its prefix."""
+        """Return the maximum number of tokens of a text, without its prefix."""
         limit = self._input_limit or INPUT_LIMITS.get(self._model)
         limit = limit or _MIN_CONTEXT - _SPECIAL_TOKENS
         return max(limit - self._counter.count(prefixes_for(self._model).document), 1)
@@ -169,7 +169,7 @@ class _Event(ReplyEvent):
 
 
 class _Parameters(NamedTuple):
-    """Which parameters a model accepts. Newer models refuse those that older ones require."""
+    """Parameters that a model accepts. Newer models refuse some that older ones require."""
 
     limit: str = "max_tokens"
     temperature: bool = True
@@ -178,7 +178,7 @@ class _Parameters(NamedTuple):
 # Shared by threads: the parameters are one frozen value, replaced as a whole; a thread that
 # overwrites a newer one causes one more refusal.
 class OpenAiChat(HttpChat):
-    """Chats through a server with OpenAI's protocol."""
+    """A chat model of a server with OpenAI's protocol."""
 
     provider = "openai"
     label = "The chat server"
@@ -257,7 +257,7 @@ class OpenAiChat(HttpChat):
 
 
 def _accepted_parameters(parameters: _Parameters, reply: StreamedReply) -> _Parameters:
-    """Return the parameters that a complaint asks for; unchanged if it names none."""
+    """Return the parameters after a complaint; unchanged if it names none."""
     if reply.status not in (400, 422):
         return parameters
     if "max_completion_tokens" in reply.words and parameters.limit == "max_tokens":

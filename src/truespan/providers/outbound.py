@@ -26,7 +26,7 @@ _PORTS = {"http": 80, "https": 443}
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Shared by threads: networks, which never change.
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
-"""The only part of IPv6 from which addresses of the public internet are assigned."""
+"""Range of IPv6 for addresses of the public internet."""
 # Shared by threads: as above.
 _SPECIAL_PURPOSE = tuple(
     map(
@@ -48,7 +48,7 @@ _IPV4_AT_END = tuple(
 
 
 class Bounds(Struct, frozen=True):
-    """How long one request may take and how large its reply may be.
+    """Time and size limits of a request and its reply.
 
     A model may have to be loaded before the first byte arrives, so a single read may take long;
     `total_seconds` limits the whole request. In a streamed reply, `piece_seconds` limits the wait
@@ -144,11 +144,11 @@ def embedded_ipv4(ip: _Address) -> ipaddress.IPv4Address | None:
 
 
 class AddressRefused(OSError):
-    """A host resolves only to addresses that are refused."""
+    """An error: a host resolves only to refused addresses."""
 
 
 class ClosedEarly(ConnectionError):
-    """The server closed the connection before the first byte of a reply."""
+    """An error: the server closed the connection before the first byte of a reply."""
 
 
 def resolve(
@@ -163,7 +163,7 @@ def resolve(
 
 
 class Connection(HTTPConnection):
-    """A connection whose every step ends by `deadline`, on the given clock.
+    """A connection of which every step ends by `deadline` on the given clock.
 
     No single step takes longer than `read_seconds`, or `piece_seconds` once the reply has begun.
     """
@@ -181,10 +181,10 @@ class Connection(HTTPConnection):
         self.deadline = 0.0
         self.begun = False
         self.kept = False
-        """Whether it was kept for another request after a complete reply."""
+        """Whether the connection was kept after a complete reply."""
         self._hung_up = False
         self._opened: _LimitedSocket | None = None
-        """The connected socket; `http.client` clears `sock` once the last reply has started."""
+        """Connected socket; `http.client` clears `sock` once the last reply has started."""
         self._secure = target.scheme == "https"
         self._bounds = bounds
         self._clock = clock
@@ -228,7 +228,7 @@ class Connection(HTTPConnection):
         raise failure
 
     def hang_up(self) -> None:
-        """End the step that another thread waits in, and allow no further one."""
+        """End the step that another thread waits for, and allow no further step."""
         self._hung_up = True
         if self._opened is not None:
             # Closing would leave the reading thread waiting. With TLS, too, the plain socket is
@@ -237,7 +237,7 @@ class Connection(HTTPConnection):
                 socket.socket.shutdown(self._opened, socket.SHUT_RDWR)
 
     def wait(self, longest: float = 0.0) -> float:
-        """Return how long the next step may block."""
+        """Return the seconds that the next step may block."""
         if self._hung_up:
             raise ConnectionAbortedError
         left = self.deadline - self._clock.monotonic()
@@ -262,4 +262,4 @@ class _LimitedSocket(socket.socket):
 
 
 class _LimitedTlsSocket(_LimitedSocket, ssl.SSLSocket):
-    """The same with TLS."""
+    """A connection with TLS."""

@@ -1,4 +1,4 @@
-"""The texts that embedding models expect before a query and before a document."""
+"""Prefixes that embedding models expect before a query and before a document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from truespan.types.profile import INSTRUCTION
 
 
 class ModelPrefixes(Struct, frozen=True):
-    """The texts that a model expects before a query and before a document."""
+    """Prefixes that a model expects before a query and before a document."""
 
     query: str = ""
     document: str = ""
@@ -33,7 +33,7 @@ _FAMILIES = (
     (re.compile(r"\be5-(small|base|large)"), ModelPrefixes("query: ", "passage: ")),
     (re.compile(r"embeddinggemma"), GEMMA_PREFIXES),
 )
-"""Models that were trained with instructions, by a pattern of their name; the first match wins."""
+"""Prefixes of models that were trained with them, by a pattern of the name; first match wins."""
 
 
 def prefixes_for(model: str) -> ModelPrefixes:

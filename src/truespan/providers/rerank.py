@@ -2,7 +2,7 @@
 
 Owns: the requests and replies of rerank servers, and running cross-encoders of fastembed or of a
 folder.
-Does not own: which texts are scored, and what a failure means for the order of a result.
+Does not own: the choice of texts, and the effect of a failure on the order of a result.
 Must hold: a score belongs to the text with its index, every call ends in time or when it is
 cancelled, a text is scored independently of the others, and a key goes into one header only.
 """
@@ -53,16 +53,16 @@ _PATHS: dict[Shape, str] = {
     "tei": "/rerank",
     "llama.cpp": "/v1/rerank",
 }
-"""Where servers of each protocol answer, if the URL names no path."""
+"""Default path of each protocol, if the URL has no path."""
 _NEED_MODEL = ("jina", "cohere")
 _TEI_TEXTS = 32
-"""Texts that TEI takes in a request, unless it is started with another limit."""
+"""Maximum number of texts of a request to TEI with its default settings."""
 _REPLY_BYTES = 8 << 20
-"""Some servers return the texts beside the scores."""
+"""Maximum size of a reply: some servers return the texts beside the scores."""
 
 
 class RerankServer(NamedTuple):
-    """Where a rerank server answers, and in which protocol."""
+    """Endpoint and protocol of a rerank server."""
 
     url: str
     shape: Shape
@@ -96,7 +96,7 @@ def find_server(url: str, shape: Shape | None, model: str) -> RerankServer:
 
 
 def _shape_of(path: str) -> Shape | None:
-    """Return the protocol that is usual at a path: version 1 is Jina's, version 2 Cohere's."""
+    """Return the usual protocol of a path: version 1 is Jina's, version 2 Cohere's."""
     parts = path.lower().split("/")
     if parts[-1] not in ("rerank", "reranking"):
         return None
@@ -118,7 +118,7 @@ class _TeiScored(msgspec.Struct):
 
 
 class HttpReranker:
-    """Scores through a rerank server, in one request or, with TEI, in one for 32 texts."""
+    """A reranker of a server: one request for all texts, with TEI one for each 32 texts."""
 
     def __init__(
         self,
@@ -197,10 +197,10 @@ FASTEMBED_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 # Shared by threads: the model is loaded under a lock; network and tokenizer are then only read,
 # and each text is a run of its own.
 class FastembedReranker:
-    """Scores on this machine with a cross-encoder that the package `fastembed` knows.
+    """A reranker with a cross-encoder of the package `fastembed` on this machine.
 
-    The model is looked for in `cache_dir`, or is the one in `folder`; nothing is downloaded. It is
-    loaded with the first texts, which is not part of the time limit.
+    The model is in `cache_dir` or in `folder`; nothing is downloaded. Loading it with the first
+    texts does not count towards the time limit.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class FastembedReranker:
             if self._network is None:
                 self._network = self._open()
         deadline = self._clock.monotonic() + self._seconds
-        # One text in a run: quantised models scale over a batch, and the time is checked between.
+        # One text in a run: quantised models scale over a batch. The time is checked between runs.
         found: Iterator[float] = iter(
             self._network.rerank(sendable(query), [sendable(t) for t in texts], batch_size=1)
         )
@@ -277,11 +277,11 @@ _MAX_THREADS = 8
 
 # Shared by threads: as above.
 class OnnxReranker:
-    """Scores on this machine with a cross-encoder in ONNX format from a folder.
+    """A reranker with a cross-encoder in ONNX format from a folder, on this machine.
 
-    The folder holds the network and `tokenizer.json`. The network must give one number for a pair
-    of query and text. A pair that is longer than the model reads is cut at the end of the longer
-    text. The files are loaded with the first texts, which is not part of the time limit.
+    The folder contains the network and `tokenizer.json`. The network must return one number for a
+    pair of query and text. A pair that is too long for the model is cut at the end of the longer
+    text. Loading the files with the first texts does not count towards the time limit.
     """
 
     def __init__(
@@ -302,7 +302,7 @@ class OnnxReranker:
         session, tokenizer, pool = self._load()
         deadline = self._clock.monotonic() + self._seconds
         pairs = [(sendable(query), sendable(text)) for text in texts]
-        # Each pair has a run of its own: quantised networks scale over all they are given at once.
+        # Each pair has its own run: quantised networks derive scales from all inputs of a run.
         runs = [pool.submit(_run, session, tokenizer, *pair) for pair in pairs]
 
         def stop() -> None:
@@ -334,7 +334,7 @@ class OnnxReranker:
     def _open_network(self) -> InferenceSession:
         session = open_session(self._files)
         require_known_inputs(session, self._files)
-        # A name in place of a number is a size that only a run can tell.
+        # A name instead of a number is a size that only a run determines.
         shape = session.get_outputs()[0].shape
         if any(isinstance(size, int) and size != 1 for size in shape[1:]):
             raise ModelUnavailable(
@@ -348,7 +348,7 @@ class OnnxReranker:
         shared = self._files.tokenizer()
         known = (self._files.tokenizer_limit, self._files.positions)
         length = min([limit for limit in known if limit] or [_USUAL_TOKENS])
-        # A copy of our own: it cuts, and the shared one must not.
+        # A separate copy, because it truncates and the shared one must not.
         tokenizer = type(shared).from_str(shared.to_str())
         tokenizer.enable_truncation(min(length, _MAX_TOKENS), strategy="longest_first")
         # A text must not end its own part of the input by spelling out a separator.

@@ -1,9 +1,9 @@
-"""Counts tokens as the local model's WordPiece tokenizer reads them.
+"""A token counter with the WordPiece tokenizer of the local model.
 
-A text falls into atoms: words, and characters that stand alone for the tokenizer (punctuation,
+A text consists of atoms: words, and characters that the tokenizer always separates (punctuation,
 ideographs). Each atom is tokenized by itself, so counts add up across atoms by construction, and
-what was learned about an atom serves wherever it occurs again. That makes counting several times
-faster than tokenizing, whose cost the few atoms seen for the first time bear alone.
+the count of an atom is cached. Only new atoms are tokenized, which makes counting several times
+faster than tokenizing.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from truespan.providers.onnx import TOKENIZER_FILE
 from truespan.types.text import WHITE_SPACE, TokenMap
 
 _RULES = 1
-"""Raised whenever this module would count a text in another way."""
+"""Version of the counts; a new version whenever this module counts a text differently."""
 
 _SPACES = WHITE_SPACE.pattern[1:-1]
 _PUNCTUATION = "!-/:-@\\[-`{-~\u2010-\u2027\u2030-\u2043\u3001-\u3003\u3008-\u3011"
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
 _ALONE = _PUNCTUATION + _IDEOGRAPHS
 LONE = re.compile(f"[{_SPACES}{_ALONE}]")
-"""White space, and what the tokenizer always takes for a separate word."""
-# One white space goes with the word before it, which halves the atoms and changes no count.
+"""White space, and characters that the tokenizer always separates."""
+# A white space belongs to the word before it, which halves the atoms and changes no count.
 _ATOM = re.compile(f"[^{_SPACES}{_ALONE}]+[{_SPACES}]?|[{_ALONE}][{_SPACES}]?|[{_SPACES}]{{1,512}}")
 _LONGEST = 512
-"""A word of more characters is not tokenized: it counts as its bytes, as all unknown words do."""
+"""Maximum length of a tokenized word; longer words count as their bytes, as unknown words do."""
 _LONG = re.compile(f"[^{_SPACES}{_ALONE}]{{{_LONGEST + 1},}}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _BLOCK = 32_768
-"""Characters taken at a time, so that memory does not grow with the text."""
+"""Characters processed at a time, so that memory does not grow with the text."""
 _MEMORY = 400_000
-"""Characters of learned atoms that are kept, some tens of thousands of words."""
+"""Maximum number of characters of cached atoms: some tens of thousands of words."""
 
 
 class _Units(NamedTuple):
-    """What an atom counts: where its units begin within it, and what each weighs."""
+    """Units of an atom: the start of each within the atom, and its weight."""
 
     offsets: Sequence[int]
     weights: bytes
@@ -50,10 +50,10 @@ class _Units(NamedTuple):
 # Shared by threads: atoms are only added to its memory, and each has one possible value; a memory
 # that is full is replaced, and threads keep the one they hold.
 class WordPieceCounter:
-    """Counts a known token as one and an unknown one as its UTF-8 bytes, a unit per character.
+    """A counter with weight 1 for a known token, and the UTF-8 bytes for an unknown one.
 
-    WordPiece calls thousands of characters one token when it does not know them; counted so, they
-    would slip through every budget.
+    WordPiece maps thousands of unknown characters to one token; with weight 1 they would evade
+    every budget.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -63,11 +63,11 @@ class WordPieceCounter:
 
     @property
     def name(self) -> str:
-        """Return a name that changes whenever counts would; nothing is loaded for it."""
+        """Return a name that changes whenever counts would, without loading anything."""
         return f"wordpiece-{_RULES}:{self._model.digests[TOKENIZER_FILE][:16]}"
 
     def count(self, text: str) -> int:
-        """Return the tokens of one text."""
+        """Return the number of tokens of a text."""
         total = 0
         for start, end in _blocks(text):
             atoms = _ATOM.findall(text, start, end)
@@ -94,9 +94,9 @@ class WordPieceCounter:
         return TokenMap(text, starts, totals, self.count, LONE)
 
     def _learn(self, atoms: list[str]) -> dict[str, _Units]:
-        """Return a mapping that knows all `atoms`; it stays valid for the caller.
+        """Return a mapping with all `atoms`, which stays valid for the caller.
 
-        Once enough is remembered memory starts afresh, and other threads keep what they hold.
+        A full cache is replaced by an empty one; other threads keep the mapping they have.
         """
         known = self._known
         if fresh := set(atoms).difference(known):
@@ -123,7 +123,7 @@ class WordPieceCounter:
             while start >= starts[current + 1]:
                 current += 1
             if token == unknown:
-                # It is taken apart, so that a text can be cut inside it.
+                # Split into characters, so that a text can be cut inside the word.
                 offsets[current].extend(range(start - starts[current], end - starts[current]))
                 weights[current].extend(map(_width, joined[start:end]))
             else:
@@ -133,7 +133,7 @@ class WordPieceCounter:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Give the bounds of pieces of about `_BLOCK` characters that end between two atoms."""
+    """Yield the bounds of pieces of about `_BLOCK` characters that end between two atoms."""
     start, length = 0, len(text)
     while start < length:
         found = LONE.search(text, start + _BLOCK)

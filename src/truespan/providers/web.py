@@ -1,7 +1,7 @@
 """Web pages from hosts that the operator allows.
 
-Owns: requests for pages, redirects, robots.txt, and the errors for what goes wrong.
-Does not own: which page is which document, and what is in it.
+Owns: requests for pages, redirects, robots.txt, and the errors for failures.
+Does not own: the documents that pages become, and the content of pages.
 Must hold: every request, redirects and robots.txt included, goes to an allowed host at an allowed
 address; no proxy of the environment is used, no cookie or key is sent; time and size are bounded.
 """
@@ -43,7 +43,7 @@ AGENT = "truespan"
 MAX_REDIRECTS = 5
 ROBOTS_BYTES = 512 << 10
 ROBOTS_SECONDS = 3600.0
-"""How long the rules of a host are kept."""
+"""Seconds that the rules of a host are kept."""
 MAX_VALIDATOR_LENGTH = 1000
 BOUNDS = Bounds(connect_seconds=10.0, read_seconds=30.0, total_seconds=120.0, piece_seconds=30.0)
 _PIECE = 1 << 16
@@ -53,7 +53,7 @@ _ACCEPT = "text/html, application/xhtml+xml, application/pdf, text/*;q=0.9, */*;
 
 
 class _Host(Struct):
-    """What is known of a host: its rules until when, and when it may be asked again."""
+    """State of a host: its rules, when they expire, and the time of the next request."""
 
     robots: Robots
     until: float
@@ -63,7 +63,7 @@ class _Host(Struct):
 # Shared by threads: what is known of a host is read and replaced under a lock, which is not held
 # while a server is asked or waited for; two threads may ask for a robots.txt twice.
 class WebPages:
-    """Fetches pages from the hosts of the setting `ingest_hosts`. Threads may share it."""
+    """A client for pages of the hosts of `ingest_hosts`. Threads may share it."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class WebPages:
         self._lock = threading.Lock()
 
     def check(self, url: str) -> str:
-        """Return an address in its usual form.
+        """Return the normalised URL of a page.
 
         Raises:
-            InvalidArgument: it is no address of a page, or its host is not allowed.
+            InvalidArgument: the URL is not that of a page, or its host is not allowed.
         """
         checked = check_url(url)
         if not self._is_allowed_host(checked):
@@ -100,13 +100,13 @@ class WebPages:
         return checked
 
     def fetch(self, url: str, known: Validators | None = None) -> Page:
-        """Return a page; without content if it is the version that is known.
+        """Return a page; without content if it has not changed since the known version.
 
         Raises:
-            SourceMissing: there is no such page, or no longer.
-            PageRefused: host, address, robots.txt or server do not allow it.
-            PageUnavailable: the server cannot be reached, or did not answer as it should.
-            SourceTooLarge: it is larger than a document may be.
+            SourceMissing: there is no such page.
+            PageRefused: host, address, robots.txt or server do not allow the request.
+            PageUnavailable: the server cannot be reached, or its reply is invalid.
+            SourceTooLarge: the page is larger than the maximum size of a document.
         """
         url = self.check(url)
         headers = {}
@@ -191,7 +191,7 @@ class WebPages:
         return page, response.status, location
 
     def _read(self, response: HTTPResponse, url: str, limit: int) -> bytes:
-        """Return the body, unpacked; neither it nor what is received has more than the limit."""
+        """Return the decompressed body; its size and the received size are limited."""
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise PageUnavailable(url, advice="Its encoding was not asked for.")
@@ -221,7 +221,7 @@ class WebPages:
         return b"".join(pieces)
 
     def _obey(self, url: str, deadline: float) -> None:
-        """Raise unless the host's robots.txt allows an address, and wait as long as it asks."""
+        """Raise PageRefused if robots.txt forbids a URL; wait for the delay that it asks for."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         with self._lock:
@@ -265,7 +265,7 @@ class WebPages:
 
 
 def _validator(value: str | None) -> str | None:
-    """Return what a server wants to hear again, unless it cannot be sent."""
+    """Return a validator of a stored page; None if it cannot be sent in a header."""
     if not value or len(value) > MAX_VALIDATOR_LENGTH:
         return None
     return value if value.isascii() and value.isprintable() else None

@@ -7,10 +7,12 @@ checked when a library is opened, so that a wrong value fails at start-up and no
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings import tables
@@ -22,6 +24,7 @@ from truespan.settings.catalogue import (
     choices,
     descriptions,
 )
+from truespan.settings.values import convert_setting, mask_password, refuse_passwords
 
 FILE_NAME = "truespan.toml"
 STORE_FILE = "store.db"
@@ -30,13 +33,13 @@ SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 """A variable of prometheus_client."""
 _KEY_VARIABLES = {f"{PREFIX}{name}" for names in tables.USUAL_VARIABLES.values() for name in names}
 _OTHER_VARIABLES = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"} | _KEY_VARIABLES
-"""Variables that are no settings: the command line reads them, or they contain keys."""
+"""Variables that are not settings: the command line reads them, or they contain keys."""
 _THE_VARIABLE = "the variable "
 
 
 @dataclass(frozen=True, slots=True)
 class SettingValue:
-    """A setting as the command line shows it: its value, and where that comes from."""
+    """The value of a setting and its source."""
 
     name: str
     value: Any
@@ -44,9 +47,9 @@ class SettingValue:
     source: str
     """`default`, `file` or `variable`."""
     place: str = ""
-    """The line of the file, or the name of the variable."""
+    """Line of the file, or name of the variable."""
     overridden: tuple[str, ...] = ()
-    """The places that give a value too, which does not count."""
+    """Places of values that a later source overrides."""
 
 
 def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Settings:
@@ -57,16 +60,16 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
 def explain_settings(
     folder: Path, variables: Mapping[str, str] = os.environ
 ) -> tuple[Settings, list[SettingValue]]:
-    """Return the settings of a library, and for each where its value comes from.
+    """Return the settings of a library, and each setting with the source of its value.
 
-    Passwords in URLs are masked in what is explained.
+    Passwords in URLs are masked in the list.
     """
     settings, given = _read(folder, variables)
     defaults, explained = Settings(), list[SettingValue]()
     for name in TYPES:
-        value, default = getattr(settings, name), getattr(defaults, name)
+        value, default = settings.value_of(name), defaults.value_of(name)
         if name in SECRETS:
-            value = tables.mask_password(value)
+            value = mask_password(value)
         places = [place for _, place in given.get(name, [])]
         if not places:
             explained.append(SettingValue(name, value, default, "default"))
@@ -89,7 +92,7 @@ def explain_settings(
 def _read(
     folder: Path, variables: Mapping[str, str]
 ) -> tuple[Settings, dict[str, list[tuple[Any, str]]]]:
-    """Return the settings, and every value that was given to each with its place; the last wins."""
+    """Return the settings, and every given value of each with its place; the last value counts."""
     try:
         text = (folder / FILE_NAME).read_text(encoding="utf-8")
         values = _parse(text)
@@ -99,46 +102,49 @@ def _read(
         refusal = InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.")
         raise resource_error(error) or refusal from None
     lines = tables.find_lines(text)
-    tables.refuse_passwords(values)
-    own = set(values)
-    values = tables.read_rerank(values, lines)
     chunkings = tables.read_chunkings(values.pop("chunking", {}), lines)
-    embedding, embeddings = tables.read_embeddings(values.pop("embedding", {}), lines)
-    if twice := sorted(embedding.keys() & values.keys()):
-        raise InvalidConfiguration(
-            f"{FILE_NAME} gives {twice[0]} twice: by itself and in [embedding].",
-            advice="Remove one of them.",
-        )
-    values |= embedding
+    models = tables.read_models(values.get("embedding", {}), lines)
     keys = tables.read_keys(values.pop("keys", []), folder, variables)
-    given: dict[str, list[tuple[Any, str]]] = {}
-    for name, value in values.items():
-        line = lines.get(name) if name in own else tables.line_of_member(lines, name)
-        place = FILE_NAME if line is None else f"{FILE_NAME}, line {line}"
-        given[name] = [(value, place)]
-    # Other programs may read the shared names too, so the names with our prefix come last and win.
-    by_variable = [
-        *((name, alias) for alias, name in SHARED_NAMES.items() if alias in variables),
-        *(
-            (variable.removeprefix(PREFIX).lower(), variable)
-            for variable in variables
-            if variable.startswith(PREFIX) and variable not in _OTHER_VARIABLES
-        ),
-    ]
-    for name, variable in by_variable:
-        place = f"{_THE_VARIABLE}{variable}"
-        given.setdefault(name, []).append((variables[variable], place))
-    converted = {
-        name: tables.convert_setting(name, *entries[-1]) for name, entries in given.items()
-    }
-    settings = Settings(
-        **converted,
+    given = _read_file(values, lines)
+    for name, variable in _find_variables(variables):
+        given.setdefault(name, []).append((variables[variable], f"{_THE_VARIABLE}{variable}"))
+    converted = {name: convert_setting(name, *entries[-1]) for name, entries in given.items()}
+    settings = replace(
+        Settings().with_values(converted),
         chunkings=chunkings,
-        embeddings=embeddings,
         keys=keys,
         written=frozenset(converted),
     )
-    return settings, given
+    embeddings = {name: settings.with_values(changes) for name, changes in models.items()}
+    return replace(settings, embeddings=embeddings), given
+
+
+def _read_file(
+    values: dict[str, Any], lines: Mapping[str, int]
+) -> dict[str, list[tuple[Any, str]]]:
+    """Return the settings of a file by their full names, each with its value and its place."""
+    given: dict[str, list[tuple[Any, str]]] = {}
+    for name, path, value in tables.read_sections(values, lines):
+        if name in given:
+            raise InvalidConfiguration(
+                f"{FILE_NAME} gives {name} twice: by itself and in a table.",
+                advice="Remove one of them.",
+            )
+        line = lines.get(path)
+        given[name] = [(value, FILE_NAME if line is None else f"{FILE_NAME}, line {line}")]
+    refuse_passwords({name: value for name, [(value, _)] in given.items()})
+    return given
+
+
+def _find_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the setting and the name of each variable that gives a setting."""
+    for alias, name in SHARED_NAMES.items():
+        if alias in variables:
+            yield name, alias
+    # Other programs may read the shared names too, so the names with our prefix come last and win.
+    for variable in variables:
+        if variable.startswith(PREFIX) and variable not in _OTHER_VARIABLES:
+            yield variable.removeprefix(PREFIX).lower(), variable
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -157,7 +163,7 @@ def settings_file() -> str:
         "",
     ]
     for name in TYPES:
-        default = getattr(Settings(), name)
+        default = Settings().value_of(name)
         lines.append(f"# {meanings[name]}")
         if allowed := [choice for choice in choices(name) if choice]:
             lines.append(f"# One of: {', '.join(allowed)}.")

@@ -252,16 +252,16 @@ def support_floor(profile: EmbeddingProfile) -> float | None:
     return _SUPPORT_FLOORS.get((profile.provider, profile.model, profile.revision))
 
 
-_BGE_SMALL_INT8 = "sha256:eebfc995049fdcf1375c0566248463e60fdba846e31a987a42ce9cc564a834a9"
+_BGE_SMALL_INT8 = "sha256:1636a292bfa16e0c45768cc00a1d010e27acec4116f11954aea516236f226a6b"
 _SHIPPED: dict[tuple[str, str, str], Calibration] = {
     ("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): Calibration(
-        calibrated_floor=0.5335,
-        threshold_low=0.5617,
-        threshold_high=0.6441,
-        short_query_threshold_low=0.57,
-        short_query_threshold_high=0.6524,
-        min_similarity_for_hybrid=0.6303,
-        unrelated_high=0.4863,
+        calibrated_floor=0.4922,
+        threshold_low=0.5278,
+        threshold_high=0.6215,
+        short_query_threshold_low=0.5372,
+        short_query_threshold_high=0.6309,
+        min_similarity_for_hybrid=0.6058,
+        unrelated_high=0.4606,
         measured_on="SciFact (5,183 abstracts, 300 claims) and the example novella (37 questions)",
     ),
 }

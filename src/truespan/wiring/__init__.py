@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING
 
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.core.disk import create_once
@@ -112,7 +110,6 @@ def open_library(
     assets = defer(partial(_assets, folder, settings))
     usage_key = defer(partial(_usage_key, folder))
     max_bytes = settings.source_max_mib * MEBIBYTE
-    price = settings.embedding_price_per_million
     paces = store if on_server else None
     make_embedder = partial(
         providers.make_embedder,
@@ -143,12 +140,11 @@ def open_library(
             processes=SystemProcesses(),
             clock=clock,
             limits=EmbeddingLimits(
-                items=settings.embedding_batch_items,
-                tokens=settings.embedding_max_tokens_per_batch,
-                in_flight=settings.embedding_api_concurrency,
+                items=settings.embedding.batch_items,
+                tokens=settings.embedding.max_tokens_per_batch,
+                in_flight=settings.embedding.api_concurrency,
             ),
             preparation=_preparation(folder, settings),
-            price=price if price >= 0 else None,
             world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
             most_tokens=settings.retrieval_max_tokens,
@@ -164,8 +160,8 @@ def open_library(
             uploads=defer(partial(_uploads, folder, settings)),
             backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
-            most_crashes=settings.worker_crashes,
-            doctor_hours=settings.worker_doctor_hours,
+            most_crashes=settings.worker.crashes,
+            doctor_hours=settings.worker.doctor_hours,
             random_bytes=os.urandom,
             mark_query=lambda world, query: usage_key.mark(world, query),
             observer=all_observers,
@@ -177,8 +173,8 @@ def open_library(
 
 
 def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | None:
-    """Return what fetches web pages; None if no host is allowed."""
-    hosts = split_list(settings.ingest_hosts)
+    """Return the client for web pages; None if no host is allowed."""
+    hosts = split_list(settings.ingest.hosts)
     if not hosts:
         return None
     from importlib.metadata import version
@@ -190,7 +186,7 @@ def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | No
         clock=clock,
         version=version("truespan"),
         max_bytes=max_bytes,
-        private=settings.ingest_private_addresses,
+        private=settings.ingest.private_addresses,
     )
 
 
@@ -207,23 +203,22 @@ def _other_embedders(
     make_embedder: Callable[[Settings, LocalModel], Embedder],
     given: Mapping[str, Embedder] | None,
 ) -> dict[str, OtherEmbedder]:
-    """Return further embedders: those given, or the configured ones, created when first used."""
+    """Return further embedders: `given`, or the configured ones, created when first used."""
 
     def ready(embedder: Embedder) -> OtherEmbedder:
         return OtherEmbedder(embedder.profile.provider, lambda: embedder)
 
-    def deferred(changes: Mapping[str, Any]) -> OtherEmbedder:
-        chosen = replace(settings, **changes)
+    def deferred(chosen: Settings) -> OtherEmbedder:
         make = cache(lambda: make_embedder(chosen, providers.local_model(chosen)))
-        return OtherEmbedder(chosen.embedding_provider, make)
+        return OtherEmbedder(chosen.embedding.provider, make)
 
     if given is not None:
         return {name: ready(embedder) for name, embedder in given.items()}
-    return {name: deferred(changes) for name, changes in settings.embeddings.items()}
+    return {name: deferred(chosen) for name, chosen in settings.embeddings.items()}
 
 
 def _check_ocr(settings: Settings) -> None:
-    """Raise InvalidConfiguration if text is to be recognised and cannot be."""
+    """Raise InvalidConfiguration if text recognition is on but not installed."""
     if settings.ocr != "auto":
         return
     from truespan.parsing import can_recognise
@@ -256,8 +251,8 @@ def _parser(settings: Settings) -> SourceParser:
     from truespan.parsing.sandbox.client import ChildParser
 
     return ChildParser(
-        memory_bytes=settings.loader_memory_mib * MEBIBYTE,
-        cpu_seconds=settings.loader_cpu_seconds,
+        memory_bytes=settings.loader.memory_mib * MEBIBYTE,
+        cpu_seconds=settings.loader.cpu_seconds,
         ocr_cpu_seconds=settings.ocr_cpu_seconds,
     )
 
@@ -301,7 +296,7 @@ def _usage_key(folder: Path) -> UsageKey:
 
 
 def _preparation(folder: Path, settings: Settings) -> Preparation:
-    """Return how sources are processed; what is wrong with the sanitizer's files is found here."""
+    """Return the processing of sources; raise errors of the sanitizer's files."""
 
     def prepare() -> Preparation:
         from truespan.ingest.draft import Preparation
@@ -311,10 +306,10 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
 
         return Preparation(
             figures=FigureFlags(
-                extract_images=settings.docx_extract_images,
-                placeholders=settings.docx_inline_figure_placeholders,
-                chunks=settings.docx_figure_chunks,
-                debug=settings.docx_image_debug,
+                extract_images=settings.docx.extract_images,
+                placeholders=settings.docx.inline_figure_placeholders,
+                chunks=settings.docx.figure_chunks,
+                debug=settings.docx.image_debug,
             ),
             hidden_sheets=settings.hidden_sheets,
             running_heads=settings.running_heads,
@@ -326,19 +321,19 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
             can_recognise=can_recognise(),
         )
 
-    return defer(prepare) if settings.sanitize_enabled == "off" else prepare()
+    return defer(prepare) if settings.sanitize.enabled == "off" else prepare()
 
 
 def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
-    """Return the sanitizer. Its key is in the configured file, else in one generated here."""
+    """Return the sanitizer with its key from the configured file, or from a generated one."""
     from truespan.sanitize.findings import Mode, Style
     from truespan.sanitize.profile import Profile, parse_profile
     from truespan.sanitize.sanitizer import Sanitizer
 
-    mode, style = Mode(settings.sanitize_enabled), Style(settings.sanitize_style)
+    mode, style = Mode(settings.sanitize.enabled), Style(settings.sanitize.style)
     if mode is Mode.OFF:
         return Sanitizer()
-    path, profile = settings.sanitize_profile, Profile()
+    path, profile = settings.sanitize.profile, Profile()
     if path:
         try:
             text = (folder / path).read_text(encoding="utf-8")
@@ -346,23 +341,23 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
             refusal = InvalidConfiguration("The file named by sanitize_profile cannot be read.")
             raise resource_error(error) or refusal from None
         profile = parse_profile(text, Path(path).name)
-    key, file = b"", folder / (settings.sanitize_key_file or storage.KEY_FILE)
+    key, file = b"", folder / (settings.sanitize.key_file or storage.KEY_FILE)
     if mode is Mode.ON and style is Style.PSEUDONYM:
         try:
-            if not settings.sanitize_key_file and not file.exists():
+            if not settings.sanitize.key_file and not file.exists():
                 create_once(file, os.urandom(32).hex().encode())
             key = file.read_bytes().strip()
         except OSError as error:
             refusal = InvalidConfiguration(f"The key file {file.name} cannot be read or written.")
             raise resource_error(error) or refusal from None
     return Sanitizer(
-        mode=mode, style=style, key=key, profile=profile, phones=settings.sanitize_phones
+        mode=mode, style=style, key=key, profile=profile, phones=settings.sanitize.phones
     )
 
 
 def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:
-    """Return the embedded index, or the one on the configured server."""
-    if settings.index_url:
+    """Return the embedded index, or the index on the configured server."""
+    if settings.index.url:
         from truespan.index.server.index import QdrantServerIndex
 
         options = storage.server_options(folder, settings)
@@ -371,7 +366,7 @@ def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> Vect
         folder / INDEX_FOLDER,
         reserve=settings.disk_reserve,
         approximate=storage.approximate_worlds(settings),
-        idle_seconds=settings.index_idle_seconds,
+        idle_seconds=settings.index.idle_seconds,
     )
 
 
@@ -397,6 +392,6 @@ def _observers(
     if logs:
         from truespan.observability.logs import LogObserver, write_logs
 
-        write_logs(level=settings.log_level, as_json=settings.log_format == "json")
+        write_logs(level=settings.log.level, as_json=settings.log.format == "json")
         observers.append(LogObserver())
     return combine_observers(*observers), exposition

@@ -1,4 +1,4 @@
-"""Parts of a library that are made, with the modules they need, when they are first used."""
+"""Parts of a library that are created, with their imports, when first used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def defer(make: Callable[[], T]) -> T:
-    """Return what stands for the object that `make` returns, which is called once, when needed."""
+    """Return a proxy of the object that `make` returns; `make` is called once, when needed."""
     return cast("T", _Deferred(make))
 
 
@@ -29,6 +29,6 @@ class _Deferred:
         return getattr(self._made, name)
 
     def close(self) -> None:
-        """Close the object if it was made."""
+        """Close the object if it was created."""
         if self._made is not None:
             self._made.close()

@@ -38,8 +38,8 @@ def check_environment(
     clock: Clock,
     rerank: RerankOptions | None = None,
 ) -> list[Check]:
-    """Return every check of a library's environment. None contains a key or a text of it."""
-    provider, keyless = settings.embedding_provider, settings.openai_keyless
+    """Return every check of a library's environment. No check contains a key or a text."""
+    provider, keyless = settings.embedding.provider, settings.openai.keyless
     return [
         Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
         *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=clock.now()),
@@ -54,7 +54,7 @@ def check_environment(
 
 
 def _check_index(settings: Settings, index: VectorIndex) -> Check:
-    if not settings.index_url:
+    if not settings.index.url:
         return check_index("index process", index)
     from truespan.index.server.index import QdrantServerIndex
 
@@ -73,7 +73,7 @@ def _check_index(settings: Settings, index: VectorIndex) -> Check:
 
 
 def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
-    name, provider = "embedding model", settings.embedding_provider
+    name, provider = "embedding model", settings.embedding.provider
     try:
         if provider == "local":
             for file in (NETWORK_FILE, TOKENIZER_FILE):
@@ -100,16 +100,16 @@ def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) 
 
 
 def _check_chat(settings: Settings) -> Check:
-    if not settings.chat_provider:
+    if not settings.chat.provider:
         return Check("chat model", Verdict.OK, "none: an answer consists of the passages")
-    keys = _check_keys(settings, settings.chat_provider, "chat", settings.chat_openai_keyless)
+    keys = _check_keys(settings, settings.chat.provider, "chat", settings.chat.openai.keyless)
     if keys.verdict is not Verdict.OK:
         return keys
-    return Check("chat model", Verdict.OK, f"{settings.chat_provider}/{settings.chat_model}")
+    return Check("chat model", Verdict.OK, f"{settings.chat.provider}/{settings.chat.model}")
 
 
 def _check_reranker(rerank: RerankOptions | None) -> Check:
-    """Check that the reranker scores a text of our own."""
+    """Check that the reranker scores a text."""
     if rerank is None:
         return Check("reranker", Verdict.OK, "none: results are in the order of retrieval")
     name, reranker = f"reranker {rerank.reranker.name}", rerank.reranker
@@ -118,7 +118,7 @@ def _check_reranker(rerank: RerankOptions | None) -> Check:
     except TruespanError as error:
         return Check("reranker", Verdict.PROBLEM, f"{name}: {error.message}", error.advice)
     except Exception as error:
-        # One that a program gave to the library may raise anything.
+        # A reranker that a program passed to the library may raise anything.
         return Check("reranker", Verdict.PROBLEM, f"{name} raised {type(error).__name__}")
     return Check("reranker", Verdict.OK, f"{name} answers")
 

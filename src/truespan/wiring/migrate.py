@@ -1,4 +1,4 @@
-"""Moving a library between a folder and a server: its rows, then its files, then a new index."""
+"""Migration of a library between a folder and a server: rows, then files, then a new index."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def _open_rows(folder: Path, settings: Settings) -> Iterator[StoreRows]:
 
 
 def migrate_library(source: Path, target: Path) -> MigrationReport:
-    """Move the library of one folder into that of another, wherever their stores and indexes are.
+    """Move the library of one folder to another folder, whose store and index may be on servers.
 
-    Each step starts after the one before it was proved, and the source is only read. If it is
-    stopped, the same call continues: rows and files that arrived are not sent again, and points are
-    written for the chunks that have none.
+    Each step starts after the step before it was verified, and the source is only read. After an
+    interruption the same call continues: rows and files that arrived are not sent again, and points
+    are written for the chunks that have none.
 
     Raises:
         LibraryNotFound: there is no library to move.

@@ -26,7 +26,7 @@ from truespan.protocols import (
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
 from truespan.settings import model_cache
-from truespan.settings.catalogue import Settings
+from truespan.settings.catalogue import ChatSettings, FallbackChatSettings, Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
 from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import ConversationRules
@@ -39,15 +39,12 @@ if TYPE_CHECKING:
 
 ANSWER_PREFIX = "answer_"
 CONFIGURED_DISTANCE = Distance.COSINE
-"""The distance of every embedder that settings can name."""
+"""Distance of every configurable embedder."""
 
 
 def local_model(settings: Settings) -> LocalModel:
     """Return the configured local model; its files are read when it is first used."""
-    return LocalModel(
-        folder=Path(settings.model_folder) if settings.model_folder else None,
-        cache=model_cache() / "bge-small-en-v1.5",
-    )
+    return LocalModel(Path(settings.model_folder) if settings.model_folder else None)
 
 
 def make_embedder(
@@ -64,35 +61,37 @@ def make_embedder(
 
     With `paces`, all processes share its rate limit.
     """
-    provider = settings.embedding_provider
+    provider = settings.embedding.provider
     if provider == "local":
-        return LocalEmbedder(model, threads=settings.embedding_threads or None)
+        return LocalEmbedder(model, threads=settings.embedding.threads or None)
     if provider == "onnx":
         return folder_embedder(folder, settings)
     if provider == "fastembed":
         from truespan.providers.fastembed import FastembedEmbedder
 
         return FastembedEmbedder(
-            settings.fastembed_model,
+            settings.fastembed.model,
             cache_dir=model_cache() / "fastembed",
-            threads=settings.embedding_threads or None,
+            threads=settings.embedding.threads or None,
         )
     from truespan.ingest.embed import RateLimiter, SharedRateLimiter
 
-    per_minute, pace = settings.embedding_requests_per_minute, None
+    per_minute, pace = settings.embedding.requests_per_minute, None
     if per_minute and paces is None:
         pace = RateLimiter(per_minute, clock)
     elif per_minute and paces is not None:
         pace = SharedRateLimiter(per_minute, clock, provider, paces)
     from truespan.providers.embedder import EmbedderOptions
 
+    servers = {"ollama": settings.ollama, "openai": settings.openai, "google": settings.google}
+    server = servers[provider]
     options = EmbedderOptions(
-        base_url=getattr(settings, f"{provider}_base_url"),
-        model=getattr(settings, f"{provider}_model"),
+        base_url=server.base_url,
+        model=server.model,
         clock=clock,
-        dimensions=getattr(settings, f"{provider}_dimensions") or None,
-        in_flight=settings.embedding_api_concurrency,
-        seconds=settings.embedding_timeout_seconds,
+        dimensions=server.dimensions or None,
+        in_flight=settings.embedding.api_concurrency,
+        seconds=settings.embedding.timeout_seconds,
         pace=pace,
     )
     if provider == "ollama":
@@ -108,33 +107,34 @@ def make_embedder(
 
     return OpenAiEmbedder(
         options,
-        keys=key_ring("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
+        keys=key_ring("openai", settings, clock, cooldowns, keyless=settings.openai.keyless),
         counter=wordpiece,
-        input_limit=settings.openai_input_limit or None,
+        input_limit=settings.openai.input_limit or None,
     )
 
 
 def folder_embedder(library: Path, settings: Settings) -> FolderEmbedder:
     """Return the embedder of a model in a folder; its files are read when it is first used."""
-    if not settings.onnx_folder.strip():
+    options = settings.onnx
+    if not options.folder.strip():
         raise InvalidConfiguration(
             "The embedding provider is 'onnx', but no folder is named.",
             advice="Set onnx_folder to the folder with model.onnx and tokenizer.json.",
         )
     return FolderEmbedder(
-        library / settings.onnx_folder,
+        library / options.folder,
         OnnxOptions(
-            file=settings.onnx_file,
-            model=settings.onnx_model,
-            pooling=settings.onnx_pooling,
-            output=settings.onnx_output,
-            query_prefix=settings.onnx_query_prefix,
-            document_prefix=settings.onnx_document_prefix,
-            dimensions=settings.onnx_dimensions,
-            max_length=settings.onnx_max_length,
-            batch=settings.onnx_batch,
-            device=settings.onnx_device,
-            threads=settings.embedding_threads or None,
+            file=options.file,
+            model=options.model,
+            pooling=options.pooling,
+            output=options.output,
+            query_prefix=options.query_prefix,
+            document_prefix=options.document_prefix,
+            dimensions=options.dimensions,
+            max_length=options.max_length,
+            batch=options.batch,
+            device=options.device,
+            threads=settings.embedding.threads or None,
         ),
     )
 
@@ -172,7 +172,7 @@ class DeferredChat(Struct):
     _made: ChatModel | None = None
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        """Give the reply piece by piece; see `ChatModel`."""
+        """Yield the reply piece by piece; see `ChatModel`."""
         with self._making:
             if self._made is None:
                 self._made = self.make()
@@ -185,7 +185,20 @@ def chat_choices(settings: Settings) -> tuple[ChatChoice | None, ChatChoice | No
     Raises:
         InvalidConfiguration: a provider without a model, or a model without a provider.
     """
-    return _choice("chat", settings), _choice("chat_fallback", settings)
+    chat, fallback = settings.chat, settings.chat.fallback
+    addresses = {
+        "openai": chat.openai.base_url,
+        "ollama": chat.ollama.base_url or settings.ollama.base_url,
+    }
+    return (
+        _choice("chat", chat, addresses.get(chat.provider, ""), chat.openai.keyless),
+        _choice(
+            "chat_fallback",
+            fallback,
+            fallback.base_url or addresses.get(fallback.provider, ""),
+            fallback.keyless,
+        ),
+    )
 
 
 def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModels:
@@ -200,33 +213,26 @@ def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatM
     return ChatModels(deferred(primary), deferred(fallback))
 
 
-def _choice(which: str, settings: Settings) -> ChatChoice | None:
-    provider: str = getattr(settings, f"{which}_provider")
-    model: str = getattr(settings, f"{which}_model").strip()
+def _choice(
+    name: str, settings: ChatSettings | FallbackChatSettings, address: str, keyless: bool
+) -> ChatChoice | None:
+    provider, model = settings.provider, settings.model.strip()
     if bool(provider) is not bool(model):
         raise InvalidConfiguration(
-            f"The settings {which}_provider and {which}_model need each other.",
+            f"The settings {name}_provider and {name}_model need each other.",
             advice="Set both, or neither.",
         )
-    if not provider:
-        return None
-    address, keyless = settings.chat_openai_base_url, settings.chat_openai_keyless
-    if provider == "ollama":
-        address = settings.chat_ollama_base_url or settings.ollama_base_url
-    if which == "chat_fallback":
-        address = settings.chat_fallback_base_url or address
-        keyless = settings.chat_fallback_keyless
-    return ChatChoice(provider, model, address, keyless)
+    return ChatChoice(provider, model, address, keyless) if provider else None
 
 
 def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModel:
     from truespan.providers.chat import ChatDialect
 
     dialect = ChatDialect(
-        max_tokens=settings.chat_max_tokens,
-        temperature=settings.chat_temperature,
-        seconds=settings.chat_timeout_seconds,
-        context=settings.chat_ollama_context,
+        max_tokens=settings.chat.max_tokens,
+        temperature=settings.chat.temperature,
+        seconds=settings.chat.timeout_seconds,
+        context=settings.chat.ollama.context,
     )
     if choice.provider == "ollama":
         from truespan.providers.ollama import OllamaChat
@@ -244,15 +250,15 @@ _RERANK_MEMBERS = {
     "fastembed": ("model", "folder"),
     "onnx": ("folder",),
 }
-"""The settings that each kind of reranker has a use for, besides its limits."""
+"""Settings that each kind of reranker uses, besides its limits."""
 _RERANK_NEEDS = {"http": "url", "onnx": "folder"}
 
 
 def check_rerank(settings: Settings) -> None:
     """Raise InvalidConfiguration if settings of the reranker are missing or contradict its kind."""
-    kind = settings.rerank_kind
+    kind = settings.rerank.kind
     for name in ("url", "shape", "model", "folder"):
-        is_set = bool(getattr(settings, f"rerank_{name}").strip())
+        is_set = bool(getattr(settings.rerank, name).strip())
         if is_set and name not in _RERANK_MEMBERS[kind]:
             raise InvalidConfiguration(
                 f"The setting rerank_{name} has no use with rerank_kind {kind!r}.",
@@ -263,7 +269,7 @@ def check_rerank(settings: Settings) -> None:
     if kind == "http":
         from truespan.providers.rerank import find_server
 
-        find_server(settings.rerank_url, settings.rerank_shape or None, settings.rerank_model)
+        find_server(settings.rerank.url, settings.rerank.shape or None, settings.rerank.model)
 
 
 def rerank_options(
@@ -282,50 +288,50 @@ def rerank_options(
         return None
     from truespan.retrieval.rerank import RerankOptions
 
-    return RerankOptions(reranker, settings.rerank_candidates, settings.rerank_timeout_seconds)
+    return RerankOptions(reranker, settings.rerank.candidates, settings.rerank.timeout_seconds)
 
 
 def _reranker(
     folder: Path, settings: Settings, clock: Clock, cooldowns: Cooldowns
 ) -> Reranker | None:
-    if not settings.rerank_kind:
+    if not settings.rerank.kind:
         return None
     from truespan.providers import rerank
 
-    model, seconds = settings.rerank_model.strip(), float(settings.rerank_timeout_seconds)
-    path, threads = folder / settings.rerank_folder, settings.embedding_threads or None
-    if settings.rerank_kind == "onnx":
+    model, seconds = settings.rerank.model.strip(), float(settings.rerank.timeout_seconds)
+    path, threads = folder / settings.rerank.folder, settings.embedding.threads or None
+    if settings.rerank.kind == "onnx":
         return rerank.OnnxReranker(path, threads=threads, clock=clock, seconds=seconds)
-    if settings.rerank_kind == "fastembed":
+    if settings.rerank.kind == "fastembed":
         return rerank.FastembedReranker(
             model or rerank.FASTEMBED_MODEL,
             cache_dir=model_cache() / "fastembed",
-            folder=path if settings.rerank_folder else None,
+            folder=path if settings.rerank.folder else None,
             threads=threads,
             clock=clock,
             seconds=seconds,
         )
-    # A server of one's own seldom needs a key, so it gets one only if one is configured for it.
+    # A local server seldom needs a key, so it gets one only if one is configured for it.
     keyless = not any(key.provider == "rerank" for key in settings.keys)
     return rerank.HttpReranker(
-        rerank.find_server(settings.rerank_url, settings.rerank_shape or None, model),
+        rerank.find_server(settings.rerank.url, settings.rerank.shape or None, model),
         keys=key_ring("rerank", settings, clock, cooldowns, keyless=keyless),
         clock=clock,
         seconds=seconds,
-        in_flight=settings.rerank_concurrency,
+        in_flight=settings.rerank.concurrency,
     )
 
 
 def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:
-    """Return the rules of answers; `known` is the distance of every profile, if it is certain.
+    """Return the rules of answers; `known` is the distance of every profile, if known.
 
     Raises:
         InvalidConfiguration: settings contradict each other.
     """
-    wanted = settings.answer_retrieval_distance
+    wanted = settings.answer.retrieval_distance
     distance = Distance(wanted) if wanted else None
     calibrated = _calibrated(settings)
-    if calibrated and settings.answer_score_mode == ScoreMode.RAW:
+    if calibrated and settings.answer.score_mode == ScoreMode.RAW:
         raise InvalidConfiguration(
             "answer_thresholds is 'calibrated' and answer_score_mode is 'raw', but calibrated "
             "thresholds are normalized similarities.",
@@ -337,9 +343,9 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
             f"models are compared by {known.value!r}.",
             advice=f"Set it to {known.value!r}, or leave it empty.",
         )
-    if settings.answer_min_chunks_for_hybrid > ANSWER_TOP_K:
+    if settings.answer.min_chunks_for_hybrid > ANSWER_TOP_K:
         raise InvalidConfiguration(
-            f"answer_min_chunks_for_hybrid is {settings.answer_min_chunks_for_hybrid}, but only "
+            f"answer_min_chunks_for_hybrid is {settings.answer.min_chunks_for_hybrid}, but only "
             f"{ANSWER_TOP_K} passages are retrieved, so no hybrid answer would be possible.",
             advice=f"Set it to at most {ANSWER_TOP_K}.",
         )
@@ -349,37 +355,37 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
         distance=distance,
         calibrated=calibrated,
         own_thresholds=frozenset(n for n in short if ANSWER_PREFIX + n in settings.written),
-        support_floor=settings.answer_support_floor,
-        log_queries=settings.usage_log_queries,
-        usage_days=settings.usage_days,
-        usage_records=settings.usage_records,
+        support_floor=settings.answer.support_floor,
+        log_queries=settings.usage.log_queries,
+        usage_days=settings.usage.days,
+        usage_records=settings.usage.records,
     )
 
 
 def conversation_rules(settings: Settings) -> ConversationRules:
-    """Return whether conversations are kept, for how long, and how much of them a model gets."""
+    """Return the rules of conversations."""
     return ConversationRules(
         enabled=settings.conversations,
-        days=settings.conversation_days,
-        turns=settings.conversation_turns,
-        history_tokens=settings.conversation_history_tokens,
+        days=settings.conversation.days,
+        turns=settings.conversation.turns,
+        history_tokens=settings.conversation.history_tokens,
     )
 
 
 def _calibrated(settings: Settings) -> bool | None:
-    """Return whether measured thresholds count in every world, in none, or as each world does.
+    """Return whether measured thresholds apply in every world; None if each world decides.
 
-    Thresholds that the operator wrote down count in every world.
+    Thresholds in the settings apply in every world.
     """
-    if settings.answer_thresholds:
-        return settings.answer_thresholds == "calibrated"
+    if settings.answer.thresholds:
+        return settings.answer.thresholds == "calibrated"
     names = {ANSWER_PREFIX + name for name in Calibration.__struct_fields__}
     written = not settings.written.isdisjoint(names)
-    return False if written or settings.answer_score_mode == ScoreMode.RAW else None
+    return False if written or settings.answer.score_mode == ScoreMode.RAW else None
 
 
 def _decision_settings(settings: Settings, distance: Distance | None) -> DecisionSettings:
-    kinds = settings.answer_exclude_chunk_types_from_llm.split(",")
+    kinds = settings.answer.exclude_chunk_types_from_llm.split(",")
     try:
         excluded = tuple(ChunkKind(kind.strip()) for kind in kinds if kind.strip())
     except ValueError:
@@ -387,19 +393,19 @@ def _decision_settings(settings: Settings, distance: Distance | None) -> Decisio
             "answer_exclude_chunk_types_from_llm names an unknown kind of chunk.",
             advice=f"Known kinds: {', '.join(ChunkKind)}.",
         ) from None
-    if ChunkKind.TEXT in excluded and not settings.docx_figure_chunks:
+    if ChunkKind.TEXT in excluded and not settings.docx.figure_chunks:
         raise InvalidConfiguration(
             "answer_exclude_chunk_types_from_llm names 'text' while docx_figure_chunks is off, so "
             "every chunk would be excluded.",
             advice="Remove 'text' from it.",
         )
-    # The gate on covered words is no setting: it is part of what a world recommends.
+    # The check of covered words is not a setting: it is one of the recommended defaults.
     others = ("exclude_chunk_types_from_llm", "score_mode", "distance", "min_coverage")
     names = set(DecisionSettings.__struct_fields__).difference(others)
-    values = {name: getattr(settings, ANSWER_PREFIX + name) for name in names}
-    mode = ScoreMode(settings.answer_score_mode)
+    values = {name: getattr(settings.answer, name) for name in names}
+    mode = ScoreMode(settings.answer.score_mode)
     if distance is None:
-        # Raw thresholds may be set for only one of the distances; cosine if that is unclear.
+        # Raw thresholds may be set for only one distance; the default is cosine.
         has_dot = None not in (values["raw_dot_low"], values["raw_dot_high"])
         has_cosine = None not in (values["raw_cosine_low"], values["raw_cosine_high"])
         only_dot = mode is ScoreMode.RAW and has_dot and not has_cosine

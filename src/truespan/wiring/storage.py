@@ -1,4 +1,4 @@
-"""Where a library keeps its rows, points, jobs and files: in its folder or on servers; backups."""
+"""The storage of a library, in its folder or on servers: store, index, jobs, files, backups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 def is_on_server(settings: Settings) -> bool:
     """Return whether the settings put the store on a server."""
-    return bool(settings.store_url or settings.store_url_file)
+    return bool(settings.store.url or settings.store.url_file)
 
 
 def assets_folder(folder: Path, settings: Settings) -> Path:
@@ -57,7 +57,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
     url = _server_url(folder, settings, "store_url")
     from truespan.store.engines.postgres import Address, PostgresDatabase
 
-    address = Address(url, settings.store_pool_size, settings.store_timeout_seconds)
+    address = Address(url, settings.store.pool_size, settings.store.timeout_seconds)
     return Store(PostgresDatabase(address), clock)
 
 
@@ -68,9 +68,9 @@ def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
 
     limits = QueueLimits(
         waiting=settings.queue_most_waiting,
-        tries=settings.worker_tries,
-        stalled_seconds=settings.worker_stalled_seconds,
-        timeout_seconds=settings.store_timeout_seconds,
+        tries=settings.worker.tries,
+        stalled_seconds=settings.worker.stalled_seconds,
+        timeout_seconds=settings.store.timeout_seconds,
     )
     return ProcrastinateQueue(url, limits)
 
@@ -98,13 +98,13 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
 
 
 def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
-    """Return a URL from a setting, or from the file it names; no message contains any of it."""
+    """Return a URL from a setting, or from the file it names. No message contains the URL."""
     if any(find_spec(package) is None for package in ("psycopg", "psycopg_pool", "procrastinate")):
         raise InvalidConfiguration(
             "A store in PostgreSQL needs packages that are not installed.",
             advice="Install truespan[server].",
         )
-    url, file = getattr(settings, name), getattr(settings, f"{name}_file")
+    url, file = settings.value_of(name), settings.value_of(f"{name}_file")
     if bool(url) == bool(file):
         raise InvalidConfiguration(f"Set either {name} or {name}_file.")
     if file:
@@ -126,39 +126,39 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
 
 
 def server_options(folder: Path, settings: Settings) -> ServerOptions:
-    """Return the options of the Qdrant server, if settings do not contradict each other."""
+    """Return the options of the Qdrant server; raise if settings contradict each other."""
     from truespan.index.server import ServerOptions, server_targets
 
-    if not _PREFIX.fullmatch(settings.qdrant_prefix):
+    if not _PREFIX.fullmatch(settings.qdrant.prefix):
         raise InvalidConfiguration(
             "The setting qdrant_prefix must have 1 to 64 letters, digits, _ or -."
         )
-    if settings.qdrant_write_factor > settings.qdrant_replicas:
+    if settings.qdrant.write_factor > settings.qdrant.replicas:
         raise InvalidConfiguration(
             "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
         )
-    server_targets(settings.index_url)
+    server_targets(settings.index.url)
     usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
     return ServerOptions(
-        url=settings.index_url,
+        url=settings.index.url,
         key=next(usable, Secret("")),
-        ca_file=folder / settings.qdrant_ca_file if settings.qdrant_ca_file else None,
-        grpc=settings.qdrant_grpc,
-        grpc_port=settings.qdrant_grpc_port,
-        timeout_seconds=settings.qdrant_timeout_seconds,
-        prefix=settings.qdrant_prefix,
-        shards=settings.qdrant_shards,
-        replicas=settings.qdrant_replicas,
-        write_factor=settings.qdrant_write_factor,
-        read_consistency=settings.qdrant_read_consistency,
-        write_ordering=settings.qdrant_write_ordering,
+        ca_file=folder / settings.qdrant.ca_file if settings.qdrant.ca_file else None,
+        grpc=settings.qdrant.grpc,
+        grpc_port=settings.qdrant.grpc_port,
+        timeout_seconds=settings.qdrant.timeout_seconds,
+        prefix=settings.qdrant.prefix,
+        shards=settings.qdrant.shards,
+        replicas=settings.qdrant.replicas,
+        write_factor=settings.qdrant.write_factor,
+        read_consistency=settings.qdrant.read_consistency,
+        write_ordering=settings.qdrant.write_ordering,
         approximate=approximate_worlds(settings),
     )
 
 
 def approximate_worlds(settings: Settings) -> frozenset[WorldId]:
-    """Return the worlds that are searched approximately, if the setting is a list of ids."""
-    worlds = split_list(settings.index_approximate_worlds)
+    """Return the worlds that are searched approximately; raise unless all are ids."""
+    worlds = split_list(settings.index.approximate_worlds)
     try:
         return frozenset(WorldId(str(UUID(world))) for world in worlds)
     except ValueError:
@@ -200,10 +200,9 @@ def verify_backup(path: Path) -> Manifest:
 
 
 def restore_library(path: Path, folder: Path) -> Manifest:
-    """Make a library from a backup, completely or not at all; its index is yet to be written.
+    """Create a library from a backup, completely or not at all, without its index.
 
-    It goes into a new folder, unless the settings of the folder or the environment name a store on
-    a server.
+    The folder must be new, unless its settings or the environment name a store on a server.
     """
     from truespan.files.backup import restore_to_folder, restore_to_server
 
@@ -224,7 +223,7 @@ def restore_library(path: Path, folder: Path) -> Manifest:
 
 
 def find_settings_aside(folder: Path) -> Path | None:
-    """Return the settings of a restored backup that did not take effect; None without any."""
+    """Return the settings of a restored backup that did not take effect; None if there are none."""
     from truespan.files.backup import SETTINGS_ASIDE
 
     return folder / SETTINGS_ASIDE if (folder / SETTINGS_ASIDE).exists() else None

