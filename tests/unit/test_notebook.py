@@ -1,4 +1,4 @@
-"""Jupyter notebooks: cells, their outputs, and the places that citations name."""
+"""Jupyter notebooks: cells, outputs and places."""
 
 from __future__ import annotations
 
@@ -96,29 +96,6 @@ def test_text_outputs_are_kept_and_pictures_are_not() -> None:
     assert loaded.blocks[3].header_rows == 1
 
 
-def test_older_formats_have_worksheets() -> None:
-    outputs = [
-        {"output_type": "pyout", "text": ["4\n"], "prompt_number": 1},
-        {"output_type": "display_data", "png": "iVBOR", "text": "<matplotlib.figure.Figure>"},
-        {"output_type": "pyerr", "ename": "NameError", "evalue": "x", "traceback": []},
-    ]
-    sheet = {
-        "cells": [
-            {"cell_type": "heading", "level": 2, "source": ["Old\n", "times"]},
-            {"cell_type": "code", "input": "2 + 2", "outputs": outputs},
-            {"cell_type": "html", "source": "<p>From <i>old</i> pages</p>"},
-        ]
-    }
-    notebook = {"worksheets": [sheet], "metadata": {"name": "Sums"}, "nbformat": 3}
-
-    loaded = load("a.ipynb", json.dumps(notebook).encode())
-
-    texts = [block.text for block in loaded.blocks]
-    assert texts == ["Old times", "2 + 2", "4", "NameError: x", "From old pages"]
-    assert loaded.blocks[1].chapter == "Old times"
-    assert loaded.title == "Sums"
-
-
 def test_a_notebook_states_its_title_and_authors() -> None:
     metadata = {"title": "Of ferries", "authors": [{"name": "Ida  Quill"}, "B. Ell", {}, 3]}
     loaded = read(markdown("Text"), metadata=metadata)
@@ -127,7 +104,7 @@ def test_a_notebook_states_its_title_and_authors() -> None:
     assert loaded.properties.authors == ("Ida Quill", "B. Ell")
 
 
-def test_what_python_writes_is_read_although_it_is_not_json() -> None:
+def test_notebook_accepts_nan_and_surrogates() -> None:
     cell = code("x", shown(application_json={"a": float("nan")}, text_plain="nan \ud83d"))
 
     assert [block.text for block in read(cell).blocks] == ["x", "nan "]

@@ -1,4 +1,4 @@
-"""The paragraphs of a shape or a chart: their text, and the markers of lists."""
+"""Paragraphs of shapes and charts (DrawingML): text and list markers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from truespan.text.numbering import format_number
 
 _PARAGRAPH, _TEXT, _BREAK = f"{A}p", f"{A}t", f"{A}br"
 _PROPERTIES = f"{A}pPr"
-_READ = (_TEXT, _BREAK, _PROPERTIES, ALTERNATIVES, f"{M}oMath")
 _SKIPPED = frozenset({_PROPERTIES, f"{A}rPr", f"{A}endParaRPr", f"{M}ctrlPr"})
 _BULLETS = frozenset({f"{A}buNone", f"{A}buChar", f"{A}buAutoNum", f"{A}buBlip"})
 _LEVELS = 9
@@ -31,40 +30,17 @@ _ESCAPED = {0x09: "\t", 0x0A: "\n", 0x0B: "\n", 0x0D: "\n"}
 
 
 class Line(NamedTuple):
-    """A paragraph of a shape; `is_item` if it has the marker of a list."""
+    """A paragraph of a shape; `is_item` if it has a list marker."""
 
     text: str
     is_item: bool = False
 
 
 def read_text(element: etree._Element) -> str:
-    """Return the text of a paragraph, with its line breaks."""
-    return _read_paragraph(element)[0]
-
-
-def _read_paragraph(element: etree._Element) -> tuple[str, etree._Element | None]:
-    """Return the text of a paragraph, and its properties, in one pass."""
+    """Return the text of a paragraph with its line breaks."""
     parts: list[str] = []
-    properties: etree._Element | None = None
-    for found in element.iter(*_READ):
-        tag = found.tag
-        if tag == _TEXT:
-            text = found.text
-            if text:
-                parts.append(_clean(text) if "\n" in text or "_x00" in text else text)
-        elif tag == _BREAK:
-            parts.append("\n")
-        elif tag == _PROPERTIES:
-            # A field has properties of its own.
-            if properties is None and found.getparent() is element:
-                properties = found
-        else:
-            # Few paragraphs have formulas, and the search above is much faster.
-            parts.clear()
-            _collect(element, parts)
-            properties = first_child(element, _PROPERTIES)
-            return "".join(map(_clean, parts)), properties
-    return "".join(parts), properties
+    _collect(element, parts)
+    return "".join(map(_clean, parts))
 
 
 def _collect(element: etree._Element, parts: list[str]) -> None:
@@ -79,7 +55,7 @@ def _collect(element: etree._Element, parts: list[str]) -> None:
                 _collect(option, parts)
         elif tag not in _SKIPPED:
             if tag == f"{M}den":
-                # One half is not 12.
+                # One half must not read 12.
                 parts.append("/")
             _collect(child, parts)
 
@@ -89,7 +65,7 @@ def _clean(text: str) -> str:
         return text
     if "_x00" in text:
         return _ESCAPE.sub(lambda found: _ESCAPED.get(int(found[1], 16), ""), text)
-    # These line breaks are the layout of the XML file, not of the slide.
+    # Line breaks of the XML file, not of the slide.
     return _LAYOUT_BREAK.sub(" ", text) if "\n" in text else text
 
 
@@ -104,8 +80,7 @@ def read_lines(body: etree._Element, styles: Sequence[etree._Element] = ()) -> I
     counts: list[int] = []
     schemes: list[str] = []
     for paragraph in body.iterchildren(_PARAGRAPH):
-        text, properties = _read_paragraph(paragraph)
-        text = text.strip()
+        text, properties = read_text(paragraph).strip(), first_child(paragraph, _PROPERTIES)
         if not text:
             continue
         level, bullet = 0, None
@@ -120,7 +95,7 @@ def read_lines(body: etree._Element, styles: Sequence[etree._Element] = ()) -> I
             bullet = known[level]
         kind = None if bullet is None else bullet.tag
         if counts:
-            # A deeper level begins again after each item of a higher one, and after other text.
+            # A deeper level restarts after an item of a higher level, and after other text.
             numbered = kind == f"{A}buAutoNum"
             del counts[level + numbered :], schemes[level + numbered :]
         if bullet is None or kind == f"{A}buNone":
@@ -165,7 +140,7 @@ _FORMS = {
     "arabicDb": "decimalFullWidth",
     "circleNum": "decimalEnclosedCircle",
     "ea1Chs": "chineseCountingThousand",
-    "ea1Cht": "taiwaneseCountingThousand",
+    "ea1Cht": "chineseCountingThousand",
     "ea1Jpn": "japaneseCounting",
     "hebrew2": "hebrew2",
     "thaiAlpha": "thaiLetters",
