@@ -101,7 +101,10 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         (["token"], "Missing subcommand: create, list or revoke. See 'truespan token --help'."),
         (["jobs"], "Missing subcommand: list, show, follow, cancel or resume."),
         (["-w", "x", "search", "y"], "Give options after the command, as in 'truespan status"),
-        (["--versoin"], "No such option: --versoin (Possible options: --version). See 'trues"),
+        (
+            ["--versoin"],
+            "No such option '--versoin'. Did you mean '--version'? See 'truespan --help'.",
+        ),
     ):
         code, out, err = shell(*arguments)
 
@@ -203,16 +206,13 @@ def test_shells_complete_commands_options_and_worlds(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell("init", "-L", "books", "-w", "novels")
-    monkeypatch.setenv("HOME", str(shell.folder / "home"))
-    (shell.folder / "home").mkdir()
 
     def complete(kind: str, words: str) -> str:
         variables = {
-            "_TRUESPAN_COMPLETE": f"complete_{kind}",
-            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-            "_TYPER_COMPLETE_ARGS": words,
+            "_TRUESPAN_COMPLETE": f"{kind}_complete",
             "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
+            # fish gives the word that is being typed, the other shells its place.
+            "COMP_CWORD": words.split(" ")[-1] if kind == "fish" else str(words.count(" ")),
         }
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -231,10 +231,6 @@ def test_shells_complete_commands_options_and_worlds(
         assert "novels" in complete(kind, "truespan search x -w n")
         code, out, _ = shell("completion", kind)
         assert (code, "_TRUESPAN_COMPLETE" in out) == (0, True)
-        code, out, _ = shell("completion", kind, "--install")
-        path = Path(out.split(" in ")[1].split(". ")[0])
-        assert "_TRUESPAN_COMPLETE" in path.read_text()
-        assert path.is_relative_to(shell.folder / "home")
     assert shell("completion", "tcsh")[0] == 2
 
 
