@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from msgspec.structs import replace
+
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.opening import open_world
 from truespan.cli.options import Domain, Folder, GenerationNumber, Json, Rerank, WorldName
@@ -207,7 +209,7 @@ def evaluate(
     from truespan.evaluation import evaluate as results
     from truespan.evaluation.calibrate import calibrate as calibrate_hits
     from truespan.evaluation.compare import compare, gate
-    from truespan.evaluation.report import report_page
+    from truespan.evaluation.report import Report, name_generation, report_page
     from truespan.evaluation.tables import comparison_table, evaluation_table, summary_table
 
     if generation is not None and domain is not None:
@@ -242,9 +244,17 @@ def evaluate(
     if trec_qrels is not None:
         write_file(trec_qrels, results.trec_qrels(found))
     if html is not None:
+        report = Report(title=found.name, evaluations=[found])
+        if old is not None and comparison is not None:
+            report = Report(
+                title=found.name,
+                evaluations=[old, found],
+                names=[name_generation(old), name_generation(found)],
+                comparisons=[comparison],
+                verdict=verdict,
+            )
         curve = calibrate_hits(results.scored_hits(found))
-        page = report_page(found, comparison=comparison, verdict=verdict, calibration=curve)
-        write_file(html, page)
+        write_file(html, report_page(replace(report, curve=curve)))
     if as_json:
         compared = {"comparison": comparison, "verdict": verdict} if comparison else {}
         echo(to_json({"evaluation": found} | compared))
@@ -260,11 +270,17 @@ def evaluate(
 def _print_modes(
     found: "ModeComparison", html: Path | None, *, per_query: bool, as_json: bool
 ) -> int:
-    from truespan.evaluation.report import modes_page
+    from truespan.evaluation.report import Report, report_page
     from truespan.evaluation.tables import modes_table
 
     if html is not None:
-        write_file(html, modes_page(found))
+        report = Report(
+            title=found.name,
+            evaluations=found.evaluations,
+            names=found.modes,
+            comparisons=found.comparisons,
+        )
+        write_file(html, report_page(report))
     table = "" if as_json else modes_table(found, per_query=per_query).rstrip("\n")
     echo(to_json(found) if as_json else table)
     failed = any(evaluation.totals.failed for evaluation in found.evaluations)

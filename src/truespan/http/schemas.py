@@ -238,6 +238,9 @@ class EvaluationRequest(Arguments, frozen=True, kw_only=True):
         None
     )
     stream: Annotated[bool, Meta(description="Send progress as server-sent events.")] = False
+    html: Annotated[bool, Meta(description="Add the figures and plots of the report as HTML.")] = (
+        False
+    )
 
 
 class NewPosition(Arguments, frozen=True, kw_only=True):
