@@ -37,8 +37,9 @@ from truespan.http.operation import (
     Routes,
 )
 from truespan.http.replies import PROBLEM
+from truespan.http.requests import NewWorld, PageQuery
 from truespan.http.routes import OPERATIONS, ROUTES
-from truespan.http.schemas import NewWorld, PageQuery, WorldEntry
+from truespan.http.schemas import WorldEntry
 from truespan.types.decision import AnswerMode
 from truespan.types.document import DocumentSort, DocumentStatus
 from truespan.types.request import Defaults

@@ -25,7 +25,7 @@ from truespan.core.strict_json import (
     parse_whole_number,
     require_unique_keys,
 )
-from truespan.http.schemas import Label
+from truespan.http.requests import Label
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.wire.arguments import (
     CONTRACT_NAMES,

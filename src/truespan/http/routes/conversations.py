@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from truespan import errors
-from truespan.http import schemas
+from truespan.http import requests, schemas
 from truespan.http.operation import CallContext, Events, Reply, Routes
 from truespan.http.routes.questions import QUERY_ERRORS, QUESTION, ask_in_conversation
 from truespan.types.answer import Answer
@@ -48,7 +48,7 @@ def _conversation(context: CallContext) -> Conversation:
 
 @conversations.get(_IN_WORLD)
 def list_conversations(
-    context: CallContext, query: schemas.ConversationsQuery
+    context: CallContext, query: requests.ConversationsQuery
 ) -> schemas.ConversationList:
     """List conversations.
 
@@ -61,7 +61,7 @@ def list_conversations(
 
 
 @conversations.post(_IN_WORLD, domains=True, **_ASK)
-def start_conversation(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+def start_conversation(context: CallContext, body: requests.Question) -> Reply[Answer] | Events:
     """Start a conversation with its first question.
 
     Answers as answer does, and stores question and answer as the first turn; `conversation.id` of
@@ -74,7 +74,7 @@ def start_conversation(context: CallContext, body: schemas.Question) -> Reply[An
 
 @conversations.delete(_IN_WORLD)
 def delete_conversations(
-    context: CallContext, query: schemas.EraseQuery
+    context: CallContext, query: requests.EraseQuery
 ) -> schemas.DeletionReceipt:
     """Delete all conversations.
 
@@ -96,7 +96,7 @@ def show_conversation(context: CallContext) -> schemas.ConversationDetail:
 
 
 @conversations.post(_IN_WORLD + _ONE + "/turns", domains=True, **_ASK)
-def continue_conversation(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+def continue_conversation(context: CallContext, body: requests.Question) -> Reply[Answer] | Events:
     """Ask the next question of a conversation.
 
     The question may refer to earlier ones; it is completed before it is searched for. What earlier
@@ -107,7 +107,7 @@ def continue_conversation(context: CallContext, body: schemas.Question) -> Reply
 
 @conversations.get(_IN_WORLD + _ONE + "/export", other_media_types=(MARKDOWN,))
 def export_conversation(
-    context: CallContext, query: schemas.ExportQuery
+    context: CallContext, query: requests.ExportQuery
 ) -> Reply[schemas.ConversationDetail]:
     """Export a conversation as a file.
 
@@ -123,7 +123,9 @@ def export_conversation(
 
 
 @conversations.delete(_IN_WORLD + _ONE)
-def delete_conversation(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
+def delete_conversation(
+    context: CallContext, query: requests.EraseQuery
+) -> schemas.DeletionReceipt:
     """Delete a conversation.
 
     Removes a conversation with all its turns, and returns a receipt as for a document.
@@ -133,7 +135,7 @@ def delete_conversation(context: CallContext, query: schemas.EraseQuery) -> sche
 
 @conversations.get(_OF_READER)
 def list_conversations_as_reader(
-    context: CallContext, query: schemas.ReaderConversationsQuery
+    context: CallContext, query: requests.ReaderConversationsQuery
 ) -> schemas.ConversationList:
     """List the conversations of a reader.
 
@@ -146,7 +148,7 @@ def list_conversations_as_reader(
 
 @conversations.post(_OF_READER, **_ASK_AS_READER)
 def start_conversation_as_reader(
-    context: CallContext, body: schemas.ReaderQuestion
+    context: CallContext, body: requests.ReaderQuestion
 ) -> Reply[Answer] | Events:
     """Start a conversation about a book with its first question.
 
@@ -161,7 +163,7 @@ def start_conversation_as_reader(
 
 @conversations.delete(_OF_READER)
 def delete_conversations_as_reader(
-    context: CallContext, query: schemas.EraseQuery
+    context: CallContext, query: requests.EraseQuery
 ) -> schemas.DeletionReceipt:
     """Delete all conversations of a reader.
 
@@ -181,7 +183,7 @@ def show_conversation_as_reader(context: CallContext) -> schemas.ConversationDet
 
 @conversations.post(_OF_READER + _ONE + "/turns", **_ASK_AS_READER)
 def continue_conversation_as_reader(
-    context: CallContext, body: schemas.ReaderFollowUp
+    context: CallContext, body: requests.ReaderFollowUp
 ) -> Reply[Answer] | Events:
     """Ask the next question of a reader's conversation.
 
@@ -192,7 +194,7 @@ def continue_conversation_as_reader(
 
 @conversations.get(_OF_READER + _ONE + "/export", other_media_types=(MARKDOWN,))
 def export_conversation_as_reader(
-    context: CallContext, query: schemas.ExportQuery
+    context: CallContext, query: requests.ExportQuery
 ) -> Reply[schemas.ConversationDetail]:
     """Export a conversation of a reader as a file.
 
@@ -203,7 +205,7 @@ def export_conversation_as_reader(
 
 @conversations.delete(_OF_READER + _ONE)
 def delete_conversation_as_reader(
-    context: CallContext, query: schemas.EraseQuery
+    context: CallContext, query: requests.EraseQuery
 ) -> schemas.DeletionReceipt:
     """Delete a conversation of a reader.
 

@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from truespan import errors
 from truespan.engine.evaluation import EvaluationProgress, EvaluationReport
 from truespan.evaluation.report import Report, name_generation, report_sections
-from truespan.http import schemas
+from truespan.http import requests
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.routes.questions import QUERY_ERRORS
 
@@ -29,7 +29,7 @@ evaluation = Routes(
     example={"golden": GOLDEN, "modes": ["meaning", "auto"]},
 )
 def evaluate(
-    context: CallContext, body: schemas.EvaluationRequest
+    context: CallContext, body: requests.EvaluationRequest
 ) -> Reply[EvaluationReport] | Events:
     """Ask golden queries and judge what is found.
 

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from truespan import errors
 from truespan.engine.world import World
-from truespan.http import schemas
+from truespan.http import requests, schemas
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
 from truespan.http.routes.library import image_reply
@@ -66,7 +66,7 @@ reading = Routes(
 
 @asking.post(_WORLD + "/search", errors=QUERY_ERRORS, domains=True, example=QUESTION | {"top_k": 5})
 def search(
-    context: CallContext, body: SearchArguments, query: schemas.PassageQuery
+    context: CallContext, body: SearchArguments, query: requests.PassageQuery
 ) -> SearchResult:
     """Search for the passages closest to a query.
 
@@ -84,7 +84,7 @@ def search(
     example=QUESTION | {"language": None},
 )
 def retrieve(
-    context: CallContext, body: schemas.RetrieveRequest, query: schemas.PassageQuery
+    context: CallContext, body: requests.RetrieveRequest, query: requests.PassageQuery
 ) -> Reply[ContextBundle]:
     """Retrieve context for a model within a token budget.
 
@@ -98,7 +98,7 @@ def retrieve(
 
 @asking.post(_WORLD + "/why-not", errors=QUERY_ERRORS, domains=True, example=QUESTION | CHUNK)
 def why_not(
-    context: CallContext, body: schemas.WhyNotRequest, query: schemas.GenerationQuery
+    context: CallContext, body: requests.WhyNotRequest, query: requests.GenerationQuery
 ) -> Reason:
     """Explain why a query does not return a chunk.
 
@@ -110,7 +110,7 @@ def why_not(
 
 @asking.post(_WORLD + "/answer", **_ANSWER)
 def answer(
-    context: CallContext, body: schemas.Question, query: schemas.GenerationQuery
+    context: CallContext, body: requests.Question, query: requests.GenerationQuery
 ) -> Reply[Answer] | Events:
     """Answer a question from the documents of a world.
 
@@ -123,7 +123,7 @@ def answer(
 
 
 @asking.post("/chat", **(_ANSWER | {"errors": (*_ANSWER["errors"], *_CHAT_ERRORS)}))
-def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Events:
+def chat(context: CallContext, body: requests.ChatQuestion) -> Reply[Answer] | Events:
     """Answer a question; X-RAG-Domain selects the domain.
 
     Works like answer. The world is the one named by the body or by X-RAG-Domain, otherwise the one
@@ -140,7 +140,7 @@ def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Ev
 
 
 @asking.get(_WORLD + "/usage")
-def list_usage(context: CallContext, query: schemas.UsageQuery) -> schemas.UsageList:
+def list_usage(context: CallContext, query: requests.UsageQuery) -> schemas.UsageList:
     """List the latest answered requests.
 
     Returns the records of the latest answers, newest first. Queries are stored as keyed hashes
@@ -237,7 +237,7 @@ def _reader(context: CallContext) -> Reader:
     return context.asked_world().reader(context.path["reader"])
 
 
-def _reader_at(context: CallContext, query: schemas.ReaderQuery, book: str | None) -> Reader:
+def _reader_at(context: CallContext, query: requests.ReaderQuery, book: str | None) -> Reader:
     """Return the reader in the path, in a generation and at a position if the request has them."""
     reader = context.asked_world(query.generation).reader(context.path["reader"])
     return reader if query.sid is None else reader.at(book, query.sid)
@@ -254,7 +254,7 @@ def list_books(context: CallContext) -> schemas.ReaderBooks:
 
 
 @reading.get(_READER + "/position", errors=(errors.PositionNotFound,))
-def read_position(context: CallContext, query: schemas.BookQuery) -> ReadingPosition:
+def read_position(context: CallContext, query: requests.BookQuery) -> ReadingPosition:
     """Get a reader's position.
 
     Returns the reader's position in a book; in the current one if the request names none.
@@ -267,7 +267,7 @@ def read_position(context: CallContext, query: schemas.BookQuery) -> ReadingPosi
     errors=(*_BOOK_ERRORS, errors.PassageNotFound, errors.PassageAmbiguous),
     example={"book": "clockmaker.md", "sid": 41},
 )
-def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.RecordedPosition:
+def set_position(context: CallContext, body: requests.NewPosition) -> schemas.RecordedPosition:
     """Set a reader's position; for the owner.
 
     Sets the position to the end of a sentence, a chapter or a passage; the body has exactly one of
@@ -279,7 +279,7 @@ def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.Rec
 
 @reading.post(_READER + "/retrieve", errors=_READER_ERRORS, example=QUESTION)
 def retrieve_as_reader(
-    context: CallContext, body: ReadingArguments, query: schemas.ReaderPassageQuery
+    context: CallContext, body: ReadingArguments, query: requests.ReaderPassageQuery
 ) -> Reply[ContextBundle]:
     """Retrieve context from what the reader has read.
 
@@ -292,7 +292,7 @@ def retrieve_as_reader(
 
 @reading.post(_READER + "/answer", errors=_READER_ERRORS, example=QUESTION)
 def answer_as_reader(
-    context: CallContext, body: schemas.ReaderQuestion, query: schemas.ReaderQuery
+    context: CallContext, body: requests.ReaderQuestion, query: requests.ReaderQuery
 ) -> Reply[Answer] | Events:
     """Answer a question from what the reader has read.
 
@@ -305,7 +305,7 @@ def answer_as_reader(
 
 @reading.post(_READER + "/why-not", errors=_READER_ERRORS, example=QUESTION | CHUNK)
 def why_not_as_reader(
-    context: CallContext, body: schemas.ReaderWhyNotRequest, query: schemas.ReaderQuery
+    context: CallContext, body: requests.ReaderWhyNotRequest, query: requests.ReaderQuery
 ) -> Reason:
     """Explain why a reader's query does not return a chunk.
 
@@ -316,7 +316,7 @@ def why_not_as_reader(
 
 
 @reading.get(_READER + "/sentences", errors=_BOOK_ERRORS)
-def read_sentences_as_reader(context: CallContext, query: schemas.BookPageQuery) -> SentencePage:
+def read_sentences_as_reader(context: CallContext, query: requests.BookPageQuery) -> SentencePage:
     """Read the verified text that the reader has read.
 
     Returns sentences up to the reader's position and never past it; `more` says whether further
