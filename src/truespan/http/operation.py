@@ -130,6 +130,21 @@ Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
 _RESULTS = (Reply, Events, JobStream)
 
 
+class AsReader(Struct, frozen=True):
+    """The twin of an operation that answers as a reader: the same handler below the reader's path.
+
+    `text` is its summary and description, like a docstring. What else is given replaces the types,
+    the errors, the example and the topic of the operation.
+    """
+
+    text: str
+    body: Any = None
+    query: Any = None
+    errors: tuple[type[TruespanError], ...] | None = None
+    example: Mapping[str, Any] | None = None
+    routes: Routes | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Operation:
     """One operation, with the types of its handler's signature. The handler may block."""
@@ -163,6 +178,8 @@ class Operation:
     """The events of a stream by name, besides `problem`; None for those of an answer."""
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
     """Operations that take their parameters from the reply, for the OpenAPI document."""
+    as_reader: AsReader | None = None
+    """What differs for a reader, if this operation is the twin for readers."""
     name: str = field(init=False)
     """The operation's id, from which clients are generated."""
     body_type: Any = field(init=False)
@@ -174,8 +191,12 @@ class Operation:
     """Whether the reply may be sent as events."""
 
     def __post_init__(self) -> None:
-        self.name = re.sub(r"_(\w)", lambda found: found[1].upper(), self.handler.__name__)
+        name = self.handler.__name__ + ("_as_reader" if self.as_reader else "")
+        self.name = re.sub(r"_(\w)", lambda found: found[1].upper(), name)
         hints = typing.get_type_hints(self.handler, include_extras=True)
+        if self.as_reader is not None:
+            replaced = {"body": self.as_reader.body, "query": self.as_reader.query}
+            hints |= {name: kind for name, kind in replaced.items() if kind is not None}
         returns = hints["return"]
         is_union = typing.get_origin(returns) is typing.Union
         kinds = typing.get_args(returns) if is_union else (returns,)
@@ -190,12 +211,17 @@ class Operation:
         self.query_type = hints.get("query")
 
     @property
+    def text(self) -> str:
+        """The summary and the description."""
+        return self.as_reader.text if self.as_reader else self.handler.__doc__ or ""
+
+    @property
     def summary(self) -> str:
-        return (self.handler.__doc__ or "").partition("\n")[0].rstrip(".")
+        return self.text.partition("\n")[0].rstrip(".")
 
     @property
     def description(self) -> str:
-        return " ".join((self.handler.__doc__ or "").partition("\n")[2].split())
+        return " ".join(self.text.partition("\n")[2].split())
 
     def run(self, context: CallContext, body: Any, query: Any) -> Result:
         """Call the handler with what its signature asks for; a plain value becomes a reply."""
@@ -215,15 +241,37 @@ class Routes:
         self.operations: list[Operation] = []
         self._errors = errors
 
-    def _register(self, method: str, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Register a handler; the options are fields of `Operation`."""
+    def _register(
+        self,
+        method: str,
+        path: str,
+        *,
+        as_reader: AsReader | None = None,
+        **options: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Register a handler, and with `as_reader` its twin; options are fields of `Operation`."""
 
         def register(handler: Handler) -> Handler:
             every = {**options, "errors": (*self._errors, *options.get("errors", ()))}
             self.operations.append(Operation(method, path, handler, **every))
+            if as_reader is not None:
+                (as_reader.routes or self)._add_twin(method, path, handler, as_reader, options)
             return handler
 
         return register
+
+    def _add_twin(
+        self, method: str, path: str, handler: Handler, twin: AsReader, options: dict[str, Any]
+    ) -> None:
+        below = path.replace("{world}/", "{world}/readers/{reader}/")
+        changed = {"domains": False, "as_reader": twin}
+        if twin.errors is not None:
+            changed["errors"] = twin.errors
+        if twin.example is not None:
+            changed["example"] = twin.example
+        operation = Operation(method, below, handler, **(options | changed))
+        operation.errors = (*self._errors, *operation.errors)
+        self.operations.append(operation)
 
     get = partialmethod(_register, "GET")
     post = partialmethod(_register, "POST")

@@ -390,10 +390,6 @@ def decision_detail(decision: decisions.Decision) -> Decision:
     return Decision(**values)
 
 
-def conversation_entry(info: ConversationInfo) -> ConversationEntry:
-    return ConversationEntry(**record_data(info))
-
-
 def conversation_detail(conversation: Conversation) -> ConversationDetail:
     """Convert a conversation with its visible turns."""
     return convert(conversation.export(), ConversationDetail)

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from truespan import errors
 from truespan.engine.world import World
 from truespan.http import requests, schemas
-from truespan.http.operation import CallContext, Event, Events, Reply, Routes
+from truespan.http.operation import AsReader, CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
 from truespan.http.routes.library import image_reply
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
@@ -81,6 +81,18 @@ def search(
     _WORLD + "/retrieve",
     errors=(*QUERY_ERRORS, errors.DocumentNotFound, errors.ScopeViolation),
     domains=True,
+    as_reader=AsReader(
+        """Retrieve context from what the reader has read.
+
+        Returns a bundle from the part of a book that the reader has read, in reading order. Text
+        past the position does not influence the reply.
+        """,
+        body=ReadingArguments,
+        query=requests.ReaderPassageQuery,
+        errors=_READER_ERRORS,
+        example=QUESTION,
+        routes=reading,
+    ),
     example=QUESTION | {"language": None},
 )
 def retrieve(
@@ -92,11 +104,27 @@ def retrieve(
     was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
     the bundle.
     """
-    world = context.asked_world(query.generation)
-    return bundle_reply(world.retrieve(**arguments_of(body), highlight=query.highlight))
+    asked = _asked(context, body, query)
+    return bundle_reply(asked.retrieve(**arguments_of(body), highlight=query.highlight))
 
 
-@asking.post(_WORLD + "/why-not", errors=QUERY_ERRORS, domains=True, example=QUESTION | CHUNK)
+@asking.post(
+    _WORLD + "/why-not",
+    errors=QUERY_ERRORS,
+    domains=True,
+    example=QUESTION | CHUNK,
+    as_reader=AsReader(
+        """Explain why a reader's query does not return a chunk.
+
+        Returns why the reader's request does not return the chunk. A chunk past the position is
+        reported as one that does not exist.
+        """,
+        body=requests.ReaderWhyNotRequest,
+        query=requests.ReaderQuery,
+        errors=_READER_ERRORS,
+        routes=reading,
+    ),
+)
 def why_not(
     context: CallContext, body: requests.WhyNotRequest, query: requests.GenerationQuery
 ) -> Reason:
@@ -105,10 +133,24 @@ def why_not(
     Returns why the same request to retrieve does not return the chunk, and the chunk's similarity
     if it is known.
     """
-    return context.asked_world(query.generation).why_not(**arguments_of(body))
+    return _asked(context, body, query).why_not(**arguments_of(body))
 
 
-@asking.post(_WORLD + "/answer", **_ANSWER)
+@asking.post(
+    _WORLD + "/answer",
+    **_ANSWER,
+    as_reader=AsReader(
+        """Answer a question from what the reader has read.
+
+        Answers from the part of a book that the reader has read, or says that it cannot. Events are
+        sent as for answer.
+        """,
+        body=requests.ReaderQuestion,
+        query=requests.ReaderQuery,
+        errors=_READER_ERRORS,
+        routes=reading,
+    ),
+)
 def answer(
     context: CallContext, body: requests.Question, query: requests.GenerationQuery
 ) -> Reply[Answer] | Events:
@@ -118,8 +160,7 @@ def answer(
     answer is based on the documents. With `stream` the answer is sent as events: `started`, then
     `piece` events, then `finished` with the whole answer, or `problem`.
     """
-    world = context.asked_world(query.generation)
-    return answer_reply(context, world.answer_stream, asdict(body))
+    return answer_reply(context, _asked(context, body, query).answer_stream, arguments_of(body))
 
 
 @asking.post("/chat", **(_ANSWER | {"errors": (*_ANSWER["errors"], *_CHAT_ERRORS)}))
@@ -237,10 +278,16 @@ def _reader(context: CallContext) -> Reader:
     return context.asked_world().reader(context.path["reader"])
 
 
-def _reader_at(context: CallContext, query: requests.ReaderQuery, book: str | None) -> Reader:
-    """Return the reader in the path, in a generation and at a position if the request has them."""
-    reader = context.asked_world(query.generation).reader(context.path["reader"])
-    return reader if query.sid is None else reader.at(book, query.sid)
+def _asked(context: CallContext, body: Any, query: requests.GenerationQuery) -> World | Reader:
+    """Return what a request asks: the world in the path, or the reader in it.
+
+    The world is in the generation of the request, and the reader at its position, if it has them.
+    """
+    world, name = context.asked_world(query.generation), context.path.get("reader")
+    if name is None:
+        return world
+    reader, position = world.reader(name), getattr(query, "sid", None)
+    return reader if position is None else reader.at(body.book, position)
 
 
 @reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
@@ -275,44 +322,6 @@ def set_position(context: CallContext, body: requests.NewPosition) -> schemas.Re
     """
     found = _reader(context).set(**asdict(body))
     return schemas.RecordedPosition(**members(found, "document", "doc_id", "sid", "current"))
-
-
-@reading.post(_READER + "/retrieve", errors=_READER_ERRORS, example=QUESTION)
-def retrieve_as_reader(
-    context: CallContext, body: ReadingArguments, query: requests.ReaderPassageQuery
-) -> Reply[ContextBundle]:
-    """Retrieve context from what the reader has read.
-
-    Returns a bundle from the part of a book that the reader has read, in reading order. Text past
-    the position does not influence the reply.
-    """
-    reader = _reader_at(context, query, body.book)
-    return bundle_reply(reader.retrieve(**asdict(body), highlight=query.highlight))
-
-
-@reading.post(_READER + "/answer", errors=_READER_ERRORS, example=QUESTION)
-def answer_as_reader(
-    context: CallContext, body: requests.ReaderQuestion, query: requests.ReaderQuery
-) -> Reply[Answer] | Events:
-    """Answer a question from what the reader has read.
-
-    Answers from the part of a book that the reader has read, or says that it cannot. Events are
-    sent as for answer.
-    """
-    reader = _reader_at(context, query, body.book)
-    return answer_reply(context, reader.answer_stream, asdict(body))
-
-
-@reading.post(_READER + "/why-not", errors=_READER_ERRORS, example=QUESTION | CHUNK)
-def why_not_as_reader(
-    context: CallContext, body: requests.ReaderWhyNotRequest, query: requests.ReaderQuery
-) -> Reason:
-    """Explain why a reader's query does not return a chunk.
-
-    Returns why the reader's request does not return the chunk. A chunk past the position is
-    reported as one that does not exist.
-    """
-    return _reader_at(context, query, body.book).why_not(**asdict(body))
 
 
 @reading.get(_READER + "/sentences", errors=_BOOK_ERRORS)
