@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
-from starlette.routing import Router
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan import errors
@@ -38,7 +38,6 @@ from truespan.http.operation import (
     Result,
 )
 from truespan.http.page import PAGE_OPERATIONS
-from truespan.http.paths import PathRouter
 from truespan.http.pool import Pool
 from truespan.http.reference import reference_operation
 from truespan.http.routes import OPERATIONS
@@ -420,11 +419,21 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
         context.pool.close()
         context.streams.close()
 
-    router = PathRouter(apps, _not_found, Router(lifespan=lifespan))
+    router = make_router(apps, _not_found, lifespan)
     if options.log_requests:
         logging.getLogger(ACCESS).setLevel(logging.INFO)
     gateway = Gateway(router, options.auth, time.monotonic, options.log_requests)
     return Application(gateway, lambda: context.pool.idle and context.streams.idle and mcp.idle)
+
+
+def make_router(apps: Mapping[str, ASGIApp], not_found: ASGIApp, lifespan: Any = None) -> Router:
+    """Return a router to the application of each path; a literal segment wins over a value.
+
+    Starlette tries the routes in order, which takes 40 to 80 us of a request.
+    """
+    by_literals = sorted(apps, key=lambda path: [part[:1] == "{" for part in path.split("/")])
+    routes = [Route(path, apps[path]) for path in by_literals]
+    return Router(routes, redirect_slashes=False, default=not_found, lifespan=lifespan)
 
 
 async def _not_found(_scope: Scope, _receive: Receive, send: Send) -> None:
