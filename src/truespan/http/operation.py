@@ -261,7 +261,12 @@ class Routes:
         return register
 
     def _add_twin(
-        self, method: str, path: str, handler: Handler, twin: AsReader, options: dict[str, Any]
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Any],
+        twin: AsReader,
+        options: dict[str, Any],
     ) -> None:
         below = path.replace("{world}/", "{world}/readers/{reader}/")
         changed = {"domains": False, "as_reader": twin}

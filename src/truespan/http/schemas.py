@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
 
 Kind = TypeVar("Kind", bound=Struct)
-_TIMES = {float: IsoTime, float | None: IsoTime | None}
+_TIMES: dict[Any, Any] = {
+    float: IsoTime,
+    float | None: IsoTime | None,  # pyright: ignore[reportOperatorIssue]
+}
 
 
 def members_of(

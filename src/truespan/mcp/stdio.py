@@ -1,8 +1,7 @@
 """MCP over standard input and output, in a process that the client starts.
 
-The streams do what the SDK's own do, with three differences: reading can be ended from inside,
-which signals need; a line that is not a message gets an error reply instead of silence; and a
-message crosses threads once instead of three times.
+The SDK's own streams cannot be used: they cannot be ended by a signal, they ignore a line that is
+not a message instead of replying with an error, and they would write before the library is open.
 """
 
 from __future__ import annotations
