@@ -19,7 +19,7 @@ DomainKey = Annotated[
 
 
 def generations(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
-    """List the generations of a world: what each was built with, and who is sent to it."""
+    """List the generations of a world with their models and aliases."""
     from truespan.cli.output.generations import show_generations
 
     with open_world(library, world) as chosen:
@@ -55,7 +55,7 @@ def reindex(
 
 
 def print_reindex(report: "ReindexReport", as_json: bool) -> int:
-    """Print what building a generation did, and return the exit code."""
+    """Print the report on a new generation, and return the exit code."""
     from truespan.cli.output.generations import show_reindex
 
     say(to_json(report) if as_json else show_reindex(report))
@@ -68,9 +68,9 @@ def promote(
     library: Folder = None,
     domain: DomainKey = None,
     golden: Annotated[
-        str | None, Option(help="Golden queries on which it must not be worse.")
+        str | None, Option(help="Golden queries; promoted only if it scores no worse.")
     ] = None,
-    allowed_drop: Annotated[float, Option(help="Largest allowed drop of a metric.")] = 0.01,
+    allowed_drop: Annotated[float, Option(help="Maximum drop of a metric.")] = 0.01,
     as_json: Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""

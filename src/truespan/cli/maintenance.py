@@ -110,7 +110,7 @@ def repair(
     no_follow: NoFollow = False,
     as_json: Json = False,
 ) -> int:
-    """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
+    """Delete stale points, restore text and write pending vectors, as retrieval noted them."""
     from truespan.cli.output.maintenance import show_repairs
 
     with open_library(library) as opened:
@@ -230,7 +230,7 @@ def migrate(
 
 
 def prepare_store(library: Folder = None, as_json: Json = False) -> None:
-    """Create or update the tables of a PostgreSQL store, as the role of store_owner_url."""
+    """Create or update the tables of a PostgreSQL store as the role in store_owner_url."""
     import truespan
 
     before, now = truespan.prepare_store(folder_of(library))

@@ -92,7 +92,7 @@ class Target:
 
 @dataclass(frozen=True)
 class PassageOptions:
-    """Options for how to search and how much of each passage to return."""
+    """Options of a search and of its passages."""
 
     mode: Annotated[
         str | None,
@@ -124,7 +124,7 @@ class PassageOptions:
     ] = None
 
     def arguments(self, granularity: str | None = None) -> dict[str, Any]:
-        """Return the options as the library takes them; `granularity` is the default of it."""
+        """Return the options as arguments of the library; `granularity` is a default."""
         chosen = self.granularity or granularity
         return {
             "mode": self.mode,
@@ -171,7 +171,7 @@ class DocumentFilters:
     ] = None
 
     def arguments(self) -> "FilterArguments":
-        """Return the filters as the library takes them."""
+        """Return the filters as arguments of the library."""
         from truespan.core.fields import FieldError
         from truespan.types.metadata import parse_comparisons
 

@@ -29,7 +29,7 @@ def defaults(
     choice: Annotated[
         str | None,
         Argument(
-            help="'recommended' or 'contract'; shows those in force if left out.",
+            help="'recommended' or 'contract'; default: show the current ones.",
             metavar="DEFAULTS",
         ),
     ] = None,
@@ -37,7 +37,7 @@ def defaults(
     library: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Show or choose what the requests of a world do unless they say otherwise."""
+    """Show or choose the defaults of requests to a world."""
     from truespan.cli.output.quality import show_defaults
 
     with open_world(library, world) as chosen:
@@ -120,12 +120,10 @@ def add_query(
     query: Annotated[str, Argument(help="The question.")],
     world: WorldName = None,
     library: Folder = None,
-    document: Annotated[
-        list[str] | None, Option(help="A document that ought to be found; repeatable.")
-    ] = None,
+    document: Annotated[list[str] | None, Option(help="An expected document; repeatable.")] = None,
     phrase: Annotated[
         list[str] | None,
-        Option("--phrase", "-p", help="Words that a passage ought to hold; repeatable."),
+        Option("--phrase", "-p", help="A phrase of a correct passage; repeatable."),
     ] = None,
     chunk: Annotated[
         list[str] | None,
@@ -133,12 +131,12 @@ def add_query(
     ] = None,
     top_k: Annotated[
         int,
-        Option("--top-k", "-k", help="Expected among this many passages."),
+        Option("--top-k", "-k", help="Number of passages to look among."),
     ] = 10,
-    name: Annotated[str | None, Option("--id", help="Id; made up if left out.")] = None,
+    name: Annotated[str | None, Option("--id", help="Id; default: generated.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Keep a good answer as a golden query, at the end of a file that is made if need be."""
+    """Add a golden query to a file, which is created if needed."""
     with open_world(library, world) as chosen:
         added = chosen.evaluation.add_query(
             file,
@@ -159,7 +157,7 @@ def check_queries(
     library: Folder = None,
     as_json: Json = False,
 ) -> int:
-    """Read a file of golden queries and say which documents it names are not in the world."""
+    """Check a file of golden queries, and list expected documents that the world lacks."""
     with open_world(library, world) as chosen:
         evaluation = chosen.evaluation
         count, absent = len(evaluation.queries(file)), evaluation.missing_documents(file)
@@ -184,9 +182,7 @@ def evaluate(
         int | None,
         Option(help="Compare with this generation, taken as the old one."),
     ] = None,
-    allowed_drop: Annotated[
-        float, Option(help="How far a mean may fall below the old one.")
-    ] = 0.01,
+    allowed_drop: Annotated[float, Option(help="Maximum drop of a mean below the old one.")] = 0.01,
     mode: Annotated[
         list[str] | None,
         Option(help="auto, meaning or words; repeat it to compare modes. Default: the world's."),
@@ -200,9 +196,9 @@ def evaluate(
         Path | None, Option(help="Write the rankings to this file, for trec_eval.")
     ] = None,
     trec_qrels: Annotated[
-        Path | None, Option(help="Write what is relevant to this file, for trec_eval.")
+        Path | None, Option(help="Write the relevant documents to this file, for trec_eval.")
     ] = None,
-    html: Annotated[Path | None, Option(help="Write one page with plots here.")] = None,
+    html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,
     as_json: Json = False,
 ) -> int:
     """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
@@ -292,7 +288,7 @@ def calibrate(
     world: WorldName = None,
     library: Folder = None,
     generation: GenerationNumber = None,
-    keep: Annotated[bool, Option("--keep", help="Let the proposal count for this world.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Use the proposal in this world.")] = False,
     as_json: Json = False,
 ) -> None:
     """Propose a floor and thresholds for a world's embedding model, and show the curve."""

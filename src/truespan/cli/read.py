@@ -18,7 +18,7 @@ from truespan.cli.options import (
 from truespan.cli.terminal import echo
 from truespan.wire.serialize import to_json
 
-reader_group = command_group("reader", "Readers and how far they have come.")
+reader_group = command_group("reader", "Readers and their positions.")
 read_group = command_group("read", "Ask a book as a reader of it.")
 
 
@@ -35,12 +35,10 @@ def set_position(
     through_chapter: Annotated[
         str | None, Option(help="Name or number of the last chapter read to its end.")
     ] = None,
-    passage: Annotated[
-        str | None, Option(help="Words just read, as they stand in the book.")
-    ] = None,
+    passage: Annotated[str | None, Option(help="The passage just read, word for word.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Record how far a reader has come in a book, and make it the current one."""
+    """Record a reader's position in a book, and make that book the current one."""
     from truespan.cli.output.read import show_positions
 
     with open_world(library, world) as chosen:
@@ -70,7 +68,7 @@ def show_reader(
     library: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Show how far a reader has come in each book."""
+    """Show the positions of a reader."""
     from truespan.cli.output.read import show_positions
 
     with open_world(library, world) as chosen:

@@ -1,4 +1,4 @@
-"""Commands that serve a library over HTTP and MCP, run its jobs, and manage access tokens."""
+"""Commands of the panel "Serve": HTTP, MCP, workers and access tokens."""
 
 import gc
 import json
@@ -38,9 +38,7 @@ def serve(
     require_token: Annotated[
         bool, Option("--require-token", help="Require a token on loopback too.")
     ] = False,
-    world: Annotated[
-        str | None, Option("--world", "-w", help="World of requests that name none.")
-    ] = None,
+    world: Annotated[str | None, Option("--world", "-w", help="Default world of requests.")] = None,
     mcp_reader: Annotated[
         str | None, Option(help="Serve this reader to MCP clients without a token.")
     ] = None,
@@ -58,7 +56,7 @@ def serve(
     ] = None,
     watch: Annotated[
         list[str] | None,
-        Option(help="Keep the world in step with this folder, like 'ingest --watch'; repeatable."),
+        Option(help="Ingest changes of this folder, like 'ingest --watch'; repeatable."),
     ] = None,
     log_requests: Annotated[
         bool, Option("--log-requests", help="Log each request with its path and token name.")
@@ -103,9 +101,9 @@ def serve(
 
 
 def describe_startup(startup: "Startup") -> str:
-    """Return what an operator wants to know of a server that has started, one fact a line.
+    """Return the facts about a server that has started, one on each line.
 
-    Where the log is JSON it is one line of that log.
+    If the log is JSON, they are one line of the log.
     """
     if startup.log_format == "json":
         from truespan.core.timestamp import format_time
@@ -235,8 +233,8 @@ def mcp(
             command = ServerCommand(folder.resolve(), chosen.name, name, permissions)
         echo(client_config(client, command))
         return 0
-    # What is imported now stays. To search it for garbage takes a tenth of the time until the
-    # server is ready, which then turns the search on again.
+    # Collecting garbage among the imported modules takes a tenth of the start-up time. The server
+    # turns the collection on again once it is ready.
     gc.disable()
     from truespan.mcp.stdio import serve_stdio
 

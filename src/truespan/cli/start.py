@@ -26,7 +26,7 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a library, and a world in it. What exists already is left unchanged."""
+    """Create a library, and a world in it. Existing ones are left unchanged."""
     with open_library(library, create=True) as opened:
         # A set-up script may run twice.
         with suppress(WorldExists):
@@ -55,19 +55,19 @@ def ingest(
     sitemap: Annotated[
         str | None, Option(help="The address of a sitemap that lists pages instead.")
     ] = None,
-    kind: Annotated[str | None, Option(help="'document' or 'book'; by format if left out.")] = None,
+    kind: Annotated[str | None, Option(help="'document' or 'book'; default: by format.")] = None,
     chunking: Annotated[
-        str | None, Option(help="'window', 'sentences', 'tokens' or your own; by kind if left out.")
+        str | None, Option(help="'window', 'sentences', 'tokens' or your own; default: by kind.")
     ] = None,
-    title: Annotated[str | None, Option(help="Title; that of the file if left out.")] = None,
-    language: Annotated[str | None, Option(help="Language code; detected if left out.")] = None,
-    version: Annotated[str | None, Option(help="Your label, '1.0' if left out.")] = None,
-    tag: Annotated[list[str] | None, Option(help="A tag; may be given several times.")] = None,
+    title: Annotated[str | None, Option(help="Title; default: that of the file.")] = None,
+    language: Annotated[str | None, Option(help="Language code; default: detected.")] = None,
+    version: Annotated[str | None, Option(help="Version label; default: '1.0'.")] = None,
+    tag: Annotated[list[str] | None, Option(help="A tag; repeatable.")] = None,
     meta: Annotated[
         list[str] | None, Option("--meta", help="Metadata as key=value; repeatable.")
     ] = None,
     source_url: Annotated[
-        str | None, Option("--source-url", help="Where a single document comes from.")
+        str | None, Option("--source-url", help="The origin of a single document.")
     ] = None,
     field: Annotated[
         list[str] | None,
@@ -94,13 +94,13 @@ def ingest(
         Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be done and what it would cost.")
+        bool, Option("--dry-run", help="Show what would be done and its cost, and change nothing.")
     ] = False,
     prune: Annotated[
-        bool, Option("--prune", help="Remove documents that are no longer there.")
+        bool, Option("--prune", help="Remove documents whose files are gone.")
     ] = False,
     allow_empty: Annotated[
-        bool, Option("--allow-empty", help="Let --prune empty a folder's documents.")
+        bool, Option("--allow-empty", help="Let --prune remove all documents of a folder.")
     ] = False,
     domain_key: Annotated[
         str | None,
@@ -108,14 +108,15 @@ def ingest(
     ] = None,
     update_alias: Annotated[
         bool,
-        Option("--update-alias", help="Build a new generation afterwards and put it into use."),
+        Option("--update-alias", help="Build a new generation afterwards and use it."),
     ] = False,
     golden: Annotated[
-        str | None, Option(help="Golden queries that --update-alias must not find less of.")
+        str | None,
+        Option(help="Golden queries; the alias moves only if the new generation scores no worse."),
     ] = None,
     watch: Annotated[
         bool,
-        Option("--watch", help="Keep folders in step until Ctrl-C; removes like --prune."),
+        Option("--watch", help="Ingest changes of folders until Ctrl-C; removes like --prune."),
     ] = False,
     here: RunHere = False,
     no_follow: NoFollow = False,
@@ -192,7 +193,7 @@ def ingest(
 
 
 def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:
-    """Return the mapping of records that options declare; None without any."""
+    """Return the mapping of records from options; None without any."""
     fields: dict[str, Any] = {}
     for text in assigned or ():
         name, found, value = text.partition("=")

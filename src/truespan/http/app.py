@@ -71,7 +71,7 @@ class Limits(Struct, frozen=True):
 
 
 class AppContext(replies.StreamContext, frozen=True):
-    """What all endpoints of a server share."""
+    """The resources that all endpoints of a server share."""
 
     library: Library
     authenticator: Authenticator
@@ -80,7 +80,7 @@ class AppContext(replies.StreamContext, frozen=True):
 
 
 def caller_of(authorizations: list[bytes]) -> Hashable:
-    """Return what tells callers apart who take turns: the token, before it is checked."""
+    """Return the identity of a caller for taking turns: the token, before it is checked."""
     return authorizations[0] if authorizations else None
 
 
@@ -181,7 +181,7 @@ class Endpoint(Struct, frozen=True):
         return await pool.run(work, caller=request.caller, seconds=limits.seconds, cancel=cancel)
 
     async def _check_caller(self, scope: Scope, authorizations: list[bytes]) -> None:
-        """Refuse an unknown caller before a body is read that the server does not hold already."""
+        """Refuse an unknown caller before the body is read, unless the server has it already."""
         if not authorizations or not bodies.is_short(scope):
             identify = partial(self.app.authenticator.identify, authorizations)
             await self.app.pool.run(identify, caller=caller_of(authorizations))
@@ -354,19 +354,19 @@ def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Re
 
 
 class ServerOptions(Struct, frozen=True):
-    """How a server answers requests."""
+    """Options of a server."""
 
     auth: AuthPolicy = field(default_factory=AuthPolicy)
     limits: Limits = field(default_factory=Limits)
     world: str | None = None
-    """The world of requests that name none."""
+    """The default world of requests."""
     mcp_reader: str | None = None
     """The reader that MCP serves to callers without a token."""
     mcp_owner: bool = False
     log_requests: bool = False
     """Whether each request is logged with its path and the name of its token."""
     mcp_permissions: WritePermissions = NOTHING_WRITTEN
-    """What MCP lets callers write whose token allows it too."""
+    """Changes that MCP allows to callers whose token allows them too."""
     sessions: bool = True
     """Whether MCP may use sessions, which live in one process."""
 

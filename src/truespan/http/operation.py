@@ -1,8 +1,8 @@
-"""Operations of the API: a method and a path, a handler, and what its signature says about both.
+"""Operations of the API: a method and a path, a handler, and the types of its signature.
 
 A handler is written once. Its name is the operation's id, its docstring the description, its
-`body` and `query` parameters the types that a request must have, and its return type the reply: a
-plain value, or one in a `Reply` that has headers or a media type of its own.
+`body` and `query` parameters the types of a request, and its return type that of the reply: a plain
+value, or a value in a `Reply` with headers or a media type.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CallContext(Struct, frozen=True):
     domain: str | None = None
     """The value of the header X-RAG-Domain."""
     default_world: str | None = None
-    """The world of requests that name none, if the operator chose one."""
+    """The default world of requests, if the operator chose one."""
     is_cancelled: Callable[[], bool] = bool
     """Returns whether the client has disconnected."""
     has_key: bool = False
@@ -54,7 +54,7 @@ class CallContext(Struct, frozen=True):
         return self._domain_world(self.domain, generation)
 
     def asked_world(self, generation: int | None = None) -> World:
-        """Return the same world for one question, which looks the world up itself."""
+        """Return the same world without looking it up: asking a question does that."""
         if self.domain is None and generation is None:
             return self.library.refer_to(self.path["world"])
         return self.world(generation)
@@ -90,11 +90,11 @@ class Events(Struct, frozen=True):
     cancel: Callable[[], object] = bool
     """Stops the work that produces the events."""
     streamed: bool = True
-    """Whether events are sent; if not, the value of the last one is the reply."""
+    """Whether events are sent; if not, the value of the last event is the reply."""
     caller: Hashable = None
     in_turns: bool = False
-    """Whether each event is produced by a call of its own, so that others get their turns between
-    them; if not, all are produced by one call, which may wait for a model."""
+    """Whether each event is a call of its own, so that other callers get their turns in between;
+    if not, one call produces all events and may wait for a model."""
 
 
 class CancellableEvents:
@@ -119,7 +119,7 @@ class CancellableEvents:
 
 
 class JobStream(Struct, Generic[Value], frozen=True):
-    """A job's state whenever it changes. `poll` returns it, and whether the job is finished."""
+    """A job's state whenever it changes. `poll` returns the state and whether the job is over."""
 
     poll: Callable[[], tuple[Event, bool]]
     first: tuple[Event, bool]
@@ -131,10 +131,10 @@ _RESULTS = (Reply, Events, JobStream)
 
 
 class AsReader(Struct, frozen=True):
-    """The twin of an operation that answers as a reader: the same handler below the reader's path.
+    """The twin of an operation for a reader: the same handler below the path of the reader.
 
-    `text` is its summary and description, like a docstring. What else is given replaces the types,
-    the errors, the example and the topic of the operation.
+    `text` is its summary and description, like a docstring. Types, errors, example and topic
+    replace those of the operation.
     """
 
     text: str
@@ -153,7 +153,7 @@ class Operation:
     path: str
     handler: Callable[..., Any]
     errors: tuple[type[TruespanError], ...] = ()
-    """Its errors for the OpenAPI document, besides those that follow from path and type."""
+    """Errors for the OpenAPI document, besides those that follow from path and type."""
     status: int = 200
     media_type: str = JSON
     other_media_types: tuple[str, ...] = ()
@@ -167,9 +167,9 @@ class Operation:
     inline: bool = False
     """Whether it runs on the event loop because it does not use the library."""
     ignores_query: bool = False
-    """Whether any query string is accepted: links to a page get some on their way."""
+    """Whether any query string is accepted: other sites add some to links."""
     check: Callable[[CallContext], None] | None = None
-    """Runs before a large body is read, to refuse it early."""
+    """A check that runs before a large body is read."""
     in_turns: bool = False
     """Whether its events are produced one call at a time, as `Events` says."""
     example: Mapping[str, Any] | None = None
@@ -179,7 +179,7 @@ class Operation:
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
     """Operations that take their parameters from the reply, for the OpenAPI document."""
     as_reader: AsReader | None = None
-    """What differs for a reader, if this operation is the twin for readers."""
+    """The differences from its twin, if this operation is for readers."""
     name: str = field(init=False)
     """The operation's id, from which clients are generated."""
     body_type: Any = field(init=False)
@@ -224,7 +224,7 @@ class Operation:
         return " ".join(self.text.partition("\n")[2].split())
 
     def run(self, context: CallContext, body: Any, query: Any) -> Result:
-        """Call the handler with what its signature asks for; a plain value becomes a reply."""
+        """Call the handler with the arguments it takes; a plain value becomes a reply."""
         arguments = {} if self.body_type is None and not self.takes_form else {"body": body}
         if self.query_type is not None:
             arguments["query"] = query

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import asdict
@@ -47,13 +47,10 @@ from truespan.wire.arguments import (
     SearchMode,
 )
 
-if TYPE_CHECKING:
-    pass
-
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 WorldDefaults = Annotated[
     Literal["recommended", "contract"],
-    Meta(description="What the requests of the world do unless they say otherwise."),
+    Meta(description="The defaults of requests to the world."),
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 GenerationNumber = Annotated[
@@ -77,26 +74,26 @@ class NewWorld(Arguments, frozen=True, kw_only=True):
 
 
 class ChosenDefaults(Arguments, frozen=True, kw_only=True):
-    """What the requests of a world do unless they say otherwise."""
+    """The defaults of a world."""
 
     defaults: WorldDefaults
 
 
 class NewGeneration(Arguments, frozen=True, kw_only=True):
-    """How to build a new generation. Members left out default to the library's settings."""
+    """Profiles of a new generation. By default, those of the library's settings."""
 
     embedding: Label | None = None
     chunking: Label | None = None
 
 
 class DoctorRequest(Arguments, frozen=True, kw_only=True):
-    """Whether the doctor only reports, or also repairs."""
+    """Options of the doctor, who only reports by default."""
 
     apply: bool = False
 
 
 class AliasMove(Arguments, frozen=True, kw_only=True):
-    """Which alias to move: that of a domain, or the world's own."""
+    """The alias to move: of a domain, or by default of the world."""
 
     domain: DomainKey | None = None
 
@@ -104,9 +101,9 @@ class AliasMove(Arguments, frozen=True, kw_only=True):
 class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
     """A query, a selected text, or a query within a selected text; and filters."""
 
-    near_misses: Annotated[bool, Meta(description="Include what scored just below the floor.")] = (
-        False
-    )
+    near_misses: Annotated[
+        bool, Meta(description="Include passages that scored just below the floor.")
+    ] = False
 
     SCHEMA: ClassVar[dict[str, Any]] = {
         "anyOf": [
@@ -122,7 +119,7 @@ class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
             },
         ]
     }
-    """Which members go together. The engine refuses other combinations with its own errors."""
+    """Combinations of members. The engine refuses others with errors of its own."""
 
 
 class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
@@ -136,7 +133,7 @@ class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
 
 
 class Question(FilterFields, frozen=True, kw_only=True):
-    """A question, and filters for the documents to answer from."""
+    """A question, and filters for the documents that answer it."""
 
     query: Query
     mode: SearchMode | None = None
@@ -188,7 +185,7 @@ MAX_GOLDEN_TEXT = 256 << 10
 
 
 class EvaluationRequest(Arguments, frozen=True, kw_only=True):
-    """Golden queries, and how to ask them: in several modes, or of two generations."""
+    """Golden queries to ask, in one or several modes, or of two generations."""
 
     golden: Annotated[
         str,
@@ -204,7 +201,10 @@ class EvaluationRequest(Arguments, frozen=True, kw_only=True):
     ] = field(default_factory=list)
     generation: GenerationNumber | None = None
     against: (
-        Annotated[GenerationNumber, Meta(description="Compare with this one, as the old.")] | None
+        Annotated[
+            GenerationNumber, Meta(description="Compare with this generation, as the old one.")
+        ]
+        | None
     ) = None
     allowed_drop: Annotated[
         float, Meta(ge=0.0, le=1.0, description="How far a mean may fall below the old one.")
@@ -257,7 +257,7 @@ class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
     metadata: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that were given, with what is JSON read; raises InvalidArgument."""
+        """Return the given arguments with JSON parsed; raises InvalidArgument."""
         left_out = (None, UNSET)
         values = {name: value for name, value in asdict(self).items() if value not in left_out}
         for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata"}:
@@ -267,19 +267,19 @@ class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
                 raise InvalidArgument(f"The argument {name!r} is wrong: {error}.") from None
             if not isinstance(values[name], dict if name == "metadata" else list):
                 kind = "object" if name == "metadata" else "array"
-                raise InvalidArgument(f"The argument {name!r} is wrong: it is no JSON {kind}.")
+                raise InvalidArgument(f"The argument {name!r} is wrong: it is not a JSON {kind}.")
         return values
 
 
 class FacetQuery(DocumentFilterQuery, frozen=True, kw_only=True):
-    """What to count, and the filters that choose the documents."""
+    """Labels to count, and filters for the documents."""
 
     keys: Annotated[str, Meta(description=f"Labels and keys. {_LIST_AS_JSON}")] | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_FACET_VALUES)] = DEFAULT_FACET_VALUES
 
 
 class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
-    """Which documents to list, in which order, and how many; all of them without `count`."""
+    """A selection of documents, its order, and a page of it; everything without `count`."""
 
     search: (
         Annotated[
@@ -322,7 +322,7 @@ class BookPageQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class GenerationQuery(Arguments, frozen=True, kw_only=True):
-    """Which generation to ask; by default the world's, or that of the domain."""
+    """The generation to ask; by default that of the world or the domain."""
 
     generation: (
         Annotated[
@@ -339,7 +339,7 @@ class GenerationQuery(Arguments, frozen=True, kw_only=True):
 
 
 class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
-    """Which generation to ask, and from which position instead of the recorded one."""
+    """The generation to ask, and a position instead of the recorded one."""
 
     sid: (
         Annotated[
@@ -356,18 +356,18 @@ class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
 
 
 Highlight = Annotated[
-    bool, Meta(description="Whether each passage says which of its sentences and words match.")
+    bool, Meta(description="Whether to mark the sentences and words of each passage that match.")
 ]
 
 
 class PassageQuery(GenerationQuery, frozen=True, kw_only=True):
-    """Which generation to ask, and whether passages say what in them matches."""
+    """The generation to ask, and whether matches are marked."""
 
     highlight: Highlight = False
 
 
 class ReaderPassageQuery(ReaderQuery, frozen=True, kw_only=True):
-    """Which generation and position to ask from, and whether passages say what in them matches."""
+    """The generation and position to ask from, and whether matches are marked."""
 
     highlight: Highlight = False
 
@@ -392,7 +392,7 @@ class ExportQuery(Arguments, frozen=True, kw_only=True):
 
 
 class EraseQuery(Arguments, frozen=True, kw_only=True):
-    """Whether to also erase the deleted data from the library's files."""
+    """Options of a deletion. By default, data is also erased from the library's files."""
 
     erase: bool = True
 

@@ -82,7 +82,7 @@ def members_of(
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """What the caller may do. `unlimited` means every world or reader."""
+    """Permissions of the caller. `unlimited` means every world or reader."""
 
     token: str | None
     worlds: list[str] | str
@@ -216,14 +216,14 @@ class RemovedGeneration(Struct, frozen=True, kw_only=True):
 
 
 class FilesRemoved(Struct, frozen=True, kw_only=True):
-    """How many files were removed, and their size."""
+    """Number and size of removed files."""
 
     files: int
     bytes: int
 
 
 class EraseCheck(Struct, frozen=True, kw_only=True):
-    """The search of all files for deleted data: how much was searched, and how much was found."""
+    """The search of all files for deleted data, in numbers."""
 
     traces: int
     files: int
@@ -233,7 +233,7 @@ class EraseCheck(Struct, frozen=True, kw_only=True):
 
 @members_of(Receipt)
 class DeletionReceipt(Struct, frozen=True, kw_only=True):
-    """What a deletion removed, and whether any of it can still be found. It contains no text.
+    """The receipt of a deletion: removed data, and any of it that can still be found; no text.
 
     `number` and `doc_id` are null if a whole world or conversations were deleted. `conversation`
     and `reader` say which conversations, if not all of the world. `erased` means that the data is
@@ -300,7 +300,7 @@ class UsageList(Struct, frozen=True, kw_only=True):
 
 @members_of(decisions.Decision, without=("evidence",))
 class Decision(Struct, frozen=True, kw_only=True):
-    """Which mode answers, on what grounds, and what is to be done next.
+    """A decision: the mode of the answer, its grounds, and the next step.
 
     `retrieved` is the order of `retrieved_chunks_metadata`. `max_similarity` is that of the best
     chunk a model may be given, and None without one; `max_score` is the same on the scale of the
