@@ -227,7 +227,9 @@ def test_shells_complete_commands_options_and_worlds(
         assert "--granularity" in complete(kind, "truespan search x --gr")
         assert "revoke" in complete(kind, "truespan token re")
         options = complete(kind, "truespan search x --").splitlines()
-        assert all("--" in line.split("\t")[0] for line in options), options
+        # zsh reads type, value and help from a line each, the others from one.
+        values = options[1::3] if kind == "zsh" else [line.split("\t")[0] for line in options]
+        assert all("--" in value for value in values), options
         assert "novels" in complete(kind, "truespan search x -w n")
         code, out, _ = shell("completion", kind)
         assert (code, "_TRUESPAN_COMPLETE" in out) == (0, True)

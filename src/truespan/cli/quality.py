@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec.structs import replace
-
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.opening import open_world
 from truespan.cli.options import Domain, Folder, GenerationNumber, Json, Rerank, WorldName
@@ -202,6 +200,8 @@ def evaluate(
     as_json: Json = False,
 ) -> int:
     """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
+    from msgspec.structs import replace
+
     from truespan.evaluation import evaluate as results
     from truespan.evaluation.calibrate import calibrate as calibrate_hits
     from truespan.evaluation.compare import compare, gate
