@@ -97,7 +97,7 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
 
 
 @pytest.mark.contract
-def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Terminal) -> None:
+def test_search_modes_and_floor_advice_on_the_command_line(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     terminal(
         "ingest", terminal.write("night.txt", NIGHT), terminal.write("keys.md", KEYS), "-w", "w"
@@ -148,7 +148,7 @@ def test_commands_on_no_library_say_so_and_make_none(
 
 
 @pytest.mark.contract
-def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Terminal) -> None:
+def test_bad_input_is_one_line_and_an_exit_code(terminal: Terminal) -> None:
     terminal("init", "--world", "w")
     terminal("ingest", terminal.write("night.txt", NIGHT), "-w", "w")
     before = terminal.json("status", "-w", "w")
@@ -322,7 +322,7 @@ def test_help_and_version_come_without_the_engine() -> None:
     assert version.stdout == f"{truespan.__version__}\n"
 
 
-def test_rows_of_a_table_are_lines_on_a_terminal_and_one_line_in_a_pipe(
+def test_table_rows_are_lines_on_a_terminal_only(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = (

@@ -83,7 +83,7 @@ def test_piped_lines_are_turns_of_one_conversation(
     assert [row.split()[0] for row in listed.splitlines()] == ["conversation", entry["id"]]
 
 
-def test_a_script_gets_an_object_a_line_and_the_first_error_as_its_code(
+def test_chat_json_is_one_object_per_line(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe(monkeypatch, QUESTION, "/new", FOLLOW_UP, "x" * 10_001, QUESTION)

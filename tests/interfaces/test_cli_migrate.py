@@ -123,7 +123,7 @@ def filled(machines: Machines) -> Machines:
     return machines
 
 
-def test_a_library_moves_to_many_machines_and_back_and_answers_as_before(
+def test_migrate_there_and_back_keeps_the_answers(
     machines: Machines,
 ) -> None:
     filled(machines)
@@ -162,7 +162,7 @@ def test_a_migration_is_done_once_and_another_library_is_refused(machines: Machi
     assert [one["world"] for one in worlds["worlds"]] == ["another"]
 
 
-def test_a_migration_whose_index_did_not_answer_goes_on_when_it_does(machines: Machines) -> None:
+def test_migrate_continues_after_the_index_was_down(machines: Machines) -> None:
     filled(machines)
     right = (machines.many / "truespan.toml").read_text(encoding="utf-8")
     wrong = re.sub(r"http://127[^\"]+", "http://127.0.0.1:1", right)

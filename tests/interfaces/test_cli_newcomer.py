@@ -112,7 +112,7 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         assert said in err
 
 
-def test_piped_output_is_neither_wrapped_nor_padded_and_says_no_floors(shell: Shell) -> None:
+def test_piped_output_is_not_wrapped_or_padded(shell: Shell) -> None:
     (shell.folder / "long.md").write_text("# Long\n\n" + "The lamp burned all night. " * 12)
     shell("init", "-L", "books", "-w", "w")
     assert shell("ingest", "long.md", "note.md")[0] == 0
@@ -236,7 +236,7 @@ def test_shells_complete_commands_options_and_worlds(
     assert shell("completion", "tcsh")[0] == 2
 
 
-def test_progress_without_a_terminal_is_plain_lines_after_a_while() -> None:
+def test_progress_without_a_terminal_is_plain_lines() -> None:
     lines: list[str] = []
     clock = iter([0.0, 1.0, 3.0, 3.0, 4.0, 4.0]).__next__
 

@@ -101,9 +101,7 @@ def test_failed_job_ends_its_follower_with_the_error(
     assert capsys.readouterr().err == ""
 
 
-def test_a_share_that_failed_ends_the_follower_of_its_job_by_the_same_code(
-    works: Works, files: Path
-) -> None:
+def test_failed_share_gives_the_exit_code_of_its_job(works: Works, files: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = world.submit_ingest(files)
@@ -128,9 +126,7 @@ def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) ->
         assert follow_ingest(world, found, as_json=True, leave=False) == 130
 
 
-def test_upkeep_that_was_cancelled_or_failed_is_told_by_the_same_codes(
-    works: Works, files: Path
-) -> None:
+def test_maintenance_exit_codes_are_the_same_on_workers(works: Works, files: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
     world.ingest(files)

@@ -140,7 +140,7 @@ def asked(client: Client, path: str, domain: str | None, **more: Any) -> Respons
         ("/v1/worlds/other/answer", "elsewhere", "other", 1),
     ],
 )
-def test_the_header_routes_to_the_domain_and_its_absence_to_the_default(
+def test_domain_header_selects_the_domain(
     domains: tuple[Study, Client], path: str, domain: str | None, world: str, generation: int
 ) -> None:
     made, client = domains
@@ -218,7 +218,7 @@ def test_a_foreign_domain_is_answered_for_as_an_absent_one(domains: tuple[Study,
         assert foreign.body.replace(b"elsewhere", b"elsewhen!") == absent.body
 
 
-def test_without_a_name_the_world_is_the_operator_s_or_the_only_one(tmp_path: Path) -> None:
+def test_chat_uses_the_default_or_only_world(tmp_path: Path) -> None:
     here = place(tmp_path)
     here.world("one", a__txt="The lamp went out at midnight.")
     two = here.world("two", a__txt="The lamp went out at midnight.")

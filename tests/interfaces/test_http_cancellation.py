@@ -125,7 +125,7 @@ def test_a_model_is_not_asked_for_a_cancelled_request(silent: Silent) -> None:
     assert silent.model.questions == []
 
 
-def test_who_has_got_an_answer_and_leaves_ends_nothing_that_is_over() -> None:
+def test_disconnect_after_the_answer_cancels_nothing() -> None:
     model, token = OpenAiChatServer(), CancelToken()
     try:
         with use_cancel_token(token):

@@ -40,9 +40,7 @@ def client(made: Study) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("base", [BASE, OF_READER])
-def test_a_conversation_is_begun_continued_shown_exported_and_deleted(
-    client: Client, base: str
-) -> None:
+def test_conversation_can_be_managed_on_the_command_line(client: Client, base: str) -> None:
     begun = client.json("POST", base, {"query": QUESTION})
     assert (begun.status, begun.header("x-answer-mode")) == (200, "rag")
     key = begun.content["conversation"]["id"]

@@ -154,7 +154,7 @@ def test_unexpected_exception_is_counted_and_reveals_nothing(
 
 @proves("errors.stable-codes", "errors.no-secrets")
 @pytest.mark.parametrize("fault", UNFORESEEN, ids=lambda fault: type(fault).__name__)
-def test_unexpected_exception_while_authenticating_mcp_is_counted(
+def test_exception_while_authenticating_mcp_is_counted(
     failing: FailingServer, fault: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = failing.bugs()

@@ -97,9 +97,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("sid", in_test_or_prove([-1, 24, READ], [-1, 0, 24, 25, READ, LENGTH - 2]))
-def test_no_byte_of_any_reply_to_a_reader_s_key_is_from_past_the_position(
-    shelf: Shelf, sid: int
-) -> None:
+def test_reader_replies_have_no_text_past_the_position(shelf: Shelf, sid: int) -> None:
     shelf.world.reader("ann").set("book.md", sid=sid)
     unread = {canary(number) for number in range(sid + 1, LENGTH)}
     heard: set[str] = set()
@@ -175,7 +173,7 @@ def test_no_other_world_changes_a_byte_of_any_reply(shelf: Shelf) -> None:
 
 
 @proves("errors.no-secrets")
-def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
+def test_logs_have_no_query_token_or_document_text(
     shelf: Shelf, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)

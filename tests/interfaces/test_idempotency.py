@@ -62,9 +62,7 @@ def test_same_key_runs_once_and_is_answered_alike(here: Place, client: Client) -
 
 
 @proves("http.idempotency-key")
-def test_the_first_answer_is_given_again_even_when_the_world_has_moved_on(
-    here: Place, client: Client
-) -> None:
+def test_repeated_key_returns_the_first_reply(here: Place, client: Client) -> None:
     def put(sid: int, key: str) -> Response:
         return client.json(
             "PUT",
@@ -90,7 +88,7 @@ def test_the_first_answer_is_given_again_even_when_the_world_has_moved_on(
         ("DELETE", "/v1/worlds/w?erase=false", None),
     ],
 )
-def test_the_same_key_with_anything_else_is_refused_and_does_nothing(
+def test_key_with_another_request_is_refused(
     here: Place, client: Client, method: str, path: str, content: Any
 ) -> None:
     keyed(client, "k")
@@ -203,9 +201,7 @@ with serve_library(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKIL
 
 
 @proves("http.idempotency-key")
-def test_what_a_killed_process_was_at_work_on_is_done_by_the_next_attempt(
-    here: Place, client: Client
-) -> None:
+def test_key_of_a_killed_process_can_be_retried(here: Place, client: Client) -> None:
     ended = subprocess.run([sys.executable, "-c", KILLED, str(here.folder)], timeout=60)
     assert ended.returncode == -9
     assert here.sql("SELECT count(*) FROM replays WHERE reply IS NULL") == [(1,)]
@@ -245,9 +241,7 @@ def test_nothing_of_a_reply_can_be_read_in_the_files(here: Place, client: Client
 
 
 @proves("http.idempotency-key")
-def test_an_upload_is_known_by_what_it_holds_and_not_by_how_it_was_wrapped(
-    here: Place, client: Client
-) -> None:
+def test_upload_fingerprint_ignores_the_encoding(here: Place, client: Client) -> None:
     def sent(body: bytes, boundary: str = BOUNDARY) -> Response:
         return client.send(
             "POST",
@@ -280,9 +274,7 @@ def test_what_is_no_key_is_refused_before_anything_is_done(
     assert worlds(here) == ["w"]
 
 
-def test_a_request_that_changes_nothing_needs_no_key_and_keeps_none(
-    here: Place, client: Client
-) -> None:
+def test_reading_request_stores_no_key(here: Place, client: Client) -> None:
     for name in ("a", "b"):
         headers = [("idempotency-key", "k")]
         response = client.json("POST", "/v1/worlds/w/search", {"query": name}, headers=headers)

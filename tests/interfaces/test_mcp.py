@@ -120,9 +120,7 @@ def test_every_type_of_a_result_has_a_description(ann: Session, owner: Session) 
 
 
 @proves("mcp.text-as-data", "reading.every-surface")
-def test_what_a_server_says_of_itself_holds_nothing_out_of_a_book(
-    ann: Session, owner: Session
-) -> None:
+def test_server_description_has_no_document_text(ann: Session, owner: Session) -> None:
     for server in (ann, owner):
         said = json.dumps([tool.model_dump() for tool in server.tools().values()])
         said += str(server.instructions())
@@ -182,7 +180,7 @@ def test_books_are_listed_with_what_was_reached_and_no_totals(ann: Session) -> N
         assert word not in result.model_dump_json()
 
 
-def test_the_position_is_told_for_the_current_and_for_a_named_book(ann: Session) -> None:
+def test_position_of_current_and_named_book(ann: Session) -> None:
     current = found_in(ann.call("get_reading_position"))
     named = found_in(ann.call("get_reading_position", book="lamp.md"))
 
@@ -225,9 +223,7 @@ def test_a_reader_without_any_position_can_read_nothing(library: Path, mode: str
 
 
 @proves("mcp.no-position-argument", "store.second-process")
-def test_what_the_owner_sets_is_seen_by_the_next_call_of_every_server(
-    ann: Session, library: Path
-) -> None:
+def test_new_position_is_seen_by_every_server(ann: Session, library: Path) -> None:
     with session(command(library, "--reader", "ann"), library.parent / "twin.log") as twin:
         before = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
         with truespan.open(library) as opened:
@@ -447,7 +443,7 @@ def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
 
 
 @proves("authority.only-narrows")
-def test_what_serves_the_owner_sees_one_world_and_changes_nothing(library: Path) -> None:
+def test_owner_tools_read_one_world_only(library: Path) -> None:
     with open_narrowed(library, "w", None)[0] as narrow:
         (record,) = narrow.worlds()
         world = narrow.world(record.id)

@@ -207,9 +207,7 @@ def test_what_is_listed_is_named_by_doc_id_and_shown_path_alone(
 
 
 @proves("reading.never-past-position", "reading.every-surface")
-def test_a_reader_gets_any_sentences_that_were_read_and_no_others(
-    ann: Session, opened: truespan.Library
-) -> None:
+def test_reader_resources_stop_at_the_position(ann: Session, opened: truespan.Library) -> None:
     (uri,) = ann.resources()
     texts = [one.text for one in opened.world("w").documents.sentences("lamp.md").sentences]
     absent = refusal_of(ann, "truespan://documents/nowhere/sentences/0-0")
@@ -357,7 +355,7 @@ def test_prompts_say_what_they_take_and_fill_it_in(ann: Session, owner: Session)
     ],
     ids=str,
 )
-def test_a_prompt_that_is_not_there_or_filled_in_wrongly_is_refused(
+def test_unknown_or_invalid_prompt_is_refused(
     ann: Session, name: str, arguments: dict[str, str]
 ) -> None:
     with pytest.raises(MCPError) as refused:

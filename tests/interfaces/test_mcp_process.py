@@ -115,7 +115,7 @@ def broken(text: str) -> Any:
         return sys.exc_info()
 
 
-def test_a_line_that_is_no_message_is_answered_and_the_next_one_served(library: Path) -> None:
+def test_malformed_line_gets_an_error_reply(library: Path) -> None:
     with bare("-m", "truespan", *command(library, "--reader", "ann")) as server:
         for line in ("no JSON at all", '{"jsonrpc": "2.0"}', "[]", ""):
             server.send_line(line)
@@ -166,7 +166,7 @@ def test_a_server_is_for_a_reader_or_for_the_owner_and_says_so(
     assert "--owner" in err
 
 
-def test_a_server_with_nothing_to_serve_ends_with_one_line_and_a_code(library: Path) -> None:
+def test_mcp_without_a_library_ends_with_one_line(library: Path) -> None:
     nowhere = command(library, "--reader", "ann", world="nowhere")
     unnamed = ["mcp", "--library", str(library), "--owner"]
     for arguments, said in (
@@ -184,7 +184,7 @@ def test_a_server_with_nothing_to_serve_ends_with_one_line_and_a_code(library: P
         assert errors.count("\n") == 1
 
 
-def test_nothing_of_the_engine_is_loaded_before_the_client_is_answered() -> None:
+def test_engine_is_not_loaded_before_the_first_reply() -> None:
     heavy = "{'numpy', 'onnxruntime', 'apsw', 'tokenizers', 'qdrant_edge', 'rich', 'sentencex'}"
     script = f"import sys, truespan.mcp.stdio; sys.exit(str({heavy} & set(sys.modules)))"
 
@@ -219,7 +219,7 @@ def test_the_configuration_that_the_pages_show_starts_a_server(library: Path) ->
         assert started.leave() == (0, "")
 
 
-def test_the_configuration_that_is_printed_starts_a_server_from_any_folder(
+def test_printed_configuration_starts_a_server(
     library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(library.parent)

@@ -51,7 +51,7 @@ def silent(response: Response, asked: Message, secrets: list[bytes]) -> None:
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
-def test_over_mcp_what_is_foreign_and_what_is_absent_get_the_same_bytes(
+def test_mcp_foreign_and_absent_replies_are_equal(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     made = estate(tmp_path_factory.mktemp("estate") / "library")

@@ -233,7 +233,7 @@ def test_every_operation_has_the_parameters_of_its_path(document: Any) -> None:
     assert failing(check) == []
 
 
-def test_every_operation_lists_its_errors_by_status_with_an_example(document: Any) -> None:
+def test_operation_lists_its_errors_with_examples(document: Any) -> None:
     def check(operation: Operation) -> None:
         responses = operation_of(document, operation)["responses"]
         token_errors = () if operation.public else TOKEN_ERRORS
@@ -264,7 +264,7 @@ def test_every_body_has_a_valid_example(document: Any) -> None:
     assert failing(check) == []
 
 
-def test_every_operation_lists_the_media_types_and_headers_of_its_reply(document: Any) -> None:
+def test_operation_lists_media_types_and_headers(document: Any) -> None:
     def check(operation: Operation) -> None:
         reply = operation_of(document, operation)["responses"][str(operation.status)]
         expected = {operation.media_type, *operation.other_media_types}

@@ -222,7 +222,7 @@ def compare(
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_no_other_end_changes_what_the_library_returns_to_a_reader(
+def test_library_replies_do_not_depend_on_the_ending(
     sides: tuple[Side, Side],
 ) -> None:
     def row(act: Callable[[Any], Any]) -> Callable[[Side], Any]:

@@ -113,7 +113,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     assert refused(capsys, "--library", str(empty), *options)[::2] == (2, code)
 
 
-def test_mcp_without_a_token_needs_a_world_where_there_is_not_exactly_one(
+def test_serve_needs_a_world_for_mcp_without_a_token(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for names in ((), ("one", "two")):
@@ -125,7 +125,7 @@ def test_mcp_without_a_token_needs_a_world_where_there_is_not_exactly_one(
             assert (code, name) == (2, "world_not_named")
 
 
-def test_no_library_and_no_sense_in_its_settings_are_told_in_one_line(
+def test_serve_reports_a_missing_library_in_one_line(
     empty: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -274,9 +274,7 @@ def test_an_upload_that_a_signal_cuts_short_leaves_nothing(
     assert left == []
 
 
-def test_two_workers_answer_alike_and_one_that_is_killed_is_begun_again(
-    library: Path, tmp_path: Path
-) -> None:
+def test_serve_restarts_a_killed_worker(library: Path, tmp_path: Path) -> None:
     with truespan.open(library) as opened:
         expected = settled(opened.world("w").search(QUESTION))
 

@@ -44,7 +44,7 @@ def terminal(
         library._components.index.retire()  # type: ignore[attr-defined]
 
 
-def test_the_whole_way_through_the_command_line_with_the_store_on_a_server(
+def test_command_line_works_with_a_store_server(
     terminal: Terminal,
 ) -> None:
     terminal.write("night.txt", NIGHT)
@@ -92,7 +92,7 @@ def test_a_receipt_claims_nothing_of_the_files_of_a_server(
     assert (code, "Erased from every file" in out, "store server" in out) == (0, False, True)
 
 
-def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: Terminal) -> None:
+def test_command_line_follows_jobs_on_workers(terminal: Terminal) -> None:
     terminal.write("night.txt", NIGHT)
     terminal.write("broken.pdf", "no pdf")
     assert terminal("prepare-store")[0] == 0

@@ -239,9 +239,7 @@ def test_a_key_whose_worlds_are_all_gone_sees_nothing_at_all(made: Estate, clien
 
 
 @proves("authority.only-narrows")
-def test_only_the_owner_makes_worlds_and_reads_what_is_counted_over_all(
-    made: Estate, client: Client
-) -> None:
+def test_only_the_owner_creates_worlds_and_reads_metrics(made: Estate, client: Client) -> None:
     for kind, key in made.keys.items():
         response = client.json("POST", "/v1/worlds", {"name": f"{FOREIGN}-world"}, token=key)
         assert response.code == "world_not_found", (kind, response.body)

@@ -43,7 +43,7 @@ def require_iso(value: Any, *expected: str) -> None:
         assert time is None or ISO.fullmatch(time), (name, time)
 
 
-def test_a_time_is_written_in_utc_with_milliseconds_and_read_back() -> None:
+def test_time_is_written_in_utc_and_parsed_back() -> None:
     assert format_time(0.0) == "1970-01-01T00:00:00.000Z"
     assert format_time(1_769_851_800.25) == "2026-01-31T09:30:00.250Z"
     assert parse_time("2026-01-31T09:30:00.250Z") == 1_769_851_800.25

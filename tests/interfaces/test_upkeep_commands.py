@@ -58,9 +58,7 @@ def damage(database: Database) -> None:
         admin.execute("UPDATE truespan.chunks SET text = 'x'::bytea")
 
 
-def test_repairs_are_done_by_workers_and_the_command_follows_them(
-    terminal: Terminal, database: Database
-) -> None:
+def test_repair_runs_on_workers_and_is_followed(terminal: Terminal, database: Database) -> None:
     damage(database)
     assert terminal("search", "Where is the key?", "-w", "w")[0] == 0
     code, listed = terminal.json("jobs", "list", "-w", "w")
@@ -107,7 +105,7 @@ def test_the_doctor_looks_and_mends_in_the_background(
     assert (code, "jobs missing from the queue" in out) == (0, True)
 
 
-def test_a_job_of_upkeep_that_was_cancelled_is_resumed_by_a_worker(terminal: Terminal) -> None:
+def test_cancelled_maintenance_job_is_resumed_by_a_worker(terminal: Terminal) -> None:
     code, told = terminal.json("doctor", "--background", "--no-follow")
     job = told["jobs"][0]["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
@@ -126,7 +124,7 @@ def test_what_makes_no_sense_in_the_background_is_refused(
     assert (code, "absent" in err) == (2, True)
 
 
-def test_a_library_in_a_file_has_no_background_of_other_processes(
+def test_background_is_refused_without_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alone = Terminal(tmp_path, capsys)

@@ -94,7 +94,7 @@ def test_nothing_is_written_to_the_home_or_current_folder(ran: Ran) -> None:
 
 @proves("files.nothing-outside")
 @pytest.mark.skipif(sys.platform != "linux", reason="strace is for Linux")
-def test_no_system_call_writes_elsewhere_or_connects_to_a_network(ran: Ran) -> None:
+def test_commands_write_nowhere_else_and_use_no_network(ran: Ran) -> None:
     if ran.traces is None:
         pytest.skip("NO STRACE: system calls were not looked at; install strace and allow ptrace")
     # The socket of the index process is in /tmp where the path of TMPDIR is too long for it.

@@ -49,7 +49,7 @@ def open_page(visits: Callable[..., Visit], served: Served, fragment: str, **scr
     return visits(served.address + fragment, **(screen or DESK))
 
 
-def test_owner_and_reader_are_compared_and_what_lies_ahead_is_withheld(
+def test_comparison_with_a_reader_hides_unread_text(
     visits: Callable[..., Visit], library: Served
 ) -> None:
     visit = open_page(visits, library, "#view=compare")

@@ -93,9 +93,7 @@ def ask(visit: Visit, question: str) -> Any:
     return turn
 
 
-def test_answer_streams_and_is_then_linked_checked_marked_and_copied(
-    desk: Visit, model: Model
-) -> None:
+def test_answer_is_streamed_linked_checked_and_copied(desk: Visit, model: Model) -> None:
     rest = Event()
     model.say(TRUE, rest, FALSE, QUOTES)
     desk.find("#question").fill(QUESTION)
@@ -194,9 +192,7 @@ def test_stopped_answer_keeps_its_text_and_new_question_stops_it(desk: Visit, mo
     expect(desk.find("#alerts")).to_be_empty()
 
 
-def test_answer_that_breaks_off_is_told_in_its_turn_and_can_be_asked_again(
-    desk: Visit, model: Model
-) -> None:
+def test_interrupted_answer_can_be_asked_again(desk: Visit, model: Model) -> None:
     model.say(TRUE, RuntimeError("out of memory"))
     turn = ask(desk, QUESTION)
     expect(turn.locator(".broken.failed code")).not_to_be_empty()
@@ -214,9 +210,7 @@ def test_answer_that_breaks_off_is_told_in_its_turn_and_can_be_asked_again(
     expect(turn.locator(".answer .mode")).to_have_text("rag")
 
 
-def test_conversation_survives_a_reload_is_listed_exported_and_deleted(
-    desk: Visit, model: Model
-) -> None:
+def test_conversation_survives_a_reload(desk: Visit, model: Model) -> None:
     model.say(TRUE + FALSE)
     ask(desk, QUESTION)
     model.standalone = "Where did Wrenfield hide the key of the boathouse?"
@@ -341,9 +335,7 @@ def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Mod
     expect(desk.find(".turn")).to_have_count(2)
 
 
-def test_welcome_text_is_shown_before_all_turns_while_context_is_loading(
-    desk: Visit, model: Model
-) -> None:
+def test_welcome_stays_while_context_is_loading(desk: Visit, model: Model) -> None:
     desk.open(BOOK)
     desk.as_reader("returning")
     held: list[Route] = []

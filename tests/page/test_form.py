@@ -71,7 +71,7 @@ def test_all_files_of_the_page_together_stay_under_500_kilobytes() -> None:
     assert sum(map(len, page_files().values())) < 500_000
 
 
-def test_no_file_of_the_page_makes_markup_of_words_or_names_another_host() -> None:
+def test_page_files_use_no_markup_and_no_other_host() -> None:
     for name, content in page_files().items():
         text = content.decode()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text), (
@@ -145,9 +145,7 @@ def test_the_scheme_can_be_chosen_against_the_system(visit: Visit) -> None:
     assert sum(map(int, re.findall(r"\d+", ground)[:3])) < 200
 
 
-def test_a_phone_needs_no_sideways_scrolling_and_a_thumb_hits_every_button(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_phone_needs_no_sideways_scrolling(visits: Callable[..., Visit], harbour: Served) -> None:
     visit = visits(harbour.address, **PHONE)
 
     def fits() -> None:

@@ -53,9 +53,7 @@ def test_back_leads_to_the_document_before(visit: Visit) -> None:
     expect(visit.find("#reading-title")).to_have_text("mill.docx")
 
 
-def test_phone_shows_one_pane_at_a_time_and_goes_back_between_them(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_phone_shows_one_pane_at_a_time(visits: Callable[..., Visit], harbour: Served) -> None:
     visit = visits(harbour.address, **PHONE)
     expect(visit.find("#ask")).to_be_visible()
 

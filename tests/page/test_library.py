@@ -98,7 +98,7 @@ def test_a_server_that_is_gone_is_said_in_words_and_asked_again(
     expect(alert).to_be_empty()
 
 
-def test_input_that_the_server_refuses_is_explained_with_its_code(visit: Visit) -> None:
+def test_refused_input_is_explained_with_its_code(visit: Visit) -> None:
     visit.failures_expected = True
 
     visit.find("#question").fill("!" * 990)

@@ -209,7 +209,7 @@ def test_markdown_of_an_answer_creates_own_elements_only(visit: Visit) -> None:
     assert visit.page.title() != "taken"
 
 
-def test_the_parts_of_a_table_are_shown_as_one_table_with_one_header(visit: Visit) -> None:
+def test_parts_of_a_table_are_shown_as_one_table(visit: Visit) -> None:
     parts = [
         "Meal | Limit\n" + "\n".join(f"Meal {at} | {at} EUR" for at in places)
         for places in ((1, 2), (3, 4))
