@@ -1,4 +1,4 @@
-"""What the adapters for frameworks share, where no framework is installed."""
+"""The shared code of the framework adapters, without a framework."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_adapter_refuses_unknown_options(shelf: Shelf) -> None:
     assert shelf.place.embedder.queries == []
 
 
-def test_what_the_engine_raises_comes_out_as_it_is(shelf: Shelf) -> None:
+def test_adapter_raises_errors_of_the_engine(shelf: Shelf) -> None:
     with pytest.raises(BlankQuery):
         search(shelf.world).run(" ")
     with pytest.raises(InvalidArgument, match="between 1 and 20"):
@@ -143,7 +143,7 @@ def test_missing_framework_error_names_the_extra(
     assert "\n" not in str(caught.value)
 
 
-def test_no_other_door_imports_a_framework() -> None:
+def test_other_interfaces_import_no_framework() -> None:
     script = (
         "import sys, truespan.cli, truespan.integrations, truespan.wiring\n"
         "print(*{'langchain_core', 'llama_index', 'haystack'} & {*sys.modules})"

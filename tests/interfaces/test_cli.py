@@ -1,4 +1,4 @@
-"""The command line, on the real store, index and model: what a person and a script get."""
+"""The command line with the real store, index and model: output for people and scripts."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_search_modes_and_floor_advice_on_the_command_line(terminal: Terminal) -
     assert found["warnings"] == []
     out = terminal("search", "hook seven", "-w", "w", "--mode", "auto")[1]
     assert f"blend {blend:.3f}" in out
-    # What the model makes of a floor is said by the doctor, once.
+    # The doctor reports once what a floor means for the model.
     assert "unrelated" not in out
     out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "auto")[1]
     assert f"blend {blend:.3f}" in out
@@ -242,7 +242,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
     terminal("ingest", terminal.write("keys.md", KEYS), "-w", "w")
     search = ["search", "spare key", "-w", "w", "--library", str(terminal.folder / "library")]
     assert run([*search, "--json"]) == 0
-    # What a search does not need, by what each of them is for.
+    # Modules that a search does not need, by purpose.
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "pydantic", "rich", "ssl", "logging", "tomllib"),
         *("truespan.parsing", "truespan.ingest", "truespan.sanitize", "truespan.maintenance"),

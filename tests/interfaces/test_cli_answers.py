@@ -277,7 +277,7 @@ def test_bad_input_is_one_clear_line(terminal: Terminal, arguments: list[str], w
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"evidence": 3}', "7", "\xff"])
-def test_what_is_no_record_is_refused(terminal: Terminal, tmp_path: Path, text: str) -> None:
+def test_explain_refuses_invalid_records(terminal: Terminal, tmp_path: Path, text: str) -> None:
     (tmp_path / "record.json").write_text(text, encoding="latin-1")
 
     code, _, err = terminal("explain", "--file", str(tmp_path / "record.json"))

@@ -1,4 +1,4 @@
-"""What no command can use: bytes that are no text, and numbers that nobody can count to."""
+"""Invalid arguments of commands: bytes that are not UTF-8, and malformed or huge numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer meets: help, mistakes that name their remedy, pipes, completion, questions."""
+"""First use of the command line: help, advice in errors, pipes, completion, confirmations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_help_groups_commands_with_whole_summaries(shell: Shell) -> None:
 @proves("cli.advice-runs")
 def test_the_command_that_an_error_names_mends_it(shell: Shell) -> None:
     mistakes = [
-        # A library that is not there; then a world that is not there.
+        # A missing library, then a missing world.
         (["status", "-L", "my books"], 3, "truespan init -L 'my books'"),
         (["ingest", "note.md", "-L", "books", "-w", "it's"], 3, None),
         (["search", "key", "--library=books", "-w", "other"], 2, None),
@@ -162,7 +162,7 @@ def test_readers_are_listed_and_tokens_revoked_by_name(shell: Shell) -> None:
     assert (code, "2 tokens have this name" in err) == (2, True)
     assert all(token in err for token in made[:2])
     assert "Revoked token" in shell("token", "revoke", made[0])[1]
-    # The other one is the only active token of the name now.
+    # Only the other token with this name is active now.
     assert made[1] in shell("token", "revoke", "app")[1]
     assert made[2] in shell("token", "revoke", "my app")[1]
     assert shell("token", "revoke", "nobody")[0] == 2
@@ -211,7 +211,7 @@ def test_shells_complete_commands_options_and_worlds(
         variables = {
             "_TRUESPAN_COMPLETE": f"{kind}_complete",
             "COMP_WORDS": words,
-            # fish gives the word that is being typed, the other shells its place.
+            # fish passes the typed word, the other shells its index.
             "COMP_CWORD": words.split(" ")[-1] if kind == "fish" else str(words.count(" ")),
         }
         for name, value in variables.items():

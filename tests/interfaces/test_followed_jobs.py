@@ -1,4 +1,4 @@
-"""Who follows a job that workers do hears how it ended: in words, and by the exit code."""
+"""Following jobs on workers: the outcome in words and as the exit code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Terminal]:
-    """A terminal on a library with workers and a world that has a file to come."""
+    """A terminal on a library with workers, and a file to ingest."""
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "url").write_text(fresh_database().url.reveal())
@@ -249,7 +249,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from truespan.cli import main
 main()
 """
-"""The command line, which hears of interrupts even where the tests were started without them."""
+"""The command line with interrupts enabled, even if the tests run without them."""
 
 
 @pytest.mark.parametrize("command", ["ingest", "repair", "doctor"])
@@ -278,9 +278,9 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
     assert (here in rest) is (command != "doctor")
 
 
-def test_nobody_is_told_of_missing_workers_where_one_works(terminal: Terminal) -> None:
+def test_running_worker_is_not_reported_as_missing(terminal: Terminal) -> None:
     with a_worker(terminal):
-        # One that has done a job has certainly given a sign of life.
+        # A worker that has run a job is known to be running.
         assert terminal.json("ingest", str(terminal.files), "-w", "w")[0] == 0
         code, _, err = terminal("ingest", str(terminal.files), "-w", "w")
 

@@ -1,4 +1,4 @@
-"""Under which names the server answers, and to pages of which sites."""
+"""Accepted hosts and origins of the server."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def asked(
 
 
 def gave_nothing(response: Response) -> bool:
-    """Say whether a reply is a refusal of the gate: nothing of the library, nothing shared."""
+    """Return whether a reply is a refusal by the gateway, without CORS headers."""
     shared = [name for name, _ in response.headers if name.startswith("access-control-")]
     return not shared and b'"worlds"' not in response.body and b"<html" not in response.body
 
@@ -100,7 +100,7 @@ def test_unknown_host_is_refused_at_every_address(plain: Client, host: str) -> N
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("hosts", [[], [""], ["localhost", "localhost"], ["localhost", "evil"]])
-def test_no_name_an_empty_one_and_two_are_refused(plain: Client, hosts: list[str]) -> None:
+def test_missing_empty_and_repeated_hosts_are_refused(plain: Client, hosts: list[str]) -> None:
     for address in ADDRESSES:
         response = plain.send("GET", address, hosts=hosts)
         assert response.status in (400, 421)
@@ -193,10 +193,10 @@ def test_two_origins_are_none_of_ours(plain: Client, sharing: Client) -> None:
             assert response.code == "origin_refused"
 
 
-# Sharing, where the operator said so
+# CORS, where the operator allows it
 
 
-def test_nothing_is_shared_unless_the_operator_says_with_whom(plain: Client) -> None:
+def test_replies_have_no_cors_headers_by_default(plain: Client) -> None:
     response = asked(plain, origin=OURS, method="OPTIONS", access_control_request_method="POST")
 
     assert response.code == "origin_refused"

@@ -128,7 +128,7 @@ def test_chat_continues_a_conversation_only_where_it_is_asked_to(client: Client)
     assert set(begun.content) - {"support"} == {*set(plain.content) - {"support"}, "conversation"}
     assert further.content["conversation"]["id"] == key
     assert len(client.json("GET", f"{BASE}/{key}").content["turns"]) == 2
-    # Null is as nothing, and what is no id is no conversation.
+    # Null means none, and an invalid id is an unknown conversation.
     null = client.json("POST", "/chat", {"query": QUESTION, "conversation_id": None})
     assert "conversation" not in null.content
     absent = client.json("POST", "/chat", {"query": QUESTION, "conversation_id": "absent"})
@@ -171,7 +171,7 @@ def test_a_turn_that_fails_is_not_stored(tmp_path: Path) -> None:
 
 
 class Speaking(Silent):
-    """A library whose model begins an answer and does not end it."""
+    """A library whose model never ends its answer."""
 
     def _nothing(self) -> Iterator[bytes]:
         # Longer than the beginning that is held back until the mode is certain.
@@ -194,7 +194,7 @@ def test_a_turn_that_its_client_leaves_is_not_stored(tmp_path: Path, stream: boo
         assert made.response.wait(30)
         connection.close()
         until(lambda: made.abandoned() == 1)
-    # The server is idle now: what was to be stored would have been.
+    # The server is idle now, so nothing will be stored any more.
     assert made.library.world("world").conversations() == []
     made.close()
 

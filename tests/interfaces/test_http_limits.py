@@ -51,7 +51,7 @@ def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = 
                 connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
             connection.sendall(b"0\r\n\r\n" if end else b"")
         except ConnectionError:
-            # The server need not listen to the end of what it has refused.
+            # The server need not read the rest of a refused body.
             pass
         return read_reply(connection)[0]
 
@@ -218,7 +218,7 @@ def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
     assert search.status == 429
 
 
-# Clients that leave
+# Clients that disconnect
 
 
 class Speaking:
@@ -323,7 +323,7 @@ def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) 
 def test_answer_timeout_ends_the_request_to_the_model(speaking: Speaking) -> None:
     with serve_library(speaking.library, HASTY) as client:
         response = client.json("POST", "/v1/worlds/world/answer", {"query": QUESTION})
-        # Left alone it would speak for longer than this before its answer is too long.
+        # Without a disconnect, the model would write for longer than this.
         ended = speaking.model.ended.wait(10)
 
     assert (response.status, response.code) == (504, "deadline_exceeded")

@@ -29,7 +29,7 @@ def kinds() -> list[type[TruespanError]]:
 
 @dataclass
 class Failing:
-    """A store whose lists of worlds and tokens fail as it is told to."""
+    """A store whose lists of worlds and tokens fail on request."""
 
     inner: Any
     fault: BaseException | None = None
@@ -111,7 +111,7 @@ def test_retry_after_is_in_whole_seconds(failing: FailingServer) -> None:
 
 
 TOKEN = TokenSecret.of(bytes(ID_BYTES), bytes(SECRET_BYTES)).reveal()
-"""A token that does not exist; it is looked up all the same."""
+"""An unknown token; it is looked up all the same."""
 UNFORESEEN = (
     KeyError(CANARY),
     ValueError(CANARY),

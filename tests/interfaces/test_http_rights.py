@@ -1,4 +1,4 @@
-"""Rights that end or lack something: what is refused has done nothing, and ends at once."""
+"""Permissions that are missing or revoked: a refused request changes nothing."""
 
 from __future__ import annotations
 

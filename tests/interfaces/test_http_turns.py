@@ -19,7 +19,7 @@ SEARCH, EVALUATE = "/v1/worlds/w/search", "/v1/worlds/w/evaluate"
 
 
 class SlowEmbedder(WordEmbedder):
-    """A provider that answers queries with the word "slow" when it is told to."""
+    """A provider that delays queries with the word "slow" until it is released."""
 
     def __init__(self) -> None:
         super().__init__()

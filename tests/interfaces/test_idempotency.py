@@ -112,7 +112,7 @@ def test_callers_who_chose_the_same_word_have_two_keys(here: Place, client: Clie
     response = [keyed(client, "k", token=key) for key in (None, *keys)]
     other = keyed(client, "k", "another", token=keys[1])
 
-    # The second and third did not get the first one's reply: they made the attempt themselves.
+    # The second and third attempt ran again instead of getting the first reply.
     assert [one.status for one in response] == [201, 409, 409]
     assert [one.code for one in response] == [None, "world_exists", "world_exists"]
     assert other.status == 201
@@ -129,7 +129,7 @@ def test_a_request_that_failed_leaves_its_key_free(here: Place, client: Client) 
 
 
 class Halting:
-    """A store that does something of its own before a world is made."""
+    """A store that calls a hook before it creates a world."""
 
     def __init__(self, inner: Any, before: Any) -> None:
         self._inner, self._before = inner, before
@@ -227,7 +227,7 @@ def test_a_key_is_remembered_for_a_day(here: Place, client: Client) -> None:
 
 
 @proves("http.idempotency-key")
-def test_nothing_of_a_reply_can_be_read_in_the_files(here: Place, client: Client) -> None:
+def test_stored_replies_are_not_readable_in_files(here: Place, client: Client) -> None:
     name, key = "zqreplycanary", "zqkeycanary"
     response = keyed(client, key, name)
     assert name.encode() in response.body
@@ -265,9 +265,7 @@ def test_upload_fingerprint_ignores_the_encoding(here: Place, client: Client) ->
 
 
 @pytest.mark.parametrize("key", ["", "a" * 256, "schlüssel", "a\tb", "\x7f"])
-def test_what_is_no_key_is_refused_before_anything_is_done(
-    here: Place, client: Client, key: str
-) -> None:
+def test_invalid_key_is_refused_first(here: Place, client: Client, key: str) -> None:
     response = keyed(client, key)
 
     assert response.status == 400

@@ -1,4 +1,4 @@
-"""Who may use MCP over HTTP, as whom, and whose a session is."""
+"""Access to MCP over HTTP: targets, roles and owners of sessions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def outcome(found: Target) -> tuple[str, str | None]:
     return found.role.name, found.caller.reader
 
 
-# Which world, and as whom
+# Targets
 
 
 @proves("authority.only-narrows")
@@ -134,7 +134,7 @@ def test_the_address_chooses_among_several_and_never_beyond_them(here: Here) -> 
 
 
 @proves("authority.empty-means-nothing")
-def test_what_cannot_be_chosen_is_refused_with_what_to_do(here: Here) -> None:
+def test_ambiguous_target_is_refused_with_advice(here: Here) -> None:
     both = authority(here, "one", "two/2")
     with pytest.raises(CallerError, match="/mcp/WORLD"):
         chosen(here, both)
@@ -209,7 +209,7 @@ def test_world_with_a_slash_is_selected_by_encoded_name(here: Here, at: Address)
     assert found["world"] == here.library.world("two/2").id
 
 
-# Whose a session is
+# Owners of sessions
 
 
 def test_session_belongs_to_the_token_that_opened_it(here: Here, at: Address) -> None:

@@ -82,11 +82,11 @@ def here(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-# Who gets them
+# Roles
 
 
 @proves("mcp.writes-opt-in", "mcp.no-position-argument")
-def test_only_what_operator_and_token_both_allow_is_offered(here: Place) -> None:
+def test_writing_tools_need_operator_and_token(here: Place) -> None:
     world = WorldId(here.library.world("w").id)
     everything = WritePermissions(may_move=True, may_ingest=True, folders=(str(here.folder),))
     notes = WritePermissions(may_ingest=True)

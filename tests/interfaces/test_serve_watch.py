@@ -1,4 +1,4 @@
-"""Folders that a server watches: in step while it runs, and left alone once it has stopped."""
+"""Watched folders of a server: changes are ingested until it stops."""
 
 from __future__ import annotations
 

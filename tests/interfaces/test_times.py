@@ -25,7 +25,7 @@ ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def times_in(value: Any) -> Iterator[tuple[str, Any]]:
-    """Give the members that are times, by name, wherever they are."""
+    """Yield all members that are times, by name."""
     if isinstance(value, list):
         for entry in value:
             yield from times_in(entry)

@@ -1,4 +1,4 @@
-"""Asking a whole world: context, answers, and why they came out so."""
+"""Asking a whole world: context, answers and their explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations on the page: turns that stream, marks, stop, copies, and what a reader sees."""
+"""Conversations on the page: streaming, citations, stopping, copying, and readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DESK = {"width": 1440, "height": 900}
 
 @dataclass
 class Model:
-    """A chat model that says `pieces`; it waits where an event is among them.
+    """A chat model that sends `pieces`; an event among them makes it wait.
 
     Asked to rewrite a question, it replies with `standalone`.
     """
@@ -250,7 +250,7 @@ def test_conversation_survives_a_reload(desk: Visit, model: Model) -> None:
     expect(desk.find(".turn")).to_have_count(2)
     desk.page.go_back()
     expect(desk.find(".turn")).to_have_count(1)
-    # Two are opened at once: the one that was chosen last is shown, whichever arrives first.
+    # Of two that are opened at once, the last chosen one is shown.
     held: list[Route] = []
     entry = desk.find(".conversation").filter(has_text="2 questions").first
     desk.page.route(

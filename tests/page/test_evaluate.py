@@ -190,7 +190,7 @@ def test_modes_and_generations_are_compared_with_their_p_values(
     visit.find("#evaluate-reader").fill("enid")
     evaluate(visit)
     expect(visit.find("#evaluate-name")).to_contain_text("reader enid")
-    # What lies ahead of the reader is not judged.
+    # Unread text is not judged.
     expect(visit.find(".evaluate-totals")).to_contain_text("2 judged, 4 unjudged")
 
 

@@ -1,4 +1,4 @@
-"""The frame of the page: its views, and an address that leads back to what was shown."""
+"""The frame of the page: its views, and addresses that restore them."""
 
 from __future__ import annotations
 
@@ -113,5 +113,5 @@ def test_question_options_and_reader_are_in_the_address(
 
 
 def asks(request: Request) -> bool:
-    """Say whether a request retrieves context."""
+    """Return whether a request retrieves context."""
     return request.method == "POST" and "/retrieve" in request.url

@@ -1,4 +1,4 @@
-"""Asking as a reader: the slider, the boundary, and what stays out of sight."""
+"""Asking as a reader: the slider, the boundary, and hidden text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOOK = "The Copper Heron"
 
 
 def reading(visit: Visit, name: str, sid: int) -> None:
-    """Open the book as a reader who has come so far, with a question."""
+    """Open the book as a reader at a position, with a question."""
     visit.open(BOOK)
     visit.as_reader(name)
     visit.read_to(sid)
@@ -42,7 +42,7 @@ def test_slider_back_removes_unread_text(visit: Visit) -> None:
 
 
 def recorded(visit: Visit, harbour: Served, name: str) -> int | None:
-    """Return the position of a reader as the server has it."""
+    """Return the recorded position of a reader."""
     world = visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('world')")
     address = f"{harbour.address}v1/worlds/{world}/readers/{name}/position?book=heron.md"
     return visit.page.request.get(address).json().get("sid")
@@ -152,7 +152,7 @@ def test_arrow_keys_move_slider_and_record_nothing(visit: Visit, harbour: Served
     assert recorded(visit, harbour, "steps") == 2
 
 
-def test_no_chapter_ahead_is_named_by_a_list_or_a_mark(visit: Visit) -> None:
+def test_unread_chapters_are_not_named(visit: Visit) -> None:
     visit.open(BOOK)
     every = visit.find("#outline option").all_text_contents()
     reading(visit, "named", LAST_READ)

@@ -1,4 +1,4 @@
-"""The API reference as a browser shows it: readable on a phone, by day and by night."""
+"""The API reference in a browser: on a phone, in light and dark."""
 
 from __future__ import annotations
 
