@@ -133,8 +133,8 @@ _RESULTS = (Reply, Events, JobStream)
 class AsReader(Struct, frozen=True):
     """The twin of an operation for a reader: the same handler below the path of the reader.
 
-    `text` is its summary and description, like a docstring. Types, errors, example and topic
-    replace those of the operation.
+    `text` is its summary and description, like a docstring. Types, errors and example replace those
+    of the operation.
     """
 
     text: str
@@ -142,7 +142,6 @@ class AsReader(Struct, frozen=True):
     query: Any = None
     errors: tuple[type[TruespanError], ...] | None = None
     example: Mapping[str, Any] | None = None
-    routes: Routes | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -247,15 +246,19 @@ class Routes:
         path: str,
         *,
         as_reader: AsReader | None = None,
+        readers: Routes | None = None,
         **options: Any,
     ) -> Callable[[Handler], Handler]:
-        """Register a handler, and with `as_reader` its twin; options are fields of `Operation`."""
+        """Register a handler, and with `as_reader` its twin; options are fields of `Operation`.
+
+        The twin is listed under the topic of `readers`, by default under this one.
+        """
 
         def register(handler: Handler) -> Handler:
             every = {**options, "errors": (*self._errors, *options.get("errors", ()))}
             self.operations.append(Operation(method, path, handler, **every))
             if as_reader is not None:
-                (as_reader.routes or self)._add_twin(method, path, handler, as_reader, options)
+                (readers or self)._add_twin(method, path, handler, as_reader, options)
             return handler
 
         return register

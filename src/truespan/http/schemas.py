@@ -57,18 +57,13 @@ def members_of(
     """
 
     def derive(kind: type[Kind]) -> type[Kind]:
-        own = structs.fields(kind)
-        replaced = {*without, *(each.name for each in own)}
+        own = {each.name: each for each in structs.fields(kind)}
+        fields = {each.name: each for each in structs.fields(record) if each.name not in without}
         members: list[Any] = []
-        for each in structs.fields(record):
-            if each.name not in replaced:
-                shown = _TIMES.get(each.type, each.type) if each.name in TIMES else each.type
-                has_default = each.default is UNSET
-                members.append((each.name, shown, UNSET) if has_default else (each.name, shown))
-        members += [
-            (each.name, each.type) if each.required else (each.name, each.type, each.default)
-            for each in own
-        ]
+        for name, field in (fields | own).items():
+            shown = _TIMES.get(field.type, field.type) if name in TIMES else field.type
+            is_optional = field.default is UNSET
+            members.append((name, shown, UNSET) if is_optional else (name, shown))
         return defstruct(  # type: ignore[return-value]
             kind.__name__,
             members,

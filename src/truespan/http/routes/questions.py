@@ -91,8 +91,8 @@ def search(
         query=requests.ReaderPassageQuery,
         errors=_READER_ERRORS,
         example=QUESTION,
-        routes=reading,
     ),
+    readers=reading,
     example=QUESTION | {"language": None},
 )
 def retrieve(
@@ -122,8 +122,8 @@ def retrieve(
         body=requests.ReaderWhyNotRequest,
         query=requests.ReaderQuery,
         errors=_READER_ERRORS,
-        routes=reading,
     ),
+    readers=reading,
 )
 def why_not(
     context: CallContext, body: requests.WhyNotRequest, query: requests.GenerationQuery
@@ -148,8 +148,8 @@ def why_not(
         body=requests.ReaderQuestion,
         query=requests.ReaderQuery,
         errors=_READER_ERRORS,
-        routes=reading,
     ),
+    readers=reading,
 )
 def answer(
     context: CallContext, body: requests.Question, query: requests.GenerationQuery
